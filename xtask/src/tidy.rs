@@ -20,7 +20,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("config", &["model", "plan", "yaml"]),
     ("source", &["model", "reconcile", "yaml"]),
     ("kernel/netlink", &[]),
-    ("kernel/xtables", &["model", "netlink"]),
+    ("kernel/nft", &["netlink"]),
+    ("kernel/xtables", &["model", "netlink", "nft"]),
     ("kernel/route", &["netlink"]),
     ("kernel/bpf", &["bpf-abi", "netlink", "route"]),
     (
@@ -29,6 +30,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "config",
             "model",
             "netlink",
+            "nft",
             "plan",
             "reconcile",
             "route",
@@ -37,7 +39,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "planes/nftables",
-        &["model", "netlink", "plan", "plane", "reconcile"],
+        &["model", "netlink", "nft", "plan", "plane", "reconcile"],
     ),
     (
         "planes/iptables",
@@ -75,6 +77,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "config",
             "model",
             "netlink",
+            "nft",
             "plan",
             "plane",
             "reconcile",
@@ -83,7 +86,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "diagnose",
-        &["model", "netlink", "plan", "plane", "route", "xtables"],
+        &[
+            "model", "netlink", "nft", "plan", "plane", "route", "xtables",
+        ],
     ),
     ("dns/zone", &["model"]),
     ("dns/corefile", &[]),
@@ -100,6 +105,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "miniapi",
             "model",
             "netlink",
+            "nft",
             "nftables",
             "node",
             "plan",
@@ -171,6 +177,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
         ],
     ),
     ("kernel/netlink", &["Kubernetes::"]),
+    ("kernel/nft", &["Kubernetes::"]),
     ("kernel/xtables", &["tokio"]),
     ("planes/nftables", &["tokio", "Command::new"]),
     ("planes/iptables", &["tokio", "Command::new"]),

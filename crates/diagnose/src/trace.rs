@@ -35,8 +35,8 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use sluice_model::Protocol;
-use sluice_netlink::nftables::CommitError;
 use sluice_netlink::{RequestError, SocketError};
+use sluice_nft::CommitError;
 use sluice_plane::{Sighting, Watched, Witness};
 
 use reports::Reports;

@@ -18,8 +18,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sluice_model::{IpFamily, Protocol};
+use sluice_netlink::Family;
 use sluice_netlink::conntrack::{Flow, FlowFilter};
-use sluice_netlink::nftables::Family;
 use sluice_plan::Frontend;
 use sluice_plan::stale::{Keep, StaleFlows};
 use sluice_plane::FlowTable;

@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use sluice_config::ConntrackLimits;
+use sluice_netlink::Family;
 use sluice_netlink::conntrack::{Conntrack, FlowFilter};
-use sluice_netlink::nftables::Family;
 use tracing::{info, warn};
 
 pub use memory::{Changed, Memory, MemoryError, State};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sluice_netlink::nftables::{Action, AnyChain, Connection};
+use sluice_nft::{Action, AnyChain, Connection};
 
 use super::listed;
 use super::report::{Finding, State};

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use sluice_model::Protocol;
 use sluice_netlink::Family;
-use sluice_netlink::nftables::{
+use sluice_nft::{
     AnyChain, Batch, Chain, ChainKind, CmpOp, Connection, Create, Expr, Hook, HookPoint, MetaKey,
     PayloadBase, Policy, Register, Rule, Scope, Step, Tracer,
 };

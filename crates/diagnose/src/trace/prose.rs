@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use sluice_netlink::nftables::{Fate, NumberedRule, Step, TableFamily};
+use sluice_nft::{Fate, NumberedRule, Step, TableFamily};
 use sluice_xtables::programs;
 
 use super::checkpoints::{Checkpoint, Checkpoints, hook_name};

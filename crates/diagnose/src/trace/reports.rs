@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use sluice_netlink::SocketError;
-use sluice_netlink::nftables::{Fate, HookPoint, Step};
+use sluice_nft::{Fate, HookPoint, Step};
 
 use super::checkpoints::{Checkpoint, Checkpoints};
 use super::way::interface;

@@ -76,9 +76,7 @@ fn a_name_that_nft_would_run_is_an_argument_of_nothing() {
     // nft refuses such names, the kernel takes them.
     let name = "x; delete table ip sluice;";
     world.home().run(|| {
-        use sluice_netlink::nftables::{
-            Batch, Chain, Connection, Create, Expr, Family, Rule, Scope, Verdict,
-        };
+        use sluice_nft::{Batch, Chain, Connection, Create, Expr, Family, Rule, Scope, Verdict};
         let scope = Scope {
             family: Family::Ipv4,
             table: "filter",

@@ -1,17 +1,13 @@
-//! Netlink for a service proxy: nf_tables transactions, conntrack entries, IPVS, ipset and nfacct,
-//! without libraries of other projects.
+//! Netlink for a service proxy: conntrack entries, IPVS, ipset and nfacct, without libraries of other
+//! projects.
 //!
 //! [`socket`], [`attr`], [`message`], [`request`] and [`bulk`] carry the messages of any part of the kernel.
 //!
 //! This crate knows no Kubernetes. It encodes the messages, sends many of them with one system call,
 //! and tells which of the caller's objects the kernel refused. It decodes the kernel's objects to the
-//! same types, and watches rulesets for changes by other programs.
+//! same types.
 //!
 //! ```text
-//! Table, Chain, Rule, Set, ElementRef ──add_*/delete_*──▶ Batch ──commit──▶ Connection ──▶ kernel
-//!                                                           (tags)             │ Refused: tags, errno, text
-//! Table, Chain, Rule, Set, ElementRef ◀──list── Connection ◀───────────────────┘
-//! Notice ◀── Monitor ◀── multicast group of nftables, without our own port ids
 //! Flow ◀──flows── Conntrack ──delete──▶ kernel
 //! Header, Member ◀──list── ipset::Sets ──create, apply, swap, destroy──▶ kernel
 //! packets ◀── nfacct::Accounts ──ensure, delete──▶ kernel
@@ -20,10 +16,6 @@
 //!
 //! # Invariants
 //!
-//! - The kernel applies a batch whole or not at all; [`nftables::Connection::commit`] returns `Ok`
-//!   only after the kernel acknowledged it.
-//! - A listed object decodes to the value that was encoded. An expression that this crate cannot
-//!   express decodes to [`nftables::Expr::Other`], never to another value.
 //! - No input makes a decoder panic; no encoder produces a message with a wrong length.
 //! - A socket belongs to the network namespace in which it was opened.
 
@@ -38,7 +30,6 @@ pub mod legacy_tables;
 pub mod message;
 pub mod nfacct;
 pub mod nflog;
-pub mod nftables;
 pub mod request;
 pub mod sock_diag;
 pub mod socket;

@@ -28,7 +28,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use sluice_model::{IpFamily, Protocol};
-use sluice_netlink::nftables::{
+use sluice_nft::{
     Batch, Chain, ChainKind, CmpOp, Connection, Create, ElementRef, Expr, Family, Hook, HookPoint,
     MetaKey, PayloadBase, Policy, Register, Rule, Scope, Set,
 };

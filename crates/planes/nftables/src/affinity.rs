@@ -23,7 +23,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use sluice_model::{IpFamily, Protocol};
-use sluice_netlink::nftables::Expr;
+use sluice_nft::Expr;
 use sluice_plan::{Frontend, Pool, PortPlan, Route, Scope, Verdict};
 
 use crate::bytes::decode_addr;

@@ -13,7 +13,7 @@
 use std::fmt::Write as _;
 
 use ipnet::IpNet;
-use sluice_netlink::nftables::{
+use sluice_nft::{
     Batch, Chain as NetlinkChain, Create, DataRef, ElementRef, Rule as NetlinkRule, Scope, Verdict,
 };
 use sluice_reconcile::Delta;

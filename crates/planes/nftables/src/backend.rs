@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sluice_model::IpFamily;
-use sluice_netlink::nftables::{Batch, CommitError, Connection, Create, Failure};
+use sluice_nft::{Batch, CommitError, Connection, Create, Failure};
 use sluice_plan::explain::Explanation;
 use sluice_plan::{Plan, PortKey, PortPlan};
 use sluice_plane::{
@@ -97,7 +97,7 @@ impl Nftables {
     /// The kernel's answer: no permission, no nf_tables.
     fn probe(&mut self) -> Result<(), BackendError> {
         let mut batch = Batch::new();
-        let scope = sluice_netlink::nftables::Scope {
+        let scope = sluice_nft::Scope {
             table: "sluice-probe",
             ..apply::scope(IpFamily::V4)
         };

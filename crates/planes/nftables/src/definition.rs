@@ -6,7 +6,7 @@
 //! slot is a bare integer, and nft 1.0.6 aborts on a listing.
 
 use sluice_model::IpFamily;
-use sluice_netlink::nftables::{Set, SetData, SetFlags, push_tlv};
+use sluice_nft::{Set, SetData, SetFlags, push_tlv};
 
 use crate::set::{Counting, KeyKind, SetName, ValueKind};
 use crate::sources::SourceList;

@@ -4,7 +4,7 @@
 //! lock (`nft_counter.c`).
 
 use sluice_model::IpFamily;
-use sluice_netlink::nftables::Connection;
+use sluice_nft::Connection;
 use sluice_plane::DenialReason::{
     self, NoEndpoints, NoLocalEndpoints, SourceRanges, UnallocatedClusterIp, UndefinedPort,
 };

@@ -3,9 +3,7 @@
 
 use ipnet::IpNet;
 use sluice_model::IpFamily;
-use sluice_netlink::nftables::{
-    CmpOp, CtKey, Expr, Family, FibAddress, MetaKey, PayloadBase, Register, Verdict,
-};
+use sluice_nft::{CmpOp, CtKey, Expr, Family, FibAddress, MetaKey, PayloadBase, Register, Verdict};
 
 use crate::bytes::octets;
 use crate::name::ChainName;

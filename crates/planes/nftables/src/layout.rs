@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use sluice_model::IpFamily;
-use sluice_netlink::nftables::{ChainKind, Hook, HookPoint, Policy};
+use sluice_nft::{ChainKind, Hook, HookPoint, Policy};
 use sluice_plan::{ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan, NodePortMatch};
 use sluice_plane::Scale;
 

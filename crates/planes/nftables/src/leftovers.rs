@@ -1,8 +1,8 @@
 //! Tables of nf_tables: kube-proxy's in its nftables mode, and ours.
 
 use sluice_model::IpFamily;
-use sluice_netlink::nftables::{Batch, Connection, Family, Scope};
 use sluice_netlink::{Errno, RequestError};
+use sluice_nft::{Batch, Connection, Family, Scope};
 use sluice_plane::{Keep, LeftoverError, Leftovers, Purpose, Removal, Request, Trace, kube_proxy};
 use tracing::debug;
 

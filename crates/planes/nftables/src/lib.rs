@@ -42,7 +42,7 @@ mod sources;
 pub mod text;
 mod unreachable;
 
-pub use sluice_netlink::nftables::{Hook, HookPoint};
+pub use sluice_nft::{Hook, HookPoint};
 
 pub use affinity::Block;
 pub use backend::{Nftables, render_plan, render_port};

@@ -16,7 +16,7 @@ mod words;
 use std::collections::BTreeSet;
 
 use sluice_model::IpFamily;
-use sluice_netlink::nftables::{Chain, ChainKind, Connection, HookPoint, Scope};
+use sluice_nft::{Chain, ChainKind, Connection, HookPoint, Scope};
 use sluice_plan::explain::{Decision, Explanation};
 use sluice_plane::Live;
 use sluice_plane::kube_proxy;
@@ -135,8 +135,8 @@ fn failed(scope: Scope<'_>, error: sluice_netlink::RequestError) -> BackendError
 /// Family and name of a table: `ip sluice`.
 fn place(scope: Scope<'_>) -> String {
     let family = match scope.family {
-        sluice_netlink::nftables::Family::Ipv4 => IpFamily::V4,
-        sluice_netlink::nftables::Family::Ipv6 => IpFamily::V6,
+        sluice_nft::Family::Ipv4 => IpFamily::V4,
+        sluice_nft::Family::Ipv6 => IpFamily::V6,
     };
     format!("{} {}", family.nft_name(), scope.table)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use sluice_model::IpFamily;
-use sluice_netlink::nftables::{Expr, Hook};
+use sluice_nft::{Expr, Hook};
 
 use crate::affinity::Block;
 use crate::encode;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use sluice_model::IpFamily;
-use sluice_netlink::nftables::{Connection, DataRef, ElementRef, Set, Verdict};
 use sluice_netlink::{Errno, RequestError};
+use sluice_nft::{Connection, DataRef, ElementRef, Set, Verdict};
 use sluice_reconcile::BackendError;
 
 use crate::apply::scope;

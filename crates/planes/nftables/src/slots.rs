@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use sluice_model::IpFamily;
 use sluice_netlink::RequestError;
-use sluice_netlink::nftables::Connection;
+use sluice_nft::Connection;
 
 use crate::apply::scope;
 use crate::bytes::{KeyBytes, encode_key};

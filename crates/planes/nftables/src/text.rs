@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use sluice_model::IpFamily;
-use sluice_netlink::nftables::{ChainKind, Hook, HookPoint};
+use sluice_nft::{ChainKind, Hook, HookPoint};
 
 use crate::definition::STICKY_CLIENTS;
 use crate::name::{ChainName, TABLE};

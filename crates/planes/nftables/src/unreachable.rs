@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use sluice_model::IpFamily;
 use sluice_netlink::RequestError;
-use sluice_netlink::nftables::Connection;
+use sluice_nft::Connection;
 use sluice_reconcile::BackendError;
 
 use crate::apply::scope;

@@ -16,8 +16,8 @@
 use std::io;
 
 use sluice_model::IpFamily;
-use sluice_netlink::nftables::CommitError;
 use sluice_netlink::{RequestError, SocketError};
+use sluice_nft::CommitError;
 use sluice_xtables::programs::{FindError, RestoreError, SaveError, Variant};
 use sluice_xtables::rule::Table;
 

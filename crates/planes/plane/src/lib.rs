@@ -44,7 +44,7 @@ pub use proxy::{Proxy, Superseded, Synced};
 pub use rendered::RenderedObject;
 pub use rule_counts::{RuleCounts, RuleKey};
 pub use scene::{Scale, Scene};
-pub use sluice_netlink::nftables::Exchange;
+pub use sluice_nft::Exchange;
 pub use sluice_reconcile::BackendError;
 pub use unserved::Unserved;
 pub use witness::{Act, Sighting, Watched, Witness};

@@ -15,7 +15,7 @@ use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 use sluice_lab::{Agent, Cluster, Node};
 use sluice_miniapi::{MiniApi, Options};
-use sluice_netlink::nftables::{Monitor, Notice};
+use sluice_nft::{Monitor, Notice};
 use sluice_node::client;
 use tempfile::TempDir;
 

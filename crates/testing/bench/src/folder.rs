@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use sluice_lab::{Agent, Cluster};
-use sluice_netlink::nftables::Monitor;
+use sluice_nft::Monitor;
 use sluice_node::client;
 
 use super::api::acknowledged;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail, ensure};
 use sluice_lab::{Agent, Netns};
-use sluice_netlink::nftables::{Change, ChangeKind, Monitor, Notice};
+use sluice_nft::{Change, ChangeKind, Monitor, Notice};
 use sluice_node::client;
 use sluice_node::status::Status;
 

@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
+use sluice_netlink::Family;
 use sluice_netlink::conntrack::{Conntrack, Flow, FlowFilter};
-use sluice_netlink::nftables::Family;
 
 use crate::netns;
 

@@ -2,17 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod commit;
 mod conntrack;
-mod element;
-mod elements;
-mod expr;
 mod ipsets;
-mod monitor;
 mod netns;
 mod nfacct;
-mod nft;
-mod objects;
 mod strangers;
-mod trace;
 mod vm_ipvs;

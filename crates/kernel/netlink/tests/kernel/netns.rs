@@ -5,12 +5,6 @@ use std::process::{Command, Stdio};
 use std::{env, panic, thread};
 
 use nix::sched::{CloneFlags, unshare};
-use sluice_netlink::nftables::{Batch, Connection, Create, Family, Scope};
-
-pub(crate) const SCOPE: Scope<'static> = Scope {
-    family: Family::Ipv4,
-    table: "t",
-};
 
 /// Runs `test` on a thread that is alone in a new network namespace; the namespace ends with it.
 pub(crate) fn run(test: impl FnOnce() + Send + 'static) {
@@ -57,27 +51,4 @@ pub(crate) fn use_set(name: &str) {
     let rule = format!("-A INPUT -m set --match-set {name} src -j DROP");
     let rule: Vec<&str> = rule.split(' ').collect();
     program("iptables-nft", &rule, "");
-}
-
-/// What `nft` prints; lists the ruleset with numbers for addresses and ports.
-#[track_caller]
-pub(crate) fn nft_list() -> String {
-    program("nft", &["-nn", "list", "ruleset"], "")
-}
-
-/// A batch that begins with an empty table.
-pub(crate) fn batch_with_table() -> Batch {
-    let mut batch = Batch::new();
-    batch.add_table(0, SCOPE, None, Create::New);
-    batch
-}
-
-/// Commits what `fill` adds to an empty table.
-#[track_caller]
-pub(crate) fn commit(fill: impl FnOnce(&mut Batch)) -> Connection {
-    let mut connection = Connection::open().unwrap();
-    let mut batch = batch_with_table();
-    fill(&mut batch);
-    connection.commit(&batch).unwrap();
-    connection
 }

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use sluice_netlink::RequestError;
-use sluice_netlink::nftables::{
-    Connection, DataRef, ElementRef, Scope, Set, SetData, SetFlags, Verdict,
-};
+use sluice_nft::{Connection, DataRef, ElementRef, Scope, Set, SetData, SetFlags, Verdict};
 
 use super::words;
 use crate::observe::retry;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use sluice_model::IpFamily;
-use sluice_netlink::nftables::{
+use sluice_nft::{
     CmpOp, Connection, CtKey, Expr, FibAddress, MetaKey, PayloadBase, Register, Rule, Scope, Set,
     SetFlags, Verdict,
 };

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::process;
 
 use sluice_model::IpFamily;
-use sluice_netlink::nftables::{Batch, CommitError, Connection, Failure, Family, Policy, Scope};
 use sluice_netlink::{Errno, RequestError};
+use sluice_nft::{Batch, CommitError, Connection, Failure, Family, Policy, Scope};
 
 use sluice_xtables::programs::Variant;
 use sluice_xtables::rule::Table;
@@ -115,7 +115,7 @@ fn try_clear(
     stuck: &mut BTreeSet<String>,
 ) -> Result<Option<Cleared<u64>>, LeftoverError> {
     let chains = or_none(connection.chains(scope))?;
-    let drops = |it: &sluice_netlink::nftables::Chain| {
+    let drops = |it: &sluice_nft::Chain| {
         let policy = it.hook.as_ref().map(|it| it.policy);
         it.name == "FORWARD" && policy == Some(Policy::Drop)
     };

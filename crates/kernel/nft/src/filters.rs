@@ -1,0 +1,145 @@
+//! Chains of all tables and families that may drop packets at a hook, whoever made them.
+
+use std::fmt;
+
+use sluice_netlink::attr::{AttrWriter, Attrs};
+use sluice_netlink::request::{Request, RequestError};
+
+use super::connection::Connection;
+use super::expr::Expr;
+use super::object::{Chain, Hook, Policy};
+use super::observe::kind;
+use super::uapi;
+use super::userdata;
+use super::value::Verdict;
+
+/// `linux/netfilter.h`.
+const NFPROTO_INET: u8 = 1;
+const NFPROTO_IPV4: u8 = 2;
+const NFPROTO_IPV6: u8 = 10;
+
+/// A chain with its table and family. Displays as in `nft list chain`: `inet filter input`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnyChain {
+    /// `NFPROTO_*`.
+    family: u8,
+    /// Name of the table.
+    pub table: String,
+    /// Name of the chain.
+    pub name: String,
+    /// `None`: only jumps lead to the chain.
+    pub hook: Option<Hook>,
+}
+
+/// A rule that drops or rejects, or leads to another chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// The kernel's number of the rule.
+    pub handle: u64,
+    /// What the rule does.
+    pub action: Action,
+    /// The comment of the rule.
+    pub comment: Option<String>,
+}
+
+/// What a rule does that may keep a packet from its way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Drops.
+    Drop,
+    /// Rejects.
+    Reject,
+    /// Goes on in this chain.
+    Continue(String),
+}
+
+impl fmt::Display for AnyChain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.family(), self.table, self.name)
+    }
+}
+
+impl AnyChain {
+    /// The family in nft's words.
+    #[must_use]
+    pub fn family(&self) -> &'static str {
+        match self.family {
+            NFPROTO_INET => "inet",
+            NFPROTO_IPV4 => "ip",
+            _ => "ip6",
+        }
+    }
+
+    /// Whether it drops what no rule decided.
+    #[must_use]
+    pub fn drops_by_policy(&self) -> bool {
+        self.hook.is_some_and(|it| it.policy == Policy::Drop)
+    }
+}
+
+impl Connection {
+    /// The chains of all tables of the families `ip`, `ip6` and `inet`.
+    ///
+    /// # Errors
+    /// Any [`RequestError`].
+    pub fn all_chains(&mut self) -> Result<Vec<AnyChain>, RequestError> {
+        let mut chains = Vec::new();
+        for family in [NFPROTO_INET, NFPROTO_IPV4, NFPROTO_IPV6] {
+            let request = Request::new("list", "chains", kind(uapi::NFT_MSG_GETCHAIN), |_| {});
+            let request = request.family(family);
+            request.dump(&mut self.socket, &mut self.buffer, &mut |message| {
+                let attrs = message.attrs();
+                let table = attrs.string(uapi::NFTA_TABLE_NAME);
+                let chain = Chain::decode(&attrs);
+                chains.extend(table.zip(chain).map(|(table, chain)| AnyChain {
+                    family,
+                    table,
+                    name: chain.name,
+                    hook: chain.hook,
+                }));
+            })?;
+        }
+        Ok(chains)
+    }
+
+    /// The rules of a chain that drop, reject or lead to another chain, in their order.
+    ///
+    /// # Errors
+    /// Any [`RequestError`].
+    pub fn decisions(&mut self, chain: &AnyChain) -> Result<Vec<Decision>, RequestError> {
+        let attrs = |writer: &mut AttrWriter| {
+            writer.string(uapi::NFTA_TABLE_NAME, &chain.table);
+            writer.string(uapi::NFTA_RULE_CHAIN, &chain.name);
+        };
+        let name = chain.to_string();
+        let request = Request::new("list rules of", &name, kind(uapi::NFT_MSG_GETRULE), attrs);
+        let request = request.family(chain.family);
+        let mut found = Vec::new();
+        request.dump(&mut self.socket, &mut self.buffer, &mut |message| {
+            found.extend(Decision::decode(&message.attrs()));
+        })?;
+        Ok(found)
+    }
+}
+
+impl Decision {
+    fn decode(attrs: &Attrs<'_>) -> Option<Self> {
+        let exprs = attrs.nested(uapi::NFTA_RULE_EXPRESSIONS);
+        let action = exprs.map(Expr::from_attr).find_map(|it| match it {
+            Expr::Verdict(Verdict::Drop) => Some(Action::Drop),
+            Expr::Verdict(Verdict::Jump(chain) | Verdict::Goto(chain)) => {
+                Some(Action::Continue(chain))
+            }
+            Expr::Reject { .. } => Some(Action::Reject),
+            Expr::Other { name } if name == "reject" => Some(Action::Reject),
+            _ => None,
+        })?;
+        let comment = attrs.find(uapi::NFTA_RULE_USERDATA);
+        let comment = comment.and_then(|it| userdata::comment(it.value, userdata::COMMENT));
+        Some(Self {
+            handle: attrs.u64_be(uapi::NFTA_RULE_HANDLE)?,
+            action,
+            comment: comment.map(str::to_owned),
+        })
+    }
+}

@@ -1,0 +1,14 @@
+//! Tests against the kernel of this machine, each in a network namespace of its own.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod commit;
+mod element;
+mod elements;
+mod expr;
+mod monitor;
+mod netns;
+mod nft;
+mod objects;
+mod strangers;
+mod trace;
