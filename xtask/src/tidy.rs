@@ -11,7 +11,7 @@ const LONGEST_FILE: usize = 600;
 const ALLOWED: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("yaml", &[]),
-    ("api", &["yaml"]),
+    ("api", &["model", "yaml"]),
     ("reconcile", &[]),
     ("plan", &["model"]),
     ("picture", &["model", "plan", "source"]),
@@ -91,7 +91,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("dns/zone", &["model"]),
-    ("dns/corefile", &[]),
+    ("dns/corefile", &["model"]),
     ("dns/upstream", &["corefile"]),
     ("dns/server", &["corefile", "model", "upstream", "zone"]),
     ("lab", &[]),

@@ -1,7 +1,9 @@
 //! The parameters of lists and watches, checked as the API server checks them.
 
+use sluice_model::{BadSelector, Selector};
+
 use crate::resource::Resource;
-use crate::selector::{FieldSelector, Filter, LabelSelector};
+use crate::selector::{FieldSelector, Filter};
 use crate::status::Status;
 
 /// How `resourceVersion` is meant.
@@ -58,8 +60,13 @@ impl Query {
                 "sendInitialEvents" => query.initial_events = Some(boolean(&value)),
                 _ if value.is_empty() => {}
                 "labelSelector" => {
-                    let labels = LabelSelector::parse(&value);
-                    query.filter.labels = labels.map_err(Status::bad_request)?;
+                    let labels = Selector::parse(&value).map_err(|it| {
+                        let BadSelector { requirement, why } = it;
+                        Status::bad_request(format!(
+                            "unable to parse requirement: {requirement:?}: {why}"
+                        ))
+                    });
+                    query.filter.labels = labels?;
                 }
                 "fieldSelector" => {
                     let fields = FieldSelector::parse(&value, resource);

@@ -1,11 +1,10 @@
 //! Which objects a request is about.
 
 mod field;
-mod label;
 
 pub use field::FieldSelector;
-pub use label::LabelSelector;
 use serde_json::Value;
+use sluice_model::{Expression, Selector};
 
 use crate::object::Object;
 
@@ -17,7 +16,7 @@ pub struct Filter {
     /// Of this name only.
     pub name: Option<String>,
     /// Selector of labels.
-    pub labels: LabelSelector,
+    pub labels: Selector,
     /// Selector of fields.
     pub fields: FieldSelector,
 }
@@ -29,7 +28,9 @@ impl Filter {
             |wanted: &Option<String>, real: &str| wanted.as_deref().is_none_or(|it| it == real);
         is(&self.namespace, &object.key.namespace)
             && is(&self.name, &object.key.name)
-            && self.labels.matches(&object.labels)
+            && self
+                .labels
+                .selects(|key| object.labels.get(key).map(String::as_str))
             && self.fields.matches(object)
     }
 
@@ -39,25 +40,25 @@ impl Filter {
     }
 }
 
-/// The text of a `LabelSelector` of an object, as kubectl takes it; empty for none.
-pub(crate) fn text(selector: &Value) -> String {
+/// The text of a `LabelSelector` of an object, as kubectl takes it; empty for none and for one that cannot be read.
+pub fn selector_text(selector: &Value) -> String {
+    fn texts(of: &Value) -> impl Iterator<Item = &str> {
+        of.as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+    }
     let labels = selector["matchLabels"].as_object().into_iter().flatten();
-    let equal = labels.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
+    let labels = labels.map(|(key, value)| (&**key, value.as_str().unwrap_or_default()));
     let expressions = selector["matchExpressions"]
         .as_array()
         .into_iter()
         .flatten();
-    let expressions = expressions.map(|it| {
-        let key = it["key"].as_str().unwrap_or_default();
-        let values = it["values"].as_array().into_iter().flatten();
-        let values: Vec<_> = values.filter_map(Value::as_str).collect();
-        let values = values.join(",");
-        match it["operator"].as_str() {
-            Some("In") => format!("{key} in ({values})"),
-            Some("NotIn") => format!("{key} notin ({values})"),
-            Some("DoesNotExist") => format!("!{key}"),
-            _ => key.to_owned(),
-        }
+    let expressions = expressions.map(|it| Expression {
+        key: it["key"].as_str().unwrap_or_default(),
+        operator: it["operator"].as_str().unwrap_or_default(),
+        values: texts(&it["values"]).collect(),
     });
-    equal.chain(expressions).collect::<Vec<_>>().join(",")
+    let selector = Selector::of(labels, expressions).unwrap_or_default();
+    selector.as_str().to_owned()
 }

@@ -6,21 +6,25 @@
 mod announcement;
 mod endpoint;
 mod event;
+mod labels;
 mod name;
 mod network;
 mod node;
 mod pod;
 mod request;
+mod selector;
 mod service;
 
 pub use announcement::Announcement;
 pub use endpoint::{AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice, Hints};
 pub use event::{Event, Object, ObjectKey};
+pub use labels::Labels;
 pub use name::{NamespacedName, ServicePortName, is_label, is_subdomain};
 pub use network::{IpFamily, Protocol, UnknownProtocol};
 pub use node::{LocalAddresses, Node, ServiceCidr};
-pub use pod::{DnsPolicy, Namespace, Pod, PodDns};
+pub use pod::{ContainerPort, ContainerPorts, DnsPolicy, Namespace, Pod, PodDns};
 pub use request::ApiRequest;
+pub use selector::{BadSelector, Expression, Requirement, Selector, is_label_value};
 pub use service::{
     Algorithm, ClusterIps, Forwarding, IpMode, LoadBalancerIngress, Service, ServiceKind,
     ServicePort, SessionAffinity, TrafficPolicy,

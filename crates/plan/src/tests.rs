@@ -403,7 +403,7 @@ mod which_endpoints {
 /// DNS names objects that a proxy leaves alone: they change neither rules nor issues.
 #[test]
 fn what_only_dns_needs_is_left_alone() {
-    use sluice_model::{Namespace, NamespacedName, Object, Pod, PodDns};
+    use sluice_model::{ContainerPorts, Labels, Namespace, NamespacedName, Object, Pod, PodDns};
     let mut events = vec![
         node(NODE),
         service("web 10.96.0.1 http:80@30080 NodePort lb=203.0.113.1"),
@@ -415,12 +415,15 @@ fn what_only_dns_needs_is_left_alone() {
         Event::Set(Object::Namespace(
             Namespace {
                 name: "default".into(),
+                labels: Labels::default(),
             }
             .into(),
         )),
         Event::Set(Object::Pod(
             Pod {
                 name: NamespacedName::new("default", "web-0"),
+                labels: Labels::default(),
+                ports: ContainerPorts::default(),
                 node: Some(NODE.into()),
                 addresses: vec!["10.0.1.5".parse().unwrap()],
                 host_network: false,

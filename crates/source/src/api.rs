@@ -8,12 +8,16 @@ mod pod;
 
 use serde::{Deserialize, Deserializer};
 
-pub(crate) use pod::{Namespace, Pod, PodDnsOption, PodSpec, PodStatus};
+pub(crate) use pod::{AllLabels, Namespace, Pod, PodDnsOption, PodSpec, PodStatus};
 
-/// `metadata` of every object.
+/// `metadata` of every object, with the labels `L` that are used.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct ObjectMeta {
+#[serde(
+    rename_all = "camelCase",
+    default,
+    bound = "L: Default + Deserialize<'de>"
+)]
+pub(crate) struct ObjectMeta<L = Labels> {
     /// `name`.
     pub(crate) name: Option<String>,
     /// `namespace`; `None` for cluster-scoped objects and where `default` is meant.
@@ -24,12 +28,33 @@ pub(crate) struct ObjectMeta {
     pub(crate) deletion_timestamp: Option<String>,
     /// `resourceVersion`, for list and watch.
     pub(crate) resource_version: Option<String>,
-    /// `labels` that mean something to a proxy.
+    /// `labels`.
     #[serde(deserialize_with = "nullable")]
-    pub(crate) labels: Labels,
+    pub(crate) labels: L,
     /// `annotations` that mean something to a proxy.
     #[serde(deserialize_with = "nullable")]
     pub(crate) annotations: Annotations,
+}
+
+/// What `metadata` says of every object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Identity<'a> {
+    /// `name`.
+    pub(crate) name: Option<&'a str>,
+    /// `namespace`.
+    pub(crate) namespace: Option<&'a str>,
+    /// `resourceVersion`.
+    pub(crate) version: Option<&'a str>,
+}
+
+impl<L> ObjectMeta<L> {
+    pub(crate) fn identity(&self) -> Identity<'_> {
+        Identity {
+            name: self.name.as_deref(),
+            namespace: self.namespace.as_deref(),
+            version: self.resource_version.as_deref(),
+        }
+    }
 }
 
 /// The labels a proxy looks at.

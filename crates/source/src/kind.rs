@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use sluice_model::{NamespacedName, Object, ObjectKey};
 
-use crate::api::{self, ObjectMeta};
+use crate::api::{self, Identity};
 use crate::convert::{self, Converted, Interner};
 
 /// A kind of API object, with the fields of it that we use: all others are skipped while an object
@@ -20,8 +20,8 @@ pub(crate) trait Kind: DeserializeOwned {
     /// The objects, as people read it in problems and logs: `Services`.
     const OBJECTS: &'static str;
 
-    /// `metadata`.
-    fn metadata(&self) -> &ObjectMeta;
+    /// The fields that identify the object, and its version.
+    fn identity(&self) -> Identity<'_>;
 
     /// The model object; every value that cannot be used is a fault.
     fn convert(&self, names: &mut Interner) -> Converted<Object>;
@@ -36,8 +36,8 @@ impl Kind for api::Service {
     const PATH: &'static str = "/api/v1/services";
     const OBJECTS: &'static str = "Services";
 
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
+    fn identity(&self) -> Identity<'_> {
+        self.metadata.identity()
     }
 
     fn convert(&self, names: &mut Interner) -> Converted<Object> {
@@ -55,8 +55,8 @@ impl Kind for api::EndpointSlice {
     const PATH: &'static str = "/apis/discovery.k8s.io/v1/endpointslices";
     const OBJECTS: &'static str = "EndpointSlices";
 
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
+    fn identity(&self) -> Identity<'_> {
+        self.metadata.identity()
     }
 
     fn convert(&self, names: &mut Interner) -> Converted<Object> {
@@ -75,8 +75,8 @@ impl Kind for api::Node {
     /// Only one Node is followed.
     const OBJECTS: &'static str = "Node";
 
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
+    fn identity(&self) -> Identity<'_> {
+        self.metadata.identity()
     }
 
     fn convert(&self, names: &mut Interner) -> Converted<Object> {
@@ -95,8 +95,8 @@ impl Kind for api::ServiceCidr {
     const PATH: &'static str = "/apis/networking.k8s.io/v1/servicecidrs";
     const OBJECTS: &'static str = "ServiceCIDRs";
 
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
+    fn identity(&self) -> Identity<'_> {
+        self.metadata.identity()
     }
 
     fn convert(&self, names: &mut Interner) -> Converted<Object> {
@@ -114,8 +114,8 @@ impl Kind for api::Namespace {
     const PATH: &'static str = "/api/v1/namespaces";
     const OBJECTS: &'static str = "Namespaces";
 
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
+    fn identity(&self) -> Identity<'_> {
+        self.metadata.identity()
     }
 
     fn convert(&self, names: &mut Interner) -> Converted<Object> {
@@ -133,8 +133,8 @@ impl Kind for api::Pod {
     const PATH: &'static str = "/api/v1/pods";
     const OBJECTS: &'static str = "Pods";
 
-    fn metadata(&self) -> &ObjectMeta {
-        &self.metadata
+    fn identity(&self) -> Identity<'_> {
+        self.metadata.identity()
     }
 
     fn convert(&self, names: &mut Interner) -> Converted<Object> {

@@ -1,4 +1,4 @@
-//! Changes take no memory: what is held is what exists. Alone in its process, to be measured.
+//! Changes take no memory, and what is held is what exists. Each test alone in its process, to be measured.
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
@@ -31,6 +31,51 @@ fn resident() -> usize {
     let statm = fs::read_to_string("/proc/self/statm").unwrap();
     let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
     pages * 4096
+}
+
+/// 1,000 Pods of 100 Deployments as a list, with or without four labels, of which two differ by Deployment, and two
+/// named ports.
+fn pods(round: usize, labels: bool) -> String {
+    let pod = |i: usize| {
+        let node = format!("n{}", i % 100);
+        let mut pod = support::pod_object(&format!("web-{round}-{i}"), &node, "10.0.0.1");
+        if labels {
+            let deployment = round * 100 + i / 10;
+            pod["metadata"]["labels"] = json!({
+                "app.kubernetes.io/name": "web",
+                "app.kubernetes.io/instance": format!("web-{deployment}"),
+                "app.kubernetes.io/managed-by": "Helm",
+                "pod-template-hash": format!("{:x}", 7_919 * deployment),
+            });
+            pod["spec"]["containers"][0]["ports"] = json!([
+                {"name": "http", "containerPort": 8080}, {"name": "metrics", "containerPort": 9090},
+            ]);
+        }
+        pod
+    };
+    let items: Vec<Value> = (0..1_000).map(pod).collect();
+    json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
+}
+
+#[test]
+fn labels_of_pods_take_little_memory() {
+    let per_pod = |labels: bool| {
+        let mut held = Vec::new();
+        let mut round = |round: usize| {
+            let text = pods(round, labels);
+            let loaded = sluice_source::parse("pods.json", text.as_bytes(), &support::all_kinds());
+            assert_eq!((loaded.objects.len(), loaded.problems.len()), (1_000, 0));
+            held.push(loaded.objects);
+            resident()
+        };
+        // What reading takes for a moment is there after the first rounds.
+        let first = (0..10).map(&mut round).last().unwrap();
+        let last = (10..30).map(&mut round).last().unwrap();
+        last.saturating_sub(first) / 20_000
+    };
+    let (without, with) = (per_pod(false), per_pod(true));
+    println!("{without} bytes per Pod without labels and ports, {with} with");
+    assert!(with < without + 200, "{without} without, {with} with");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::Call;
 use super::writing::Part;
 use crate::answer::{Answer, json_value};
 use crate::patch::{PatchType, patched};
-use crate::selector;
+use crate::selector::selector_text;
 use crate::status::{Cause, Status};
 
 impl Call<'_> {
@@ -60,7 +60,7 @@ impl Call<'_> {
 
 fn scale_of(workload: &Value) -> Value {
     let (metadata, status) = (&workload["metadata"], &workload["status"]);
-    let selector = selector::text(&workload["spec"]["selector"]);
+    let selector = selector_text(&workload["spec"]["selector"]);
     json!({
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",

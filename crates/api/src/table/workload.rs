@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::age::age;
 use super::objects::name;
 use super::{NONE, items, joined, labels, number, text};
-use crate::selector;
+use crate::selector::selector_text;
 
 pub(super) fn deployment(object: &Value, now: Timestamp) -> Vec<Value> {
     let status = &object["status"];
@@ -95,6 +95,6 @@ fn template(object: &Value) -> [Value; 2] {
 }
 
 fn selected(object: &Value) -> Value {
-    let selector = selector::text(&object["spec"]["selector"]);
+    let selector = selector_text(&object["spec"]["selector"]);
     joined([selector.as_str()].into_iter()).into()
 }

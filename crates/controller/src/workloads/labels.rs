@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
-
-use crate::selector::has_all;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use sluice_model::{Expression, Selector};
 
 type Labels = BTreeMap<String, String>;
 
@@ -16,27 +15,21 @@ pub(super) fn is_empty(selector: &LabelSelector) -> bool {
 }
 
 /// Whether a selector of the API selects an object with these labels. An empty one selects everything
-/// (`k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go`).
+/// (`k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go`), one that cannot be read nothing.
 pub(super) fn matches(selector: &LabelSelector, labels: Option<&Labels>) -> bool {
+    let pairs = selector.match_labels.iter().flatten();
+    let pairs = pairs.map(|(key, value)| (&**key, &**value));
+    let expressions = selector.match_expressions.iter().flatten();
+    let expressions = expressions.map(|it| Expression {
+        key: &it.key,
+        operator: &it.operator,
+        values: it.values.iter().flatten().map(String::as_str).collect(),
+    });
     let value = |key: &str| labels.and_then(|it| it.get(key)).map(String::as_str);
-    let mut expressions = selector.match_expressions.iter().flatten();
-    let pairs = selector.match_labels.as_ref();
-    pairs.is_none_or(|it| has_all(labels, it)) && expressions.all(|it| meets(it, value(&it.key)))
+    Selector::of(pairs, expressions).is_ok_and(|it| it.selects(value))
 }
 
 /// Whether the selector of a controller selects an object: an empty one selects nothing.
 pub(super) fn claims(selector: &LabelSelector, labels: Option<&Labels>) -> bool {
     !is_empty(selector) && matches(selector, labels)
-}
-
-fn meets(requirement: &LabelSelectorRequirement, value: Option<&str>) -> bool {
-    let values = requirement.values.as_deref().unwrap_or_default();
-    let is_among = |it: &str| values.iter().any(|wanted| wanted == it);
-    match requirement.operator.as_str() {
-        "In" => value.is_some_and(is_among),
-        "NotIn" => !value.is_some_and(is_among),
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
-        _ => false,
-    }
 }

@@ -19,7 +19,7 @@ pub use forward::{
     UpstreamTransport,
 };
 pub use hosts::{Hosts, HostsEntry};
-pub use kubernetes::{ApiTls, Kubeconfig, Kubernetes, LabelSelector, Pods, Requirement};
+pub use kubernetes::{ApiTls, Kubeconfig, Kubernetes, Pods};
 pub use observe::{
     Consolidate, Errors, Health, LogClasses, LogField, LogFormat, LogLevel, LogPart, LogRule,
     Monitor, Prometheus, Ready,

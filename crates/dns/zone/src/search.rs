@@ -92,7 +92,7 @@ impl SearchPath {
 mod tests {
     use std::str::FromStr;
 
-    use sluice_model::{NamespacedName, PodDns};
+    use sluice_model::{ContainerPorts, Labels, NamespacedName, PodDns};
 
     use super::*;
 
@@ -106,6 +106,8 @@ mod tests {
                 namespace: "shop".into(),
                 name: "cart-0".into(),
             },
+            labels: Labels::default(),
+            ports: ContainerPorts::default(),
             node: None,
             addresses: Vec::new(),
             host_network: false,

@@ -57,10 +57,13 @@ fn belonging(resource: &Resource, name: &str, object: &Value) -> Vec<(&'static s
             std::iter::once(slices).chain(pods).collect()
         }
         "Deployment" => ["replicasets", "pods"]
-            .map(|it| (it, labelled(&selector(&spec["selector"]))))
+            .map(|it| (it, labelled(&sluice_api::selector_text(&spec["selector"]))))
             .to_vec(),
         "ReplicaSet" | "StatefulSet" | "DaemonSet" => {
-            vec![("pods", labelled(&selector(&spec["selector"])))]
+            vec![(
+                "pods",
+                labelled(&sluice_api::selector_text(&spec["selector"])),
+            )]
         }
         "Node" => {
             let on_it = encode(&format!("spec.nodeName={name}"));
@@ -75,29 +78,6 @@ fn equal(labels: &Value) -> Option<Vec<String>> {
     let labels = labels.as_object().filter(|it| !it.is_empty())?;
     let one = |(key, value): (&String, &Value)| format!("{key}={}", cell(value));
     Some(labels.iter().map(one).collect())
-}
-
-/// A `LabelSelector` in the words of a query.
-fn selector(selector: &Value) -> String {
-    let mut terms = equal(&selector["matchLabels"]).unwrap_or_default();
-    let expressions = selector["matchExpressions"].as_array();
-    for it in expressions.into_iter().flatten() {
-        let key = cell(&it["key"]);
-        let values: Vec<String> = it["values"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(cell)
-            .collect();
-        let values = values.join(",");
-        terms.push(match it["operator"].as_str() {
-            Some("In") => format!("{key} in ({values})"),
-            Some("NotIn") => format!("{key} notin ({values})"),
-            Some("DoesNotExist") => format!("!{key}"),
-            _ => key,
-        });
-    }
-    terms.join(",")
 }
 
 /// Events about an object, below their header.

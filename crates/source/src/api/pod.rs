@@ -1,8 +1,13 @@
-//! Namespaces and Pods: what DNS needs of them.
+//! Namespaces and Pods.
+
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
 use super::{ObjectMeta, nullable};
+
+/// All labels of an object, for selectors. `null` is the empty text, as in Go.
+pub(crate) type AllLabels = BTreeMap<String, Option<String>>;
 
 /// A Namespace. It exists until it is gone, also while it is being deleted.
 #[derive(Debug, Default, Deserialize)]
@@ -10,7 +15,7 @@ use super::{ObjectMeta, nullable};
 pub(crate) struct Namespace {
     /// `metadata`.
     #[serde(deserialize_with = "nullable")]
-    pub(crate) metadata: ObjectMeta,
+    pub(crate) metadata: ObjectMeta<AllLabels>,
 }
 
 /// A Pod.
@@ -19,7 +24,7 @@ pub(crate) struct Namespace {
 pub(crate) struct Pod {
     /// `metadata`.
     #[serde(deserialize_with = "nullable")]
-    pub(crate) metadata: ObjectMeta,
+    pub(crate) metadata: ObjectMeta<AllLabels>,
     /// `spec`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) spec: PodSpec,
@@ -41,6 +46,31 @@ pub(crate) struct PodSpec {
     /// `dnsConfig`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) dns_config: PodDnsConfig,
+    /// `containers`. Init containers are none of them: a sidecar's ports have no names for Services and policies
+    /// (`FindPort` in Kubernetes' `pkg/api/v1/pod`).
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) containers: Vec<Container>,
+}
+
+/// One of `spec.containers`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Container {
+    /// `ports`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) ports: Vec<ContainerPort>,
+}
+
+/// One of `spec.containers[].ports`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ContainerPort {
+    /// `name`.
+    pub(crate) name: Option<String>,
+    /// `containerPort`.
+    pub(crate) container_port: Option<i64>,
+    /// `protocol`, default TCP.
+    pub(crate) protocol: Option<String>,
 }
 
 /// `spec.dnsConfig`.

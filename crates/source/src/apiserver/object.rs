@@ -68,15 +68,15 @@ pub(super) fn read<K: Kind>(json: &str, names: &mut Interner) -> Result<Received
     };
     let converted = object.convert(names);
     let problems = converted.faults.iter().map(ToString::to_string).collect();
-    let meta = object.metadata();
+    let meta = object.identity();
     let outcome = match converted.object {
         Some(object) => Outcome::Usable(object, problems),
         None => {
-            let key = key::<K>(meta.name.as_deref(), meta.namespace.as_deref())?;
+            let key = key::<K>(meta.name, meta.namespace)?;
             Outcome::Unusable(key, problems)
         }
     };
-    let version = meta.resource_version.clone();
+    let version = meta.version.map(str::to_owned);
     Ok(Received { version, outcome })
 }
 

@@ -162,6 +162,10 @@ impl<'n> Faults<'n> {
         self.names.share(text)
     }
 
+    pub(super) fn names(&mut self) -> &mut Interner {
+        self.names
+    }
+
     pub(super) fn finish<T>(mut self, object: Option<T>) -> Converted<T> {
         debug_assert!(
             object.is_some() || self.is_refused,

@@ -1,8 +1,8 @@
 //! Checks of names, as the API server makes them: a good name can stand in a rule comment.
 
 use super::fault::{At, Faults};
-use crate::api::ObjectMeta;
-use sluice_model::{NamespacedName, is_label, is_subdomain};
+use crate::api::{AllLabels, ObjectMeta};
+use sluice_model::{Labels, NamespacedName, is_label, is_label_value, is_subdomain};
 use sluice_yaml::quoted;
 use std::sync::Arc;
 
@@ -36,18 +36,19 @@ pub(super) fn subdomain(text: &str) -> Result<&str, String> {
 
 /// Checks a label value: at most 63 of `[A-Za-z0-9._-]`, the ends alphanumeric, or empty.
 pub(super) fn label_value(text: &str) -> Result<&str, String> {
-    let ends = |it: Option<u8>| it.is_none_or(|it| it.is_ascii_alphanumeric());
-    let inside = |it: u8| it.is_ascii_alphanumeric() || b"-_.".contains(&it);
-    let good = text.len() <= 63
-        && text.bytes().all(inside)
-        && ends(text.bytes().next())
-        && ends(text.bytes().last());
-    good.then_some(text).ok_or_else(|| {
+    is_label_value(text).then_some(text).ok_or_else(|| {
         format!(
             "{} is not a label value (at most 63 of A-Z, a-z, 0-9, '-', '_' and '.')",
             quoted(text)
         )
     })
+}
+
+/// `metadata.labels`, as they are written: a selector never asks for one that the API server would refuse.
+pub(super) fn labels(meta: &ObjectMeta<AllLabels>, faults: &mut Faults<'_>) -> Labels {
+    let labels = meta.labels.iter();
+    let labels = labels.map(|(key, value)| (&**key, value.as_deref().unwrap_or_default()));
+    faults.names().labels(labels)
 }
 
 /// Whether a text can be shown as it is: any name the checks above let through.
@@ -56,8 +57,8 @@ pub(crate) fn displayable(text: &str) -> bool {
 }
 
 /// Checks `metadata.name` with `check` and `metadata.namespace` (default `default`).
-pub(super) fn namespaced(
-    meta: &ObjectMeta,
+pub(super) fn namespaced<L>(
+    meta: &ObjectMeta<L>,
     check: fn(&str) -> Result<&str, String>,
     faults: &mut Faults<'_>,
 ) -> Option<NamespacedName> {

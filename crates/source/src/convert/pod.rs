@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use sluice_model::{DnsPolicy, IpFamily, Namespace, Pod, PodDns};
+use sluice_model::{ContainerPort, ContainerPorts, DnsPolicy, IpFamily, Namespace, Pod, PodDns};
 use sluice_yaml::quoted;
 
-use super::address::{one_of, parse_ip, routable};
+use super::address::{one_of, parse_ip, port, protocol, routable};
 use super::endpoint_slice::node_name;
 use super::fault::{At, Converted, Faults};
 use super::{Interner, name};
@@ -25,10 +25,11 @@ pub(crate) fn namespace(api: &api::Namespace, names: &mut Interner) -> Converted
     let mut faults = Faults::new(names);
     let name = name::label(api.metadata.name.as_deref().unwrap_or_default());
     let name = faults.text(At::top("metadata.name"), name);
-    faults.finish(name.map(|name| Namespace { name }))
+    let labels = name::labels(&api.metadata, &mut faults);
+    faults.finish(name.map(|name| Namespace { name, labels }))
 }
 
-/// Converts a Pod. A bad address is left out; resolver settings that the API server would refuse refuse
+/// Converts a Pod. A bad address or port is left out; resolver settings that the API server would refuse refuse
 /// the pod, because its search path would not be the one that its resolver uses.
 pub(crate) fn pod(api: &api::Pod, names: &mut Interner) -> Converted<Pod> {
     let mut collected = Faults::new(names);
@@ -37,8 +38,12 @@ pub(crate) fn pod(api: &api::Pod, names: &mut Interner) -> Converted<Pod> {
     let node = node_name(api.spec.node_name.as_deref(), At::top("spec"), faults);
     let addresses = addresses(&api.status, faults);
     let dns = dns(&api.spec, faults);
+    let labels = name::labels(&api.metadata, faults);
+    let ports = ports(&api.spec, faults);
     let object = name.zip(dns).map(|(name, dns)| Pod {
         name,
+        labels,
+        ports,
         node,
         addresses,
         host_network: api.spec.host_network.unwrap_or_default(),
@@ -80,6 +85,35 @@ fn add(found: &mut Vec<IpAddr>, text: &str, at: At<'_>, faults: &mut Faults<'_>)
         Ok(ip) => found.push(ip),
         Err(why) => faults.note(at, format!("{why}: ignored")),
     }
+}
+
+/// The ports that have a name.
+fn ports(spec: &api::PodSpec, faults: &mut Faults<'_>) -> ContainerPorts {
+    let containers = At::top("spec.containers");
+    let mut found = Vec::new();
+    for (i, container) in spec.containers.iter().enumerate() {
+        let at = containers.index(i);
+        let list = at.field("ports");
+        for (i, api) in container.ports.iter().enumerate() {
+            let Some(name) = api.name.as_deref().filter(|it| !it.is_empty()) else {
+                continue;
+            };
+            let at = list.index(i);
+            let checked = name::label(name).and_then(|name| {
+                let number = api.container_port.unwrap_or_default();
+                Ok((name, protocol(api.protocol.as_deref())?, port(number)?))
+            });
+            match checked {
+                Ok((name, protocol, port)) => found.push(ContainerPort {
+                    name: faults.share(name),
+                    protocol,
+                    port,
+                }),
+                Err(why) => faults.note(at, format!("{why}: ignored")),
+            }
+        }
+    }
+    faults.names().ports(found)
 }
 
 fn dns(spec: &api::PodSpec, faults: &mut Faults<'_>) -> Option<PodDns> {

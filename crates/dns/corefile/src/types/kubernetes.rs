@@ -1,11 +1,11 @@
 //! `kubernetes`.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use hickory_proto::rr::Name;
+use sluice_model::Selector;
 
 use super::Fallthrough;
 
@@ -29,9 +29,9 @@ pub struct Kubernetes {
     /// Only these namespaces have names; empty: all. Never together with `namespace_labels`.
     pub namespaces: BTreeSet<String>,
     /// Only namespaces with these labels have names; `None`: all.
-    pub namespace_labels: Option<LabelSelector>,
+    pub namespace_labels: Option<Selector>,
     /// Only objects with these labels have names; `None`: all.
-    pub labels: Option<LabelSelector>,
+    pub labels: Option<Selector>,
     /// What names of pods answer.
     pub pods: Pods,
     /// Endpoints without hostname are named after their pod, not after their address.
@@ -79,54 +79,4 @@ pub enum Pods {
     Insecure,
     /// The address in the name when a pod of the namespace has it.
     Verified,
-}
-
-/// A label selector as in `kubectl get -l`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LabelSelector {
-    pub(crate) text: String,
-    pub(crate) requirements: Vec<Requirement>,
-}
-
-/// One requirement of a [`LabelSelector`], about the label of one key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Requirement {
-    /// The label is there and has one of the values.
-    In(String, BTreeSet<String>),
-    /// The label is absent or has none of the values.
-    NotIn(String, BTreeSet<String>),
-    /// The label is there.
-    Exists(String),
-    /// The label is absent.
-    Absent(String),
-}
-
-impl LabelSelector {
-    /// As written in the Corefile, for the `labelSelector` of a list or watch.
-    pub fn as_str(&self) -> &str {
-        &self.text
-    }
-
-    /// All must hold; none: everything is selected.
-    pub fn requirements(&self) -> &[Requirement] {
-        &self.requirements
-    }
-
-    /// Whether an object with these labels is selected.
-    pub fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.requirements.iter().all(|it| match it {
-            Requirement::In(key, values) => labels.get(key).is_some_and(|it| values.contains(it)),
-            Requirement::NotIn(key, values) => {
-                !labels.get(key).is_some_and(|it| values.contains(it))
-            }
-            Requirement::Exists(key) => labels.contains_key(key),
-            Requirement::Absent(key) => !labels.contains_key(key),
-        })
-    }
-}
-
-impl fmt::Display for LabelSelector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use sluice_corefile::{Corefile, Sources};
 use sluice_model::{
     AddressType, ClusterIps, Conditions, Endpoint, EndpointPort, EndpointSlice, Event, Hints,
-    Namespace, NamespacedName, Object, Protocol, Service, ServiceKind, ServicePort,
+    Labels, Namespace, NamespacedName, Object, Protocol, Service, ServiceKind, ServicePort,
     SessionAffinity, TrafficPolicy,
 };
 
@@ -42,8 +42,8 @@ const HTTP: NonZeroU16 = NonZeroU16::new(80).unwrap();
 
 /// A Namespace.
 pub fn namespace(name: &str) -> Event {
-    let name = Arc::from(name);
-    Event::Set(Object::Namespace(Arc::new(Namespace { name })))
+    let (name, labels) = (Arc::from(name), Labels::default());
+    Event::Set(Object::Namespace(Arc::new(Namespace { name, labels })))
 }
 
 /// A Service with these ClusterIPs; headless without.

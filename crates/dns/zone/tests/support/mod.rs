@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use hickory_proto::rr::{Name, RData, Record, RecordType};
 use sluice_model::{
-    AddressType, ClusterIps, Conditions, DnsPolicy, Endpoint, EndpointPort, EndpointSlice, Event,
-    Hints, Namespace, NamespacedName, Object, Pod, PodDns, Protocol, Service, ServiceKind,
-    ServicePort, SessionAffinity, TrafficPolicy,
+    AddressType, ClusterIps, Conditions, ContainerPorts, DnsPolicy, Endpoint, EndpointPort,
+    EndpointSlice, Event, Hints, Labels, Namespace, NamespacedName, Object, Pod, PodDns, Protocol,
+    Service, ServiceKind, ServicePort, SessionAffinity, TrafficPolicy,
 };
 use sluice_source::Kinds;
 use sluice_zone::{NamespaceRule, Objects, Outcome, Question, Settings, Zones, answer};
@@ -29,8 +29,8 @@ pub(crate) fn events(yaml: &str) -> Vec<Event> {
 }
 
 pub(crate) fn namespace(name: &str) -> Event {
-    let name = Arc::from(name);
-    Event::Set(Object::Namespace(Arc::new(Namespace { name })))
+    let (name, labels) = (Arc::from(name), Labels::default());
+    Event::Set(Object::Namespace(Arc::new(Namespace { name, labels })))
 }
 
 pub(crate) fn pod(namespace: &str, name: &str, addresses: &[&str]) -> Event {
@@ -39,6 +39,8 @@ pub(crate) fn pod(namespace: &str, name: &str, addresses: &[&str]) -> Event {
         .map(|it| it.parse().expect("it is well-formed"));
     Event::Set(Object::Pod(Arc::new(Pod {
         name: NamespacedName::new(namespace, name),
+        labels: Labels::default(),
+        ports: ContainerPorts::default(),
         node: None,
         addresses: addresses.collect(),
         host_network: false,

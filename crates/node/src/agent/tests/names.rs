@@ -2,7 +2,7 @@
 
 use super::*;
 
-use sluice_model::{Namespace, Pod, PodDns};
+use sluice_model::{ContainerPorts, Labels, Namespace, Pod, PodDns};
 
 impl World {
     /// What came since the last call, in words.
@@ -27,7 +27,10 @@ fn headless(text: &str) -> Event {
 }
 
 fn namespace(name: &str) -> Event {
-    Event::Set(Object::Namespace(Arc::new(Namespace { name: name.into() })))
+    Event::Set(Object::Namespace(Arc::new(Namespace {
+        name: name.into(),
+        labels: Labels::default(),
+    })))
 }
 
 #[test]
@@ -87,6 +90,8 @@ fn what_has_no_rules_does_not_wait() {
     world.fail(100);
     let pod = Event::Set(Object::Pod(Arc::new(Pod {
         name: name("web-1"),
+        labels: Labels::default(),
+        ports: ContainerPorts::default(),
         addresses: Vec::new(),
         node: None,
         host_network: false,

@@ -1,5 +1,7 @@
 //! Pods and Namespaces: a text in, what the model says out.
 
+use sluice_model::Protocol;
+
 use super::*;
 
 fn read(json: &str) -> Converted<Pod> {
@@ -62,6 +64,47 @@ fn defaults() {
         assert_eq!((pod.node, pod.host_network), (None, false));
         assert_eq!((pod.addresses, pod.dns), (Vec::new(), PodDns::default()));
     }
+}
+
+#[test]
+fn labels_and_named_ports_are_shared() {
+    let json = r#"{"metadata": {"name": "web", "labels": {"app": "web", "empty": null}}, "spec": {"containers": [
+        {"name": "a", "ports": [{"name": "http", "containerPort": 80}, {"containerPort": 81}]},
+        {"name": "b", "ports": [{"name": "dns", "containerPort": 53, "protocol": "UDP"},
+                                {"name": "http", "containerPort": 82}]}, {"name": "c"}]}}"#;
+    let api: api::Pod = serde_json::from_str(json).unwrap();
+    let mut names = Interner::default();
+    let mut convert = || pod(&api, &mut names).object.unwrap();
+    let (one, other) = (convert(), convert());
+    assert_eq!(
+        (one.labels.get("app"), one.labels.get("empty")),
+        (Some("web"), Some(""))
+    );
+    let ports: Vec<String> = (one.ports.iter())
+        .map(|it| format!("{} {}/{}", it.name, it.port, it.protocol))
+        .collect();
+    assert_eq!(ports, ["http 80/tcp", "dns 53/udp", "http 82/tcp"]);
+    let number = |name, protocol| other.ports.number(name, protocol).map(u16::from);
+    assert_eq!(number("http", Protocol::Tcp), Some(80));
+    assert_eq!(
+        (number("dns", Protocol::Tcp), number("dns", Protocol::Udp)),
+        (None, Some(53))
+    );
+    assert_eq!(
+        (one.labels.shares(), one.ports.shares()),
+        (3, 3),
+        "one is the interner's"
+    );
+    let bad = a_pod(
+        r#""containers": [{"ports": [{"name": "a b", "containerPort": 80}, {"name": "x", "containerPort": 0}]}]"#,
+        "",
+    );
+    let said: Vec<String> = bad.faults.iter().map(ToString::to_string).collect();
+    assert!(
+        said[0].starts_with("spec.containers[0].ports[0]: ") && said.len() == 2,
+        "{said:?}"
+    );
+    assert!(bad.object.unwrap().ports.is_empty());
 }
 
 #[test]
