@@ -45,7 +45,7 @@ pub fn serve(
     lab: Program<'_>,
     host: TcpListener,
     is_synced: fn(&Path) -> bool,
-    check_mode: fn(&str, &LabSettings) -> Result<(), String>,
+    check_mode: impl Fn(&str, &LabSettings) -> Result<(), String> + Send + 'static,
 ) -> anyhow::Result<()> {
     // A lab without one of its threads is no lab: process 1 starts another server.
     let print = std::panic::take_hook();

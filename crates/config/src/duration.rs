@@ -152,6 +152,31 @@ pub(crate) fn text_or_nanos<'de, D: Deserializer<'de>>(from: D) -> Result<GoDura
     }
 }
 
+/// A time as Go writes it, at most an hour.
+///
+/// # Errors
+///
+/// What is wrong with the text.
+pub fn time(text: &str) -> Result<Duration, String> {
+    time_from(text, "0s")
+}
+
+/// A time as Go writes it, between a tenth of a second and an hour.
+///
+/// # Errors
+///
+/// What is wrong with the text.
+pub fn interval(text: &str) -> Result<Duration, String> {
+    time_from(text, "100ms")
+}
+
+fn time_from(text: &str, least: &str) -> Result<Duration, String> {
+    let from = least.parse::<GoDuration>()?.to_std();
+    let time = text.parse::<GoDuration>()?.to_std();
+    let time = time.filter(|it| Some(*it) >= from && *it <= Duration::from_secs(3600));
+    time.ok_or_else(|| format!("not between {least} and 1h"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

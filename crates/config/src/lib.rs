@@ -20,18 +20,20 @@ mod duration;
 mod effective;
 mod encode;
 mod ignored;
+mod invalid;
 mod problem;
 mod strict;
 mod types;
 
 pub use change::{Change, change};
 pub use decode::{Decoded, decode};
-pub use duration::GoDuration;
+pub use duration::{GoDuration, interval, time};
 pub use effective::{
     ApiClient, ConntrackLimits, Effective, IpvsSettings, LogFormat, Mode, Periods,
 };
 pub use encode::{encode, yaml};
 pub use ignored::{IGNORED, feature_gates, warnings};
+pub use invalid::Invalid;
 pub use problem::{Lines, Problem};
 pub use types::{
     API_VERSION, ClientConnection, Conntrack, DetectLocal, FormatOptions, Iptables, Ipvs, KIND,

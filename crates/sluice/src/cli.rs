@@ -14,7 +14,7 @@ use std::time::Duration;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use ipnet::IpNet;
-use sluice_config::GoDuration;
+use sluice_config::{interval, time};
 
 use crate::flags::{self, Flags, Heading};
 pub(crate) use dns::{DnsArgs, DnsCommand, QueryArgs, ServeArgs};
@@ -335,23 +335,6 @@ pub(crate) struct ExplainArgs {
     // Last: a heading in here is the heading of what follows.
     #[command(flatten)]
     pub(crate) node: NodeArgs,
-}
-
-/// A time as Go writes it, at most an hour.
-fn time(text: &str) -> Result<Duration, String> {
-    time_from(text, "0s")
-}
-
-/// A time as Go writes it, between a tenth of a second and an hour.
-fn interval(text: &str) -> Result<Duration, String> {
-    time_from(text, "100ms")
-}
-
-fn time_from(text: &str, least: &str) -> Result<Duration, String> {
-    let from = least.parse::<GoDuration>()?.to_std();
-    let time = text.parse::<GoDuration>()?.to_std();
-    let time = time.filter(|it| Some(*it) >= from && *it <= Duration::from_secs(3600));
-    time.ok_or_else(|| format!("not between {least} and 1h"))
 }
 
 /// `sluice doctor`.

@@ -118,7 +118,7 @@ impl NodeArgs {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::error::Invalid), or the file cannot be read, or the mode is not built.
+    /// [`Invalid`](sluice_config::Invalid), or the file cannot be read, or the mode is not built.
     pub(crate) fn validate(&self, host_name: &str) -> anyhow::Result<NodeConfig> {
         let mut problems = Problems::default();
         let config = self.check(host_name, &mut problems)?;

@@ -1,47 +1,11 @@
 //! How errors leave the program.
 
 use std::env;
-use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
+use sluice_config::Invalid;
 use sluice_node::chain;
-
-/// Everything that is wrong with the flags and the configuration file.
-#[derive(Debug)]
-pub(crate) struct Invalid {
-    /// One line each.
-    pub(crate) problems: Vec<String>,
-    /// 2 for wrong usage, 1 when only the file is wrong.
-    pub(crate) exit_code: u8,
-}
-
-impl Invalid {
-    /// Fails with exit code 1 if there is any problem.
-    ///
-    /// # Errors
-    ///
-    /// All of them.
-    pub(crate) fn check(problems: Vec<String>) -> Result<(), Self> {
-        let exit_code = 1;
-        if problems.is_empty() {
-            Ok(())
-        } else {
-            Err(Self {
-                problems,
-                exit_code,
-            })
-        }
-    }
-}
-
-impl fmt::Display for Invalid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.problems.join("\n"))
-    }
-}
-
-impl std::error::Error for Invalid {}
 
 /// Prints an error, one `sluice:` line per problem, and returns the exit code.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {

@@ -18,10 +18,10 @@ mod pcap;
 mod show;
 mod web;
 
-use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write as _};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd as _;
+use std::path::PathBuf;
 use std::process::{Command as Process, ExitCode};
 use std::time::{Duration, Instant};
 
@@ -33,21 +33,39 @@ use sluice_cluster::enter::Inside;
 use sluice_cluster::launch::Program;
 use sluice_cluster::place::{Place, Settings};
 use sluice_cluster::{alone, identity, probe, serve};
-use sluice_config::{LogFormat, Mode};
+use sluice_config::{Invalid, Mode};
 use sluice_lab::{Interrupt, Interrupted};
-use sluice_node::client;
+use sluice_node::{WebServer, client};
 
-use crate::cli::{self, Command, LabCommand, LabProcess, UpArgs};
-use crate::error::{Invalid, say};
-use crate::{logging, planes};
+use crate::cli::{LabCommand, LabProcess, UpArgs};
 
 /// A start that takes longer has a reason that somebody must look at.
 const START: Duration = Duration::from_secs(60);
 
-pub(crate) fn run(command: &LabCommand) -> anyhow::Result<ExitCode> {
+/// What the commands need of the program that they belong to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Host {
+    /// Prints one line on stderr.
+    pub(crate) say: fn(&str),
+    /// Starts the log of this process.
+    pub(crate) start_log: fn(),
+    /// Whether an agent could run on this machine in the mode with this name.
+    pub(crate) check_mode: fn(&str) -> anyhow::Result<()>,
+    /// The settings of the plan of an agent: its flags, and the name of its node.
+    pub(crate) settings: fn(&[String], &str) -> anyhow::Result<sluice_plan::settings::Settings>,
+    /// A web server at an address, for clients that know the token of the file.
+    pub(crate) web_server: fn(SocketAddr, Option<PathBuf>) -> anyhow::Result<WebServer>,
+}
+
+/// Runs a command of the lab.
+///
+/// # Errors
+///
+/// What went wrong, for a person; [`Invalid`] when there are several problems.
+pub(crate) fn run(command: &LabCommand, host: Host) -> anyhow::Result<ExitCode> {
     match command {
-        LabCommand::Demo(args) => demo::run(args)?,
-        LabCommand::Up(args) => up(args)?,
+        LabCommand::Demo(args) => demo::run(args, host)?,
+        LabCommand::Up(args) => up(args, host)?,
         LabCommand::Down(args) if args.all => {
             let all = Place::all()?;
             let ended = all.iter().map(down);
@@ -84,15 +102,15 @@ pub(crate) fn run(command: &LabCommand) -> anyhow::Result<ExitCode> {
         LabCommand::Exec(args) => return machines::exec(&args.machine, &args.command),
         LabCommand::Pcap(args) => return pcap::run(args),
         LabCommand::Probe(args) => return machines::probe(args),
-        LabCommand::Draw(args) => draw::run(args)?,
-        LabCommand::Web(args) => return web::run(args),
-        LabCommand::Experiment(args) => return experiments::run(args),
-        LabCommand::Process(process) => return run_process(process),
+        LabCommand::Draw(args) => draw::run(args, host)?,
+        LabCommand::Web(args) => return web::run(args, host),
+        LabCommand::Experiment(args) => return experiments::run(args, host),
+        LabCommand::Process(process) => return run_process(process, host),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn run_process(process: &LabProcess) -> anyhow::Result<ExitCode> {
+fn run_process(process: &LabProcess, host: Host) -> anyhow::Result<ExitCode> {
     let path = std::env::current_exe().context("find the path of this program")?;
     let with = |name: &str, run: &dyn Fn(Program<'_>) -> anyhow::Result<()>| {
         let place = Place::of(name)?;
@@ -105,10 +123,12 @@ fn run_process(process: &LabProcess) -> anyhow::Result<ExitCode> {
         LabProcess::Supervise(lab) => with(&lab.name, &|it| it.supervise())?,
         LabProcess::Init(lab) => with(&lab.name, &|it| it.init())?,
         LabProcess::Serve(lab) => with(&lab.name, &|it| {
-            logging::start(0, LogFormat::Text);
+            (host.start_log)();
             let listener = std::io::stdin().as_fd().try_clone_to_owned()?;
             let listener = TcpListener::from(listener);
-            serve::serve(it, listener, client::is_synced, check_mode)
+            serve::serve(it, listener, client::is_synced, move |mode, lab| {
+                check_mode(mode, lab, host)
+            })
         })?,
         LabProcess::Inside(args) => {
             let inside = Inside {
@@ -119,7 +139,7 @@ fn run_process(process: &LabProcess) -> anyhow::Result<ExitCode> {
             };
             return Err(inside.become_program(&args.command));
         }
-        LabProcess::Pages(lab) => web::serve(&Place::of(&lab.name)?)?,
+        LabProcess::Pages(lab) => web::serve(&Place::of(&lab.name)?, host)?,
         LabProcess::Alone(args) => {
             let status = alone::run(Process::new(&path).arg("lab").args(&args.command))?;
             return Ok(machines::code(status));
@@ -146,7 +166,7 @@ fn open(name: &str) -> anyhow::Result<Client> {
     Client::open(&Place::of(name)?)
 }
 
-fn up(args: &UpArgs) -> anyhow::Result<()> {
+fn up(args: &UpArgs, host: Host) -> anyhow::Result<()> {
     let place = Place::of(&args.lab.name)?;
     let name = place.name();
     let given = Settings {
@@ -155,7 +175,7 @@ fn up(args: &UpArgs) -> anyhow::Result<()> {
         unprivileged: !getuid().is_root(),
         port: 0,
     };
-    if let Err(why) = check_mode(&given.mode, &given) {
+    if let Err(why) = check_mode(&given.mode, &given, host) {
         bail!("--proxy-mode {}: {why}", given.mode);
     }
     // Nothing is made before every manifest is read.
@@ -190,7 +210,7 @@ fn up(args: &UpArgs) -> anyhow::Result<()> {
         "namespaces, API, controllers"
     });
     let interrupt = Interrupt::new()?;
-    let made = start(&place, args, &objects, &progress, &interrupt);
+    let made = start(&place, args, &objects, &progress, &interrupt, host);
     progress.clear();
     let client = match made {
         Ok(client) => client,
@@ -232,6 +252,7 @@ fn start(
     objects: &[Value],
     progress: &Progress,
     interrupt: &Interrupt,
+    host: Host,
 ) -> anyhow::Result<Client> {
     let program = std::env::current_exe().context("find the path of this program")?;
     let program = Program {
@@ -283,7 +304,7 @@ fn start(
         // A pod may need something that comes later; the lab stays.
         Err(error) if place.init().is_some() && !error.is::<Interrupted>() => {
             progress.clear();
-            say(&format!(
+            (host.say)(&format!(
                 "{error:#} after {START:?}: see `sluice lab get events`"
             ));
         }
@@ -293,7 +314,7 @@ fn start(
 }
 
 /// Why nodes of a lab cannot have a data plane.
-fn check_mode(mode: &str, lab: &Settings) -> Result<(), String> {
+fn check_mode(mode: &str, lab: &Settings, host: Host) -> Result<(), String> {
     let modes = Mode::ALL.map(Mode::name);
     if !modes.contains(&mode) {
         return Err(format!("no such mode; there are {}", modes.join(", ")));
@@ -301,17 +322,7 @@ fn check_mode(mode: &str, lab: &Settings) -> Result<(), String> {
     if lab.unprivileged && ["ipvs", "ebpf"].contains(&mode) {
         return Err("needs root; without it there are nftables and iptables".to_owned());
     }
-    let flag = format!("--proxy-mode={mode}");
-    let command = cli::parse(["sluice", "proxy", &flag].map(OsString::from).into_iter());
-    let Command::Proxy(agent) = command else {
-        return Ok(());
-    };
-    // As the agent itself does at its start.
-    let prepared = agent.node.validate("node").and_then(|config| {
-        let prepare = planes::named(mode)?.prepare;
-        Ok(prepare(&config.options(false)).map(drop)?)
-    });
-    prepared.map_err(|it| format!("{it:#}"))
+    (host.check_mode)(mode).map_err(|it| format!("{it:#}"))
 }
 
 /// How many are ready, and how many there are.

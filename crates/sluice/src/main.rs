@@ -22,6 +22,7 @@ mod error;
 mod explain;
 mod flags;
 mod lab;
+mod lab_host;
 mod live;
 mod logging;
 mod pages;
@@ -54,7 +55,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Cleanup(args) => cleanup::run(&args),
         Command::Controller(args) => controller::run(&args),
         Command::Dns(args) => dns::run(&args),
-        Command::Lab(args) => lab::run(&args.command),
+        Command::Lab(args) => lab::run(&args.command, lab_host::HOST),
         Command::Completions(args) => pages::completions(args.shell),
         Command::Man(args) => pages::man(&args),
     }

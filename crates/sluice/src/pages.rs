@@ -14,8 +14,8 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use crate::cli::{self, ManArgs};
-use crate::error::Invalid;
 use crate::render::print;
+use sluice_config::Invalid;
 
 /// The section of administration programs.
 const SECTION: &str = "8";

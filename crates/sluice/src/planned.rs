@@ -18,8 +18,9 @@ use sluice_zone::{NamespaceRule, Objects};
 
 use crate::cli::NodeArgs;
 use crate::config::{self, NodeConfig, Source};
-use crate::error::{Invalid, say};
+use crate::error::say;
 use crate::proxy;
+use sluice_config::Invalid;
 
 /// How long an API server has for its lists, and how long when a request has failed.
 const PATIENCE: Duration = Duration::from_secs(30);

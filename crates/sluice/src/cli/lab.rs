@@ -10,9 +10,8 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
 use sluice_cluster::identity::Port;
 use sluice_cluster::machines::CLIENT;
-use sluice_config::Mode;
+use sluice_config::{Mode, interval, time};
 
-use super::{interval, time};
 pub(crate) use experiment::{AloneArgs, ExperimentArgs, LapArgs, RaceArgs};
 pub(crate) use pcap::{CaptureArgs, PcapArgs, PcapFormat, WantedArgs};
 

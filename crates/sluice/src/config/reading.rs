@@ -10,8 +10,8 @@ use sluice_config::{GoDuration, KubeProxyConfiguration, Lines, Mode, Problem, de
 use sluice_yaml::{escaped, quoted};
 
 use crate::cli::NodeArgs;
-use crate::error::Invalid;
 use crate::flags;
+use sluice_config::Invalid;
 
 /// The problems found so far: a check goes on after each.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@ use sluice_plan::settings::{LocalDetector, NodePortAddresses};
 use tempfile::NamedTempFile;
 
 use super::*;
-use crate::error::Invalid;
+use sluice_config::Invalid;
 
 #[derive(Debug, Parser)]
 pub(super) struct Typed {

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context;
 use sluice_corefile::{Corefile, Sources};
 
-use crate::error::Invalid;
+use sluice_config::Invalid;
 
 /// The files and the environment of this process.
 struct Machine;

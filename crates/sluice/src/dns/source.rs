@@ -21,8 +21,8 @@ use tracing::info;
 
 use super::resolver;
 use crate::cli::{NodeArgs, ServeArgs};
-use crate::error::Invalid;
 use crate::planned;
+use sluice_config::Invalid;
 
 pub(super) use following::{Following, Told};
 

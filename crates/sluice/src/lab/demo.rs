@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use anyhow::Context;
-use sluice_config::Mode;
 use sluice_lab::Protocol as LabProtocol;
 use sluice_lab::demo::{self, Address, Endpoint, Folder, Frontend, Options, Pace};
 use sluice_model::{Event, IpFamily, Object, Protocol};
@@ -13,15 +12,11 @@ use sluice_node::client;
 use sluice_plan::{Frontend as PlanFrontend, Plan, Planner, Role};
 use sluice_source::Kinds;
 
-use crate::cli::{DemoArgs, NodeArgs};
-use crate::error::say;
-use crate::planes;
+use super::Host;
+use crate::cli::DemoArgs;
 
-pub(super) fn run(args: &DemoArgs) -> anyhow::Result<()> {
-    let mode = Mode::ALL
-        .into_iter()
-        .find(|it| it.name() == args.proxy_mode);
-    planes::of(mode.context("--proxy-mode: no such mode")?).context("--proxy-mode")?;
+pub(super) fn run(args: &DemoArgs, host: Host) -> anyhow::Result<()> {
+    let folder = |it| folder(it, host);
     let slow = !args.fast && std::io::IsTerminal::is_terminal(&std::io::stdout());
     let program = std::env::current_exe().context("find the path of this program")?;
     demo::demo(&Options {
@@ -37,7 +32,7 @@ pub(super) fn run(args: &DemoArgs) -> anyhow::Result<()> {
 }
 
 /// What a folder of manifests asks for.
-fn folder(path: &Path) -> anyhow::Result<Folder> {
+fn folder(path: &Path, host: Host) -> anyhow::Result<Folder> {
     let loaded = sluice_source::load(path, &Kinds::PROXY)?;
     let nodes = loaded.objects.iter().filter_map(|it| match it {
         Object::EndpointSlice(slice) => slice.endpoints.iter().find_map(|it| it.node.as_deref()),
@@ -45,18 +40,16 @@ fn folder(path: &Path) -> anyhow::Result<Folder> {
     });
     // The agents plan for their own node; the addresses are the same on each.
     let node = nodes.min().unwrap_or("node-a").to_owned();
-    let config = NodeArgs {
-        manifests: Some(path.to_owned()),
-        ..NodeArgs::default()
-    };
-    let mut planner = Planner::new(config.validate(&node)?.settings);
+    let flag = format!("--manifests={}", path.display());
+    let mut planner = Planner::new((host.settings)(&[flag], &node)?);
     for object in loaded.objects {
         planner.absorb(Event::Set(object));
     }
     planner.absorb(Event::Synced);
     planner.replan();
-    loaded.problems.iter().for_each(|it| say(&it.to_string()));
-    planner.issues().for_each(|it| say(&it.to_string()));
+    let problems = loaded.problems.iter().map(ToString::to_string);
+    let issues = planner.issues().map(|it| it.to_string());
+    problems.chain(issues).for_each(|it| (host.say)(&it));
     Ok(Folder {
         path: path.to_owned(),
         frontends: frontends(planner.plan()),

@@ -16,8 +16,8 @@ use sluice_picture::{Measured, Objects, Question, Topology, Way};
 use sluice_plan::Planner;
 use sluice_plan::settings::Settings;
 
-use super::machines;
-use crate::cli::{self, DrawArgs, DrawFormat};
+use super::{Host, machines};
+use crate::cli::{DrawArgs, DrawFormat};
 
 /// The width of the lab's picture in an SVG file: that of a page.
 const WIDTH: u32 = 920;
@@ -25,10 +25,10 @@ const WIDTH: u32 = 920;
 /// Timeout of one request of a probe.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-pub(super) fn run(args: &DrawArgs) -> anyhow::Result<()> {
+pub(super) fn run(args: &DrawArgs, host: Host) -> anyhow::Result<()> {
     let place = Place::of(&args.lab.name)?;
     let client = Client::open(&place)?;
-    let view = View::read(&client, place.settings()?.mode)?;
+    let view = View::read(&client, place.settings()?.mode, host)?;
     let Some(service) = &args.service else {
         let topology = view.topology()?;
         match args.output {
@@ -114,12 +114,17 @@ pub(super) struct View {
     objects: Objects,
     /// The data plane of nodes that name none.
     mode: String,
+    host: Host,
 }
 
 impl View {
-    pub(super) fn read(client: &Client, mode: String) -> anyhow::Result<Self> {
+    pub(super) fn read(client: &Client, mode: String, host: Host) -> anyhow::Result<Self> {
         let objects = Objects::read(|kind| client.get(kind.path()))?;
-        Ok(Self { objects, mode })
+        Ok(Self {
+            objects,
+            mode,
+            host,
+        })
     }
 
     pub(super) fn topology(&self) -> anyhow::Result<Topology> {
@@ -140,10 +145,9 @@ impl View {
     fn planner(&self, name: &str) -> anyhow::Result<Planner> {
         let node = as_node(self.objects.node(name).context("the node is gone")?)?;
         let flags = nodes::agent_flags(&node, &self.mode, Path::new("kubeconfig"));
-        let wrong = || format!("flags of the agent of {name}");
-        let args = cli::agent(&flags).with_context(wrong)?;
-        let config = args.node.validate(name).with_context(wrong)?;
-        Ok(self.objects.planner(config.settings))
+        let settings = (self.host.settings)(&flags, name);
+        let settings = settings.with_context(|| format!("flags of the agent of {name}"))?;
+        Ok(self.objects.planner(settings))
     }
 }
 

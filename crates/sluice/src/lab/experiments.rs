@@ -12,9 +12,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use sluice_config::Invalid;
 
+use super::Host;
 use crate::cli::ExperimentArgs;
-use crate::error::Invalid;
 use page::Page;
 pub(super) use race::lap::run as lap;
 
@@ -46,7 +47,7 @@ static EXPERIMENTS: &[(&str, &str)] = experiments! {
 };
 
 /// Lists the experiments, or runs one.
-pub(super) fn run(args: &ExperimentArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &ExperimentArgs, host: Host) -> anyhow::Result<ExitCode> {
     let Some(name) = &args.experiment else {
         let pages = EXPERIMENTS.iter().map(|(name, text)| {
             let page = Page::read(text)?;
@@ -58,7 +59,7 @@ pub(super) fn run(args: &ExperimentArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     if name == RACE {
-        race::run(&args.race)?;
+        race::run(&args.race, host)?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.race.is_given() {

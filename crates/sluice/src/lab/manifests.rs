@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 use sluice_cluster::client::{Client, Patch, kind, path};
-
-use crate::error::Invalid;
+use sluice_config::Invalid;
 
 /// Every object of files and folders, in the order in which they can be written. Nothing when one of them cannot be
 /// read.

@@ -39,19 +39,17 @@ use sluice_model::NamespacedName;
 use sluice_node::{Page, Token, WebServer, guarded};
 
 use super::draw::{View, asked};
-use super::machines;
+use super::{Host, machines};
 use crate::cli::WebArgs;
-use crate::config::WebConfig;
 
 /// The variable with the token for the process in the lab: it may not see the file, because the lab has a `/run` of
 /// its own.
 const TOKEN: &str = "SLUICE_WEB_TOKEN";
 
 /// Serves until Ctrl-C or the lab's end.
-pub(super) fn run(args: &WebArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &WebArgs, host: Host) -> anyhow::Result<ExitCode> {
     let place = Place::of(&args.lab.name)?;
-    let config = WebConfig::new(args.web_bind_address, args.web_token_file.clone());
-    let server = config.map_err(|it| anyhow!(it))?.server()?;
+    let server = (host.web_server)(args.web_bind_address, args.web_token_file.clone())?;
     let listener = TcpListener::bind(server.address);
     let listener = listener.with_context(|| format!("listen on {}", server.address))?;
     let address = listener.local_addr()?;
@@ -92,18 +90,19 @@ struct Lab {
     /// The data plane of nodes that name none.
     mode: String,
     client: Client,
+    host: Host,
 }
 
 impl Lab {
     fn view(&self) -> anyhow::Result<View> {
-        View::read(&self.client, self.mode.clone())
+        View::read(&self.client, self.mode.clone(), self.host)
     }
 }
 
 type Shared = State<Arc<Lab>>;
 
 /// Serves on the socket of stdin, in the lab; `sluice lab pages`.
-pub(super) fn serve(place: &Place) -> anyhow::Result<()> {
+pub(super) fn serve(place: &Place, host: Host) -> anyhow::Result<()> {
     // `sluice lab web` may be killed.
     set_pdeathsig(Signal::SIGTERM).context("follow the process outside")?;
     let listener = TcpListener::from(std::io::stdin().as_fd().try_clone_to_owned()?);
@@ -118,6 +117,7 @@ pub(super) fn serve(place: &Place) -> anyhow::Result<()> {
         name: place.name().to_owned(),
         mode: place.settings()?.mode,
         client: Client::on_lan(place)?,
+        host,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

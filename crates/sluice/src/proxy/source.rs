@@ -14,7 +14,7 @@ use sluice_plan::settings::{DirectReturn, Settings};
 use sluice_source::apiserver::{self, Access, Files, Nodes, Observer, Plugins, Timeouts, Wanted};
 
 use crate::config::Source;
-use crate::error::Invalid;
+use sluice_config::Invalid;
 
 /// A running source: it ends when this is dropped.
 #[expect(dead_code, reason = "dropping them ends the source")]

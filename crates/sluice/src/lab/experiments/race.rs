@@ -21,7 +21,7 @@ use sluice_cluster::place::Settings;
 use sluice_config::Mode;
 use sluice_picture::chart::{self, Chart, Group};
 
-use super::super::check_mode;
+use super::super::{Host, check_mode};
 use crate::cli::RaceArgs;
 use lap::Lap;
 
@@ -50,7 +50,7 @@ const QUANTITIES: [Quantity; 6] = [
 /// What was measured for a mode, by size; `None` where a lap failed.
 type Results = Vec<(Mode, Vec<Option<Lap>>)>;
 
-pub(super) fn run(args: &RaceArgs) -> anyhow::Result<()> {
+pub(super) fn run(args: &RaceArgs, host: Host) -> anyhow::Result<()> {
     println!("{}\n", introduction());
     let program = std::env::current_exe().context("find the path of this program")?;
     let mut sizes = args.sizes.clone();
@@ -61,7 +61,7 @@ pub(super) fn run(args: &RaceArgs) -> anyhow::Result<()> {
     sizes.dedup();
     let mut results = Results::new();
     let mut failed = 0;
-    for mode in modes(args)? {
+    for mode in modes(args, host)? {
         let mut laps = Vec::new();
         for size in &sizes {
             progress(&format!("{}, {size} Services", mode.name()));
@@ -104,7 +104,7 @@ fn introduction() -> &'static str {
 }
 
 /// The modes that this machine can run. The others are named with the reason.
-fn modes(args: &RaceArgs) -> anyhow::Result<Vec<Mode>> {
+fn modes(args: &RaceArgs, host: Host) -> anyhow::Result<Vec<Mode>> {
     let wanted = Mode::ALL
         .into_iter()
         .filter(|mode| args.modes.is_empty() || args.modes.iter().any(|it| it == mode.name()));
@@ -116,7 +116,7 @@ fn modes(args: &RaceArgs) -> anyhow::Result<Vec<Mode>> {
     };
     let (mut modes, mut left_out) = (Vec::new(), Vec::new());
     for mode in wanted {
-        match check_mode(mode.name(), &settings(mode)) {
+        match check_mode(mode.name(), &settings(mode), host) {
             Ok(()) => modes.push(mode),
             Err(why) => left_out.push(format!("not measured: {}: {why}", mode.name())),
         }
