@@ -96,6 +96,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("dns/server", &["corefile", "model", "upstream", "zone"]),
     ("lab", &[]),
     (
+        "lab-commands",
+        &[
+            "api", "cluster", "config", "lab", "model", "node", "picture", "plan", "source",
+        ],
+    ),
+    (
         "testing/bench",
         &[
             "ebpf",
@@ -126,8 +132,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "sluice",
         &[
             "config",
-            "api",
-            "cluster",
             "controller",
             "corefile",
             "diagnose",
@@ -135,12 +139,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "ebpf",
             "iptables",
             "ipvs",
-            "lab",
+            "lab-commands",
             "model",
             "netlink",
             "nftables",
             "node",
-            "picture",
             "plan",
             "plane",
             "reconcile",

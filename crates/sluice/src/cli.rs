@@ -2,7 +2,6 @@
 
 mod dns;
 mod ebpf;
-mod lab;
 mod node_dns;
 
 use std::ffi::OsString;
@@ -15,15 +14,11 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use ipnet::IpNet;
 use sluice_config::{interval, time};
+use sluice_lab_commands::LabArgs;
 
 use crate::flags::{self, Flags, Heading};
 pub(crate) use dns::{DnsArgs, DnsCommand, QueryArgs, ServeArgs};
 pub(crate) use ebpf::{DsrArg, EbpfArgs, EndedArg, SocketsArg};
-pub(crate) use lab::{
-    CaptureArgs, DeleteArgs, DemoArgs, DrawArgs, DrawFormat, ExperimentArgs, GetArgs, LabArgs,
-    LabCommand, LabProcess, LogsArgs, MachineArgs, ObjectArgs, PcapArgs, PcapFormat, ProbeArgs,
-    RaceArgs, RolloutAction, RolloutArgs, UpArgs, View, WantedArgs, WebArgs,
-};
 pub(crate) use node_dns::NodeDnsArgs;
 
 /// The agent's status socket.

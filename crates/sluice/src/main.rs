@@ -22,7 +22,6 @@ mod error;
 mod explain;
 mod flags;
 mod lab;
-mod lab_host;
 mod live;
 mod logging;
 mod pages;
@@ -55,7 +54,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Cleanup(args) => cleanup::run(&args),
         Command::Controller(args) => controller::run(&args),
         Command::Dns(args) => dns::run(&args),
-        Command::Lab(args) => lab::run(&args.command, lab_host::HOST),
+        Command::Lab(args) => sluice_lab_commands::run(&args, lab::HOST),
         Command::Completions(args) => pages::completions(args.shell),
         Command::Man(args) => pages::man(&args),
     }

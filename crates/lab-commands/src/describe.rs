@@ -8,7 +8,7 @@ use sluice_config::yaml;
 
 use super::objects::named;
 use super::show::{Columns, aligned, cell, columns, encode, rows};
-use crate::cli::ObjectArgs;
+use crate::args::ObjectArgs;
 
 pub(super) fn describe(client: &Client, args: &ObjectArgs) -> anyhow::Result<()> {
     let all = named(&args.object)?;

@@ -15,7 +15,7 @@ use anyhow::Context;
 use sluice_config::Invalid;
 
 use super::Host;
-use crate::cli::ExperimentArgs;
+use crate::args::ExperimentArgs;
 use page::Page;
 pub(super) use race::lap::run as lap;
 
@@ -25,7 +25,7 @@ const RACE: &str = "race";
 /// Name and page of every experiment.
 macro_rules! experiments {
     ($($name:literal)*) => {
-        &[$(($name, include_str!(concat!("../../../../docs/experiments/", $name, ".md")))),*]
+        &[$(($name, include_str!(concat!("../../../docs/experiments/", $name, ".md")))),*]
     };
 }
 

@@ -9,7 +9,7 @@ use sluice_cluster::client::{Client, kind, path};
 use sluice_config::yaml;
 
 use super::objects::named;
-use crate::cli::{GetArgs, LogsArgs, View};
+use crate::args::{GetArgs, LogsArgs, View};
 
 /// Prints rows of the same number of columns, aligned.
 pub(super) fn columns<const N: usize>(rows: &[[String; N]]) {

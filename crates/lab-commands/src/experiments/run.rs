@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use super::page::{Page, Step, fits, missing};
-use crate::cli::ExperimentArgs;
+use crate::args::ExperimentArgs;
 
 /// How long an output may take to become as the page says.
 const WITHIN: Duration = Duration::from_secs(30);

@@ -24,7 +24,7 @@ use sluice_cluster::probe::Answers;
 use sluice_lab::{Interrupt, Netns};
 
 use super::machines::{Machine, code, command, find, target};
-use crate::cli::{CaptureArgs, PcapArgs, PcapFormat, WantedArgs};
+use crate::args::{CaptureArgs, PcapArgs, PcapFormat, WantedArgs};
 
 /// Without packets for so many milliseconds, and the request answered, the rest of a connection is there.
 const QUIET: u8 = 100;

@@ -8,7 +8,7 @@ use sluice_api::{Resource, Subresource};
 use sluice_cluster::client::{Client, Patch, kind, path};
 
 use super::manifests;
-use crate::cli::{DeleteArgs, ObjectArgs, RolloutAction, RolloutArgs};
+use crate::args::{DeleteArgs, ObjectArgs, RolloutAction, RolloutArgs};
 
 /// How long `drain` waits for the pods to be gone.
 const DRAIN: Duration = Duration::from_secs(120);

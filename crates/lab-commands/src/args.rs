@@ -17,7 +17,7 @@ pub(crate) use pcap::{CaptureArgs, PcapArgs, PcapFormat, WantedArgs};
 
 /// A lab on this machine.
 #[derive(Debug, Args)]
-pub(crate) struct LabArgs {
+pub struct LabArgs {
     #[command(subcommand)]
     pub(crate) command: LabCommand,
 }

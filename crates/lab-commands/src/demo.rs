@@ -13,7 +13,7 @@ use sluice_plan::{Frontend as PlanFrontend, Plan, Planner, Role};
 use sluice_source::Kinds;
 
 use super::Host;
-use crate::cli::DemoArgs;
+use crate::args::DemoArgs;
 
 pub(super) fn run(args: &DemoArgs, host: Host) -> anyhow::Result<()> {
     let folder = |it| folder(it, host);

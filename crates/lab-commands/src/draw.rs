@@ -17,7 +17,7 @@ use sluice_plan::Planner;
 use sluice_plan::settings::Settings;
 
 use super::{Host, machines};
-use crate::cli::{DrawArgs, DrawFormat};
+use crate::args::{DrawArgs, DrawFormat};
 
 /// The width of the lab's picture in an SVG file: that of a page.
 const WIDTH: u32 = 920;

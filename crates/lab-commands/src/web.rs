@@ -40,7 +40,7 @@ use sluice_node::{Page, Token, WebServer, guarded};
 
 use super::draw::{View, asked};
 use super::{Host, machines};
-use crate::cli::WebArgs;
+use crate::args::WebArgs;
 
 /// The variable with the token for the process in the lab: it may not see the file, because the lab has a `/run` of
 /// its own.

@@ -16,7 +16,7 @@ use sluice_cluster::probe::{Answers, Request};
 use sluice_lab::Spread;
 
 use super::open;
-use crate::cli::{MachineArgs, ProbeArgs};
+use crate::args::{MachineArgs, ProbeArgs};
 
 /// What a user calls a machine, found.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,0 +1,438 @@
+//! `sluice lab`: a cluster of network namespaces on this machine.
+//!
+//! ```text
+//! up, down, list                    ─▶ the lab's folder and its first process
+//! apply, get, scale, drain, ..      ─▶ objects: requests to the lab's API
+//! exec, probe, pcap                 ─▶ machines: processes in its namespaces
+//! draw, web                         ─▶ pictures of its objects
+//! ```
+
+mod args;
+mod demo;
+mod describe;
+mod draw;
+mod experiments;
+mod machines;
+mod manifests;
+mod objects;
+mod pcap;
+mod show;
+mod web;
+
+use std::io::{IsTerminal as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+use std::process::{Command as Process, ExitCode};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use nix::unistd::getuid;
+use serde_json::{Value, json};
+use sluice_cluster::client::Client;
+use sluice_cluster::enter::Inside;
+use sluice_cluster::launch::Program;
+use sluice_cluster::place::{Place, Settings};
+use sluice_cluster::{alone, identity, probe, serve};
+use sluice_config::{Invalid, Mode};
+use sluice_lab::{Interrupt, Interrupted};
+use sluice_node::{WebServer, client};
+use sluice_plan::settings::Settings as PlanSettings;
+
+pub use args::LabArgs;
+use args::{LabCommand, LabProcess, UpArgs};
+
+/// A start that takes longer has a reason that somebody must look at.
+const START: Duration = Duration::from_secs(60);
+
+/// What the commands need of the program that they belong to.
+#[derive(Clone, Copy, Debug)]
+pub struct Host {
+    /// Prints one line on stderr.
+    pub say: fn(&str),
+    /// Starts the log of this process.
+    pub start_log: fn(),
+    /// Whether an agent could run on this machine in the mode with this name.
+    pub check_mode: fn(&str) -> anyhow::Result<()>,
+    /// The settings of the plan of an agent: its flags, and the name of its node.
+    pub settings: fn(&[String], &str) -> anyhow::Result<PlanSettings>,
+    /// A web server at an address, for clients that know the token of the file.
+    pub web_server: fn(SocketAddr, Option<PathBuf>) -> anyhow::Result<WebServer>,
+}
+
+/// Runs a command of the lab.
+///
+/// # Errors
+///
+/// What went wrong, for a person; [`Invalid`] when there are several problems.
+pub fn run(args: &LabArgs, host: Host) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        LabCommand::Demo(args) => demo::run(args, host)?,
+        LabCommand::Up(args) => up(args, host)?,
+        LabCommand::Down(args) if args.all => {
+            let all = Place::all()?;
+            let ended = all.iter().map(down);
+            let failed = ended.filter_map(Result::err);
+            Invalid::check(failed.map(|it| format!("{it:#}")).collect())?;
+        }
+        LabCommand::Down(args) => down(&Place::of(&args.lab.name)?)?,
+        LabCommand::List => list()?,
+        LabCommand::Kubeconfig(lab) => {
+            let place = Place::of(&lab.name)?;
+            place.settings()?;
+            println!("{}", place.kubeconfig().display());
+        }
+        LabCommand::Apply(args) => {
+            let client = open(&args.at.lab.name)?;
+            manifests::apply(&client, &args.files, &args.at.namespace)?;
+        }
+        LabCommand::Delete(args) => objects::delete(&open(&args.at.lab.name)?, args)?,
+        LabCommand::Get(args) => show::get(&open(&args.at.lab.name)?, args)?,
+        LabCommand::Describe(args) => describe::describe(&open(&args.at.lab.name)?, args)?,
+        LabCommand::Logs(args) => show::logs(&open(&args.at.lab.name)?, args)?,
+        LabCommand::Scale(args) => {
+            objects::scale(
+                &open(&args.object.at.lab.name)?,
+                &args.object,
+                args.replicas,
+            )?;
+        }
+        LabCommand::Rollout(args) => objects::rollout(&open(&args.object.at.lab.name)?, args)?,
+        LabCommand::Drain(args) => objects::drain(&open(&args.at.lab.name)?, &args.machine)?,
+        LabCommand::Uncordon(args) => objects::uncordon(&open(&args.at.lab.name)?, &args.machine)?,
+        LabCommand::Kill(args) => return machines::kill(args),
+        LabCommand::Start(args) => machines::start(args)?,
+        LabCommand::Exec(args) => return machines::exec(&args.machine, &args.command),
+        LabCommand::Pcap(args) => return pcap::run(args),
+        LabCommand::Probe(args) => return machines::probe(args),
+        LabCommand::Draw(args) => draw::run(args, host)?,
+        LabCommand::Web(args) => return web::run(args, host),
+        LabCommand::Experiment(args) => return experiments::run(args, host),
+        LabCommand::Process(process) => return run_process(process, host),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_process(process: &LabProcess, host: Host) -> anyhow::Result<ExitCode> {
+    let path = std::env::current_exe().context("find the path of this program")?;
+    let with = |name: &str, run: &dyn Fn(Program<'_>) -> anyhow::Result<()>| {
+        let place = Place::of(name)?;
+        run(Program {
+            path: &path,
+            place: &place,
+        })
+    };
+    match process {
+        LabProcess::Supervise(lab) => with(&lab.name, &|it| it.supervise())?,
+        LabProcess::Init(lab) => with(&lab.name, &|it| it.init())?,
+        LabProcess::Serve(lab) => with(&lab.name, &|it| {
+            (host.start_log)();
+            let listener = std::io::stdin().as_fd().try_clone_to_owned()?;
+            let listener = TcpListener::from(listener);
+            serve::serve(it, listener, client::is_synced, move |mode, lab| {
+                check_mode(mode, lab, host)
+            })
+        })?,
+        LabProcess::Inside(args) => {
+            let inside = Inside {
+                netns: args.netns.clone(),
+                hostname: args.hostname.clone(),
+                run: args.run.clone(),
+                resolv_conf: args.resolv_conf.clone(),
+            };
+            return Err(inside.become_program(&args.command));
+        }
+        LabProcess::Pages(lab) => web::serve(&Place::of(&lab.name)?, host)?,
+        LabProcess::Alone(args) => {
+            let status = alone::run(Process::new(&path).arg("lab").args(&args.command))?;
+            return Ok(machines::code(status));
+        }
+        LabProcess::Capture(args) => return pcap::capture(args),
+        LabProcess::Lap(args) => experiments::lap(&args.mode, args.services)?,
+        LabProcess::Identity(args) => identity::serve(&args.server, &args.ports)?,
+        LabProcess::Ask(args) => {
+            let answers = probe::ask(&probe::Request {
+                target: args.target,
+                udp: args.udp,
+                count: args.count,
+                timeout: args.timeout,
+                pause: args.pause,
+                source_port: args.source_port,
+            });
+            println!("{}", serde_json::to_string(&answers)?);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn open(name: &str) -> anyhow::Result<Client> {
+    Client::open(&Place::of(name)?)
+}
+
+fn up(args: &UpArgs, host: Host) -> anyhow::Result<()> {
+    let place = Place::of(&args.lab.name)?;
+    let name = place.name();
+    let given = Settings {
+        mode: (args.proxy_mode.clone()).unwrap_or_else(|| "nftables".to_owned()),
+        network: (args.network.clone()).unwrap_or_else(|| "host-gw".to_owned()),
+        unprivileged: !getuid().is_root(),
+        port: 0,
+    };
+    if let Err(why) = check_mode(&given.mode, &given, host) {
+        bail!("--proxy-mode {}: {why}", given.mode);
+    }
+    // Nothing is made before every manifest is read.
+    let objects = manifests::read(&args.manifests)?;
+    let _lock = place.lock()?;
+    if place.init().is_some() {
+        bail!(
+            "lab {name} runs already: `sluice lab apply` changes it, `sluice lab down --name {name}` ends it, \
+             --name starts another"
+        );
+    }
+    let existed = place.exists();
+    if existed {
+        let made = place.settings()?;
+        for (flag, given, has) in [
+            ("--proxy-mode", &args.proxy_mode, &made.mode),
+            ("--network", &args.network, &made.network),
+        ] {
+            if given.as_ref().is_some_and(|it| it != has) {
+                bail!("lab {name} was made with {flag} {has}: `sluice lab down` ends it");
+            }
+        }
+    } else if let Err(error) = place.write_settings(&given) {
+        // The disk is full: of a lab that never was there is no folder.
+        place.remove()?;
+        return Err(error);
+    }
+    let progress = Progress::new();
+    progress.say(if existed {
+        "starting the lab again that was killed"
+    } else {
+        "namespaces, API, controllers"
+    });
+    let interrupt = Interrupt::new()?;
+    let made = start(&place, args, &objects, &progress, &interrupt, host);
+    progress.clear();
+    let client = match made {
+        Ok(client) => client,
+        // What began now is not worth keeping; its log is in the message.
+        Err(error) if !existed => {
+            place.remove()?;
+            return Err(error);
+        }
+        Err(error) if error.is::<Interrupted>() => {
+            place.end();
+            return Err(error.context(format!("lab {name} keeps its objects")));
+        }
+        Err(error) => return Err(error),
+    };
+    let nodes = client.get("/api/v1/nodes")?;
+    let node = nodes["items"][0]["metadata"]["name"].as_str();
+    let settings = place.settings()?;
+    println!(
+        "lab {name} is up ({}, {}). Next:",
+        settings.mode, settings.network
+    );
+    let flag = match name {
+        "lab" => String::new(),
+        _ => format!(" --name {name}"),
+    };
+    println!("  sluice lab get pods -A -o wide{flag}");
+    println!(
+        "  sluice lab exec {}{flag} -- sluice status",
+        node.unwrap_or("NODE")
+    );
+    println!("  export KUBECONFIG=$(sluice lab kubeconfig{flag})");
+    println!("  sluice lab down{flag}");
+    Ok(())
+}
+
+fn start(
+    place: &Place,
+    args: &UpArgs,
+    objects: &[Value],
+    progress: &Progress,
+    interrupt: &Interrupt,
+    host: Host,
+) -> anyhow::Result<Client> {
+    let program = std::env::current_exe().context("find the path of this program")?;
+    let program = Program {
+        path: &program,
+        place,
+    };
+    program.launch()?;
+    let started = || {
+        let client = Client::open(place)?;
+        client.get("/api/v1/nodes")?;
+        anyhow::Ok(client)
+    };
+    let client = wait(START, place, interrupt, started)?;
+    let has_node = objects.iter().any(|it| it["kind"] == "Node");
+    if !has_node && count_ready(&client, "nodes")?.1 == 0 {
+        let nodes: Vec<Value> = (0..args.nodes).map(node).collect();
+        manifests::write(&client, &nodes, "default", |_| ())?;
+    }
+    manifests::write(&client, objects, "default", |_| ())?;
+    interrupt.wait(Duration::ZERO)?;
+    if args.no_wait {
+        return Ok(client);
+    }
+    let ready = || {
+        let counts = ["nodes", "pods"].map(|it| count_ready(&client, it));
+        let [nodes, pods] = counts;
+        let (nodes, pods) = (nodes?, pods?);
+        progress.say(&format!(
+            "nodes {}/{}, pods {}/{}",
+            nodes.0, nodes.1, pods.0, pods.1
+        ));
+        for plural in ["deployments", "statefulsets", "daemonsets"] {
+            let list = client.get(&format!("/apis/apps/v1/{plural}"))?;
+            let mut items = list["items"].as_array().into_iter().flatten();
+            items.try_for_each(objects::rolled_out)?;
+        }
+        if nodes.0 < nodes.1 || pods.0 < pods.1 || nodes.1 == 0 {
+            bail!(
+                "{} of {} nodes and {} of {} pods are ready",
+                nodes.0,
+                nodes.1,
+                pods.0,
+                pods.1
+            );
+        }
+        Ok(())
+    };
+    match wait(START, place, interrupt, ready) {
+        // A pod may need something that comes later; the lab stays.
+        Err(error) if place.init().is_some() && !error.is::<Interrupted>() => {
+            progress.clear();
+            (host.say)(&format!(
+                "{error:#} after {START:?}: see `sluice lab get events`"
+            ));
+        }
+        other => other?,
+    }
+    Ok(client)
+}
+
+/// Why nodes of a lab cannot have a data plane.
+fn check_mode(mode: &str, lab: &Settings, host: Host) -> Result<(), String> {
+    let modes = Mode::ALL.map(Mode::name);
+    if !modes.contains(&mode) {
+        return Err(format!("no such mode; there are {}", modes.join(", ")));
+    }
+    if lab.unprivileged && ["ipvs", "ebpf"].contains(&mode) {
+        return Err("needs root; without it there are nftables and iptables".to_owned());
+    }
+    (host.check_mode)(mode).map_err(|it| format!("{it:#}"))
+}
+
+/// How many are ready, and how many there are.
+fn count_ready(client: &Client, plural: &str) -> anyhow::Result<(usize, usize)> {
+    let list = client.get(&format!("/api/v1/{plural}"))?;
+    let items = list["items"].as_array().cloned().unwrap_or_default();
+    let ready = |it: &&Value| {
+        let conditions = it["status"]["conditions"].as_array();
+        let mut conditions = conditions.into_iter().flatten();
+        it["status"]["phase"] == "Succeeded"
+            || conditions.any(|it| it["type"] == "Ready" && it["status"] == "True")
+    };
+    Ok((items.iter().filter(ready).count(), items.len()))
+}
+
+fn wait<T>(
+    within: Duration,
+    place: &Place,
+    interrupt: &Interrupt,
+    mut done: impl FnMut() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let deadline = Instant::now() + within;
+    loop {
+        match done() {
+            Ok(it) => return Ok(it),
+            Err(error) if place.init().is_none() => {
+                let last = place.last_words();
+                return Err(error).with_context(|| format!("the lab ended: {last}"));
+            }
+            Err(error) if Instant::now() >= deadline => return Err(error),
+            Err(_) => interrupt.wait(Duration::from_millis(20))?,
+        }
+    }
+}
+
+fn node(position: u8) -> Value {
+    let letter = match position {
+        0..26 => char::from(b'a' + position).to_string(),
+        _ => position.to_string(),
+    };
+    let zone = char::from(b'a' + position % 3);
+    let name = format!("node-{letter}");
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {
+                "kubernetes.io/hostname": name,
+                "topology.kubernetes.io/zone": format!("zone-{zone}"),
+            },
+        },
+    })
+}
+
+fn down(place: &Place) -> anyhow::Result<()> {
+    if !place.dir().exists() {
+        bail!("there is no lab {}", place.name());
+    }
+    let _lock = place.lock()?;
+    place.remove()
+}
+
+fn list() -> anyhow::Result<()> {
+    let mut rows = vec![["NAME", "STATE", "MODE", "NETWORK"].map(str::to_owned)];
+    for place in Place::all()? {
+        let Ok(settings) = place.settings() else {
+            continue;
+        };
+        let state = match place.init() {
+            Some(_) => "running",
+            None => "killed",
+        };
+        rows.push([
+            place.name().to_owned(),
+            state.to_owned(),
+            settings.mode,
+            settings.network,
+        ]);
+    }
+    show::columns(&rows);
+    Ok(())
+}
+
+/// One line on a terminal that is written over; nothing elsewhere.
+struct Progress {
+    terminal: bool,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self {
+            terminal: std::io::stderr().is_terminal(),
+        }
+    }
+
+    fn say(&self, text: &str) {
+        if self.terminal {
+            let mut stderr = std::io::stderr().lock();
+            // The terminal may be gone.
+            let _ = write!(stderr, "\r\x1b[K{text} ..").and_then(|()| stderr.flush());
+        }
+    }
+
+    fn clear(&self) {
+        if self.terminal {
+            let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
+        }
+    }
+}
