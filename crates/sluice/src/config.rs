@@ -7,6 +7,7 @@ mod reading;
 mod web;
 
 use std::fmt;
+use std::io;
 use std::ops::RangeInclusive;
 use std::path::{self, PathBuf};
 use std::time::Duration;
@@ -121,7 +122,7 @@ impl NodeArgs {
     /// [`Invalid`](sluice_config::Invalid), or the file cannot be read, or the mode is not built.
     pub(crate) fn validate(&self, host_name: &str) -> anyhow::Result<NodeConfig> {
         let mut problems = Problems::default();
-        let config = self.check(host_name, &mut problems)?;
+        let config = self.check(host_name, self.file(), &mut problems)?;
         let config = problems.into_result(config)?;
         let config = config.expect("a configuration is missing only when there is a problem");
         Ok(config)
@@ -132,7 +133,7 @@ impl NodeArgs {
     /// would override ours.
     pub(crate) fn configuration(&self) -> anyhow::Result<(KubeProxyConfiguration, Vec<String>)> {
         let mut problems = Problems::default();
-        let mut read = self.read(&mut problems)?;
+        let mut read = self.read(self.file(), &mut problems)?;
         let mode = self.effective(&read, &mut problems).map(|it| it.mode);
         let idle = mode.map_or_else(Vec::new, |it| self.idle(it));
         if !read.has_ipvs_sync_period {
@@ -144,9 +145,10 @@ impl NodeArgs {
     fn check(
         &self,
         host_name: &str,
+        file: Option<io::Result<Vec<u8>>>,
         problems: &mut Problems,
     ) -> anyhow::Result<Option<NodeConfig>> {
-        let read = self.read(problems)?;
+        let read = self.read(file, problems)?;
         let effective = self.effective(&read, problems);
         let external_ips = self.external_ips(problems);
         let node_port_range = self.node_port_range(problems);
@@ -302,8 +304,17 @@ impl ProxyArgs {
     ///
     /// As of [`NodeArgs::validate`].
     pub(crate) fn validate(&self, host_name: &str) -> anyhow::Result<ProxyConfig> {
+        self.validate_with(host_name, self.node.file())
+    }
+
+    /// The same with a content of `--config` that was read already; `None` without that flag.
+    pub(crate) fn validate_with(
+        &self,
+        host_name: &str,
+        file: Option<io::Result<Vec<u8>>>,
+    ) -> anyhow::Result<ProxyConfig> {
         let mut problems = Problems::default();
-        let node = self.node.check(host_name, &mut problems)?;
+        let node = self.node.check(host_name, file, &mut problems)?;
         let min_sync = self.min_sync_period.as_deref();
         let min_sync = min_sync.map(|it| problems.duration("--min-sync-period", it));
         let resync = match &self.resync_period {

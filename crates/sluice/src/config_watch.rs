@@ -11,7 +11,7 @@
 use std::io;
 
 use sluice_config::{Change, change};
-use sluice_source::{Reading, Watch, watch_file};
+use sluice_source::{Watch, watch_file};
 
 use crate::cli::ProxyArgs;
 use crate::config::ProxyConfig;
@@ -50,12 +50,8 @@ pub(crate) fn watch(
         current: current.clone(),
         told: None,
     };
-    let reread = move || {
-        let (reading, reload) = reloader.reread();
-        reload.into_iter().for_each(&mut sink);
-        reading
-    };
-    watch_file(path, reread).map(Some)
+    let changed = move |read| reloader.reread(read).into_iter().for_each(&mut sink);
+    watch_file(path, changed).map(Some)
 }
 
 /// Compares each state of the file with the one in force.
@@ -69,20 +65,14 @@ struct Reloader {
 }
 
 impl Reloader {
-    /// Reads flags and file again; `None` when there is nothing new to say.
-    fn reread(&mut self) -> (Reading, Option<Reload>) {
-        let error = match self.args.validate(&self.host_name) {
-            Ok(config) => return (Reading::Done, self.compare(config)),
+    /// Checks the flags with a new content of the file; `None` when there is nothing new to say.
+    fn reread(&mut self, file: io::Result<Vec<u8>>) -> Option<Reload> {
+        let error = match self.args.validate_with(&self.host_name, Some(file)) {
+            Ok(config) => return self.compare(config),
             Err(error) => error,
         };
-        let reading = if error.chain().any(|it| it.is::<io::Error>()) {
-            Reading::Failed
-        } else {
-            Reading::Done
-        };
         let text = format!("{error:#}");
-        let is_news = self.is_news(text);
-        (reading, is_news.then(|| Reload::Invalid(error)))
+        self.is_news(text).then(|| Reload::Invalid(error))
     }
 
     fn compare(&mut self, config: ProxyConfig) -> Option<Reload> {

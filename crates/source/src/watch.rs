@@ -34,12 +34,12 @@ use path::PathWatch;
 /// A path of which a part is missing or cannot be watched is looked at again after this time.
 const MISSING_RETRY: Duration = Duration::from_secs(1);
 
-/// What came of reading a file that has changed.
+/// What came of reading a folder that has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// The file was read, whatever is in it.
+    /// The folder was read, whatever is in it.
     Done,
-    /// The file could not be read: it is tried again.
+    /// The folder could not be read: it is tried again.
     Failed,
 }
 
@@ -99,15 +99,17 @@ pub fn watch(
 
 /// Watches one file.
 ///
-/// `changed` is called on the watch's own thread, soon and then each time the content of the file
-/// is different; a file that vanishes or comes back counts, too. All links on the path are followed.
-/// `changed` reads the file itself, and is called again with the waits of [`sluice_reconcile::Backoff`] until it could.
+/// `changed` gets the content of the file on the watch's own thread, soon and then each time that it is different; a
+/// file that vanishes or comes back counts, too. A file that cannot be read is read again with the waits of
+/// [`sluice_reconcile::Backoff`]. All links on the path are followed.
+///
+/// `changed` must not read the file once more: it might see a content that is gone when the watch looks again.
 ///
 /// # Errors
 /// The kernel has no watch or no thread left.
 pub fn watch_file(
     path: &Path,
-    changed: impl FnMut() -> Reading + Send + 'static,
+    changed: impl FnMut(io::Result<Vec<u8>>) + Send + 'static,
 ) -> io::Result<Watch> {
     let run = FileWatch::new(absolute(path)?, changed)?;
     Watch::spawn("config", |stop| run.run(&stop))

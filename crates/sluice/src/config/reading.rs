@@ -1,6 +1,7 @@
 //! Reads flags and file into one configuration, and collects the problems of both.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -90,10 +91,19 @@ pub(super) struct Read {
 }
 
 impl NodeArgs {
-    /// Reads the file, if there is one, and sets the fields of the flags.
-    pub(super) fn read(&self, problems: &mut Problems) -> anyhow::Result<Read> {
-        let mut read = match &self.config {
-            Some(file) => self.read_file(file, problems)?,
+    /// The content of `--config`, if it is given.
+    pub(super) fn file(&self) -> Option<io::Result<Vec<u8>>> {
+        self.config.as_ref().map(fs::read)
+    }
+
+    /// Decodes what [`Self::file`] is, and sets the fields of the flags.
+    pub(super) fn read(
+        &self,
+        file: Option<io::Result<Vec<u8>>>,
+        problems: &mut Problems,
+    ) -> anyhow::Result<Read> {
+        let mut read = match self.config.as_ref().zip(file) {
+            Some((path, file)) => self.read_file(path, file, problems)?,
             None => self.read_flags(problems),
         };
         read.warnings.extend(self.flags.warnings());
@@ -108,9 +118,13 @@ impl NodeArgs {
         Ok(read)
     }
 
-    fn read_file(&self, file: &Path, problems: &mut Problems) -> anyhow::Result<Read> {
-        let bytes =
-            fs::read(file).with_context(|| format!("read configuration {}", shown(file)))?;
+    fn read_file(
+        &self,
+        file: &Path,
+        bytes: io::Result<Vec<u8>>,
+        problems: &mut Problems,
+    ) -> anyhow::Result<Read> {
+        let bytes = bytes.with_context(|| format!("read configuration {}", shown(file)))?;
         let mut read = Read {
             config: KubeProxyConfiguration::default(),
             has_ipvs_sync_period: false,

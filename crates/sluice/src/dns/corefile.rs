@@ -36,8 +36,23 @@ impl Sources for Machine {
 ///
 /// The file cannot be read. [`Invalid`] with every problem of it.
 pub(crate) fn read(flag: &str, path: &Path, port: u16) -> anyhow::Result<Corefile> {
+    check(flag, path, fs::read(path), port)
+}
+
+/// The same with a content of the file that was read already.
+///
+/// # Errors
+///
+/// As of [`read`].
+pub(crate) fn check(
+    flag: &str,
+    path: &Path,
+    content: io::Result<Vec<u8>>,
+    port: u16,
+) -> anyhow::Result<Corefile> {
     let name = path.display().to_string();
-    let text = fs::read_to_string(path)
+    let text = content
+        .and_then(|it| String::from_utf8(it).map_err(io::Error::other))
         .with_context(|| format!("{flag}: give a Corefile that this user may read: {name}"))?;
     parse(&name, &text, port)
 }

@@ -1,6 +1,7 @@
 //! Runs the DNS server until a signal ends it.
 
 use std::fs;
+use std::io;
 use std::process::{self, ExitCode};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, RwLock};
@@ -13,7 +14,7 @@ use sluice_config::LogFormat;
 use sluice_corefile::{Corefile, ORDER};
 use sluice_dns::{Options, Server};
 use sluice_node::chain;
-use sluice_source::{Reading, Watch, watch_file};
+use sluice_source::{Watch, watch_file};
 use sluice_zone::Objects;
 use tracing::{error, info, warn};
 
@@ -26,8 +27,10 @@ use crate::render::print;
 
 /// What the main thread is told.
 enum Input {
-    /// Read the Corefile again.
+    /// SIGUSR1: read the Corefile again.
     Reload,
+    /// The Corefile is another one, or cannot be read.
+    Changed(io::Result<Vec<u8>>),
     /// SIGTERM or SIGINT.
     Stop(Signal),
     /// The server must not go on: why.
@@ -82,7 +85,10 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         problems: reported::metric(running.registry())?,
     };
     let source = demand.start(&told, None)?;
-    let _watch = watch(&corefile, args, &sender)?;
+    let is_watched = corefile.blocks.iter().any(|it| it.plugins.reload.is_some());
+    let watch = is_watched
+        .then(|| watch(args, sender.clone()))
+        .transpose()?;
     info!(
         version = env!("CARGO_PKG_VERSION"),
         corefile = %args.conf.display(),
@@ -96,8 +102,9 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         told,
         demand,
         source,
+        watch,
     }
-    .run(&inputs)
+    .run(&inputs, &sender)
 }
 
 /// The server, and what it serves.
@@ -107,14 +114,22 @@ struct Serving<'a> {
     told: source::Told,
     demand: source::Demand,
     source: source::Following,
+    /// Of the Corefile, where the plugin `reload` asks for it.
+    watch: Option<Watch>,
 }
 
 impl Serving<'_> {
-    fn run(mut self, inputs: &Receiver<Input>) -> anyhow::Result<ExitCode> {
-        // The thread of the signals has a sender for as long as the process lives.
+    fn run(mut self, inputs: &Receiver<Input>, sender: &Sender<Input>) -> anyhow::Result<ExitCode> {
         for input in inputs {
             match input {
-                Input::Reload => self.reload(),
+                Input::Reload => {
+                    // A new watch reads the file after this, and tells what it finds whatever the one before it told.
+                    if self.watch.is_some() {
+                        self.watch = Some(watch(self.args, sender.clone())?);
+                    }
+                    self.reload(fs::read(&self.args.conf));
+                }
+                Input::Changed(content) => self.reload(content),
                 Input::Stop(signal) => {
                     info!(signal = signal.as_str(), "asked to stop");
                     self.served.running.stop();
@@ -127,18 +142,18 @@ impl Serving<'_> {
     }
 
     /// A Corefile that cannot be served changes nothing.
-    fn reload(&mut self) {
-        if let Err(error) = self.apply() {
+    fn reload(&mut self, content: io::Result<Vec<u8>>) {
+        if let Err(error) = self.apply(content) {
             let (path, why) = (self.args.conf.display(), chain(error.as_ref()));
             error!(corefile = %path, why, "not served: the last good one stays in force");
         }
     }
 
-    /// Goes over to the Corefile as it is now, and to its objects where they are others.
-    fn apply(&mut self) -> anyhow::Result<()> {
+    /// Goes over to this content of the Corefile, and to its objects where they are others.
+    fn apply(&mut self, content: io::Result<Vec<u8>>) -> anyhow::Result<()> {
         let path = &self.args.conf;
         let before = self.served.corefile().clone();
-        self.served.reload(path, self.read())?;
+        self.served.reload(path, self.check(content))?;
         let demand = source::Demand::of(self.served.corefile(), self.args)?;
         if demand == self.demand {
             return Ok(());
@@ -157,8 +172,8 @@ impl Serving<'_> {
         }
     }
 
-    fn read(&self) -> anyhow::Result<Corefile> {
-        let new = corefile::read("--conf", &self.args.conf, self.args.dns_port)?;
+    fn check(&self, content: io::Result<Vec<u8>>) -> anyhow::Result<Corefile> {
+        let new = corefile::check("--conf", &self.args.conf, content, self.args.dns_port)?;
         if !source::Demand::of(&new, self.args)?.completes_as(&self.demand) {
             bail!("autopath @kubernetes comes, goes or has another zone: that needs a new process");
         }
@@ -166,24 +181,13 @@ impl Serving<'_> {
     }
 }
 
-/// Watches the Corefile where the plugin `reload` asks for it. Its interval has no use: a change is seen when it is
-/// made.
-fn watch(
-    corefile: &Corefile,
-    args: &ServeArgs,
-    inputs: &Sender<Input>,
-) -> anyhow::Result<Option<Watch>> {
-    if corefile.blocks.iter().all(|it| it.plugins.reload.is_none()) {
-        return Ok(None);
-    }
-    let inputs = inputs.clone();
-    let changed = move || {
-        // As with signals.
-        let _ = inputs.send(Input::Reload);
-        Reading::Done
+/// Watches the Corefile. The interval of the plugin `reload` has no use: a change is seen when it is made.
+fn watch(args: &ServeArgs, inputs: Sender<Input>) -> anyhow::Result<Watch> {
+    let changed = move |content| {
+        // The receiver is gone only when the process ends anyway.
+        let _ = inputs.send(Input::Changed(content));
     };
-    let watch = watch_file(&args.conf, changed);
-    Ok(Some(watch.context("watch the Corefile")?))
+    watch_file(&args.conf, changed).context("watch the Corefile")
 }
 
 /// Sends signals as inputs, from a thread of their own. The other threads of the process do not get them.

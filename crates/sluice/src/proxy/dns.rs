@@ -8,6 +8,7 @@
 //! A name is answered only when its rules are in, since the objects come from the agent after its syncs. The
 //! queries are taken from the cluster's DNS after the first of them, and given back before the server stops.
 
+use std::fs;
 use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -21,7 +22,7 @@ use sluice_dns::{Limits, Options, Server};
 use sluice_model::Event;
 use sluice_node::local_dns::{self, DNS_PORT, LocalDns};
 use sluice_node::{EventSender, NameAnswers, Names, chain};
-use sluice_source::{Reading, Watch, watch_file};
+use sluice_source::{Watch, watch_file};
 use sluice_zone::{NamespaceRule, Objects};
 use tracing::{error, info, warn};
 
@@ -67,7 +68,8 @@ impl NodeDns {
             _ => DNS_PORT,
         };
         let local = LocalDns::open(dns, &settings.local_detector, port).context("--dns")?;
-        let corefile = corefile(answers, &local)?;
+        let content = answers.corefile.as_ref().map(fs::read);
+        let corefile = corefile(answers, content, &local)?;
         // An agent may not be permitted to read Namespaces. Each namespace with an object exists in any case.
         let rule = NamespaceRule::DeclaredOrImplied;
         let objects = Arc::new(RwLock::new(Objects::new(rule)));
@@ -111,8 +113,8 @@ impl NodeDns {
         let (answers, local) = (self.answers.clone(), self.local.clone());
         let (served, file) = (self.served.clone(), path.clone());
         let origin: Arc<str> = format!("--dns-corefile {}", file.display()).into();
-        let changed = move || {
-            let read = corefile(&answers, &lock(&local));
+        let changed = move |content| {
+            let read = corefile(&answers, Some(content), &lock(&local));
             let error = lock(&served).reload(&file, read).err();
             let problem = error.as_ref().map(|it| {
                 let why = chain(it.as_ref()).replace('\n', "; ");
@@ -122,11 +124,6 @@ impl NodeDns {
                 origin: origin.clone(),
                 problems: problem.into_iter().collect(),
             }]);
-            if error.is_some_and(|it| it.chain().any(|it| it.is::<io::Error>())) {
-                Reading::Failed
-            } else {
-                Reading::Done
-            }
         };
         let watch = watch_file(&path, changed);
         self.watch = Some(watch.context("watch --dns-corefile")?);
@@ -216,11 +213,15 @@ fn read<T>(objects: &RwLock<Objects>, ask: impl FnOnce(&Objects) -> T) -> T {
     ask(&objects.read().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The Corefile of the server, on its addresses.
-fn corefile(answers: &Answers, local: &LocalDns) -> anyhow::Result<Corefile> {
+/// The Corefile of the server, on its addresses. `content` is what is in `--dns-corefile`.
+fn corefile(
+    answers: &Answers,
+    content: Option<io::Result<Vec<u8>>>,
+    local: &LocalDns,
+) -> anyhow::Result<Corefile> {
     let port = local.port();
-    let mut corefile = match &answers.corefile {
-        Some(path) => dns::read_corefile("--dns-corefile", path, port)?,
+    let mut corefile = match answers.corefile.as_ref().zip(content) {
+        Some((path, content)) => dns::check_corefile("--dns-corefile", path, content, port)?,
         None => usual(answers, port)?,
     };
     let addresses: Vec<IpAddr> = local.sockets().map(|it| it.ip()).collect();

@@ -102,6 +102,16 @@ fn a_changed_corefile_is_served_and_a_wrong_one_is_not() {
     assert!(said.contains("did you mean"), "{said}");
 }
 
+/// What the watch compares is what is served: nothing else reads the Corefile.
+#[test]
+fn a_corefile_that_changes_back_is_read_once_for_each_change() {
+    let dns = Dns::start(WEB, &format!("{ZONE}reload\n"));
+    dns.until("web.default.svc.cluster.local", TYPE::A, &["10.96.0.1"]);
+    let hosts = "hosts {\n192.0.2.1 printer.example\nfallthrough\n}\n";
+    dns.write_corefile_once(&format!("{ZONE}reload\n{hosts}"), "horsts\n");
+    dns.until("printer.example", TYPE::A, &["192.0.2.1"]);
+}
+
 #[test]
 fn a_changed_corefile_may_ask_for_other_objects() {
     let api = MiniApi::start(Options {

@@ -1,13 +1,16 @@
 //! `sluice dns` on loopback, with its pages.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::process::{self, Child, Command, Stdio};
 
+use nix::fcntl::OFlag;
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::stat::Mode;
+use nix::unistd::{Pid, mkfifo};
 use simple_dns::TYPE;
 use sluice_lab::eventually;
 
@@ -68,16 +71,33 @@ impl Dns {
     }
 
     pub(crate) fn write_corefile(&self, plugins: &str) {
-        let text = format!(
+        let draft = self.files.0.path().join("draft");
+        fs::write(&draft, self.block(plugins)).unwrap();
+        fs::rename(draft, self.corefile()).unwrap();
+    }
+
+    /// Lets the server read these plugins once: a second reading finds the `later` ones. A pipe is read by whoever
+    /// opened it, and its last byte is written after another file has taken its place.
+    pub(crate) fn write_corefile_once(&self, plugins: &str, later: &str) {
+        let pipe = self.files.0.path().join("pipe");
+        mkfifo(&pipe, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
+        fs::rename(pipe, self.corefile()).unwrap();
+        let mut writer = OpenOptions::new();
+        writer.write(true).custom_flags(OFlag::O_NONBLOCK.bits());
+        let opened = eventually(WITHIN, || writer.open(self.corefile()).ok());
+        let mut writer = opened.expect("the server reads its Corefile");
+        writer.write_all(self.block(plugins).as_bytes()).unwrap();
+        self.write_corefile(later);
+    }
+
+    fn block(&self, plugins: &str) -> String {
+        format!(
             ".:{} {{\nbind {}\nready {}\nprometheus {}\n{plugins}\n}}\n",
             self.address.port(),
             self.address.ip(),
             self.ready,
             self.metrics
-        );
-        let draft = self.files.0.path().join("draft");
-        fs::write(&draft, text).unwrap();
-        fs::rename(draft, self.corefile()).unwrap();
+        )
     }
 
     pub(crate) fn command(&self) -> Command {

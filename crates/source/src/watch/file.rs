@@ -11,7 +11,7 @@ use sluice_reconcile::Backoff;
 
 use super::path::{Noticed, PathWatch, notice};
 use super::settle::{Notice, Settle};
-use super::{MISSING_RETRY, Reading, wait};
+use super::{MISSING_RETRY, wait};
 
 /// After the last change: an editor's or a kubelet's work is then done.
 const QUIET: Duration = Duration::from_millis(200);
@@ -25,20 +25,20 @@ pub(super) struct FileWatch<F> {
     /// `None` while the kernel has no watch for us: then the file is read every second.
     places: Option<PathWatch>,
     settle: Settle,
-    /// As last seen, `None` before the first look; inside, `None` when it could not be read.
-    bytes: Option<Option<Vec<u8>>>,
-    /// When to call `changed` again that could not read the file.
+    /// What `changed` was told last, `None` before the first look.
+    told: Option<Result<Vec<u8>, io::ErrorKind>>,
+    /// When to read a file again that could not be read.
     retry: Backoff,
     changed: F,
 }
 
-impl<F: FnMut() -> Reading> FileWatch<F> {
+impl<F: FnMut(io::Result<Vec<u8>>)> FileWatch<F> {
     pub(super) fn new(path: PathBuf, changed: F) -> io::Result<Self> {
         Ok(Self {
             places: Some(PathWatch::of_file(&path)?),
             path,
             settle: Settle::new(QUIET),
-            bytes: None,
+            told: None,
             retry: Backoff::default(),
             changed,
         })
@@ -52,7 +52,7 @@ impl<F: FnMut() -> Reading> FileWatch<F> {
             let now = Instant::now();
             let is_retry = self.retry.due().is_some_and(|it| it <= now);
             if self.settle.take(now).is_some() || is_retry {
-                self.look(is_retry);
+                self.look();
             }
         }
     }
@@ -100,15 +100,17 @@ impl<F: FnMut() -> Reading> FileWatch<F> {
         }
     }
 
-    fn look(&mut self, is_retry: bool) {
-        let bytes = Some(fs::read(&self.path).ok());
-        if bytes != self.bytes || is_retry {
-            self.bytes = bytes;
-            self.retry.begin();
-            match (self.changed)() {
-                Reading::Done => self.retry.succeed(),
-                Reading::Failed => self.retry.fail(Instant::now()),
-            }
+    fn look(&mut self) {
+        self.retry.begin();
+        let read = fs::read(&self.path);
+        match &read {
+            Ok(_) => self.retry.succeed(),
+            Err(_) => self.retry.fail(Instant::now()),
+        }
+        let seen = read.as_ref().map(Vec::clone).map_err(io::Error::kind);
+        if self.told.as_ref() != Some(&seen) {
+            self.told = Some(seen);
+            (self.changed)(read);
         }
     }
 }

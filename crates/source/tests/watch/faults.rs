@@ -2,7 +2,7 @@
 //! they are over.
 
 use std::fs::{self, File};
-use std::io::{Seek as _, Write as _};
+use std::io::{self, Seek as _, Write as _};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,6 @@ use std::sync::mpsc::{Receiver, channel};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{Uid, setfsuid};
 use sluice_model::Event;
-use sluice_source::Reading;
 
 use crate::support::service;
 use crate::watched::Watched;
@@ -198,15 +197,8 @@ fn closed_folder_is_listed_when_it_is_open_again() {
 /// Texts of a file as [`sluice_source::watch_file`] finds them, `None` where it cannot be read.
 fn texts(path: &Path) -> (sluice_source::Watch, Receiver<Option<String>>) {
     let (sender, texts) = channel();
-    let read = path.to_owned();
-    let changed = move || {
-        let text = fs::read_to_string(&read);
-        let reading = match text {
-            Ok(_) => Reading::Done,
-            Err(_) => Reading::Failed,
-        };
-        let _ = sender.send(text.ok());
-        reading
+    let changed = move |read: io::Result<Vec<u8>>| {
+        let _ = sender.send(read.ok().map(|it| String::from_utf8(it).unwrap()));
     };
     (sluice_source::watch_file(path, changed).unwrap(), texts)
 }
