@@ -213,6 +213,7 @@ pub(crate) fn run() -> io::Result<Vec<String>> {
             .display()
             .to_string();
         length(&shown, &text, &mut problems);
+        docs(&shown, &text, &mut problems);
         words(&shown, &text, &mut problems);
     }
     problems.extend(crate::book::check(&root)?);
@@ -269,6 +270,29 @@ fn length(file: &str, text: &str, problems: &mut Vec<String>) {
     }
 }
 
+/// Reports public items without documentation. Fields, variants and methods may say all by their
+/// names, which rustc's `missing_docs` would not accept.
+fn docs(file: &str, text: &str, problems: &mut Vec<String>) {
+    const ITEMS: [&str; 8] = [
+        "async", "const", "enum", "fn", "static", "struct", "trait", "type",
+    ];
+    if !file.contains("/src/") || text.contains("(missing_docs") {
+        return;
+    }
+    let mut is_documented = false;
+    for (number, line) in (1..).zip(text.lines()) {
+        let item = line
+            .strip_prefix("pub ")
+            .and_then(|it| it.split(' ').next());
+        if item.is_some_and(|it| ITEMS.contains(&it)) && !is_documented {
+            problems.push(format!(
+                "{file}:{number}: a public item without documentation"
+            ));
+        }
+        is_documented = !line.is_empty() && (is_documented || line.starts_with("///"));
+    }
+}
+
 fn words(file: &str, text: &str, problems: &mut Vec<String>) {
     for (name, words) in FORBIDDEN {
         if !file.starts_with(&format!("crates/{name}/src/")) {
@@ -319,6 +343,17 @@ mod tests {
         );
         words("crates/plan/src/a.rs", "// no tokio here", &mut problems);
         assert_eq!(problems.len(), 2, "{problems:?}");
+    }
+
+    #[test]
+    fn public_items_have_documentation() {
+        let mut problems = Vec::new();
+        let text = "/// One.\n#[must_use]\npub fn a() {}\n\nstruct B;\n\npub struct C {\n    pub d: u8,\n}\n";
+        docs("crates/plan/src/a.rs", text, &mut problems);
+        assert_eq!(
+            problems,
+            ["crates/plan/src/a.rs:7: a public item without documentation"]
+        );
     }
 
     #[test]
