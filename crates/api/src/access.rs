@@ -1,4 +1,4 @@
-//! Who may ask.
+//! Authentication of requests.
 
 use crate::status::Status;
 
@@ -6,7 +6,7 @@ use crate::status::Status;
 ///
 /// # Errors
 ///
-/// 401.
+/// 401 when neither is valid.
 pub fn authenticate(
     authorization: Option<&str>,
     token: Option<&str>,

@@ -1,4 +1,4 @@
-//! Answers: a body that is there at once, or pieces as they come.
+//! HTTP answers, whole or streamed.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -13,28 +13,26 @@ use serde_json::{Value, json};
 
 use crate::status::Status;
 
-/// Pieces of a body, until its end.
+/// The chunks of a streamed body.
 pub type Pieces = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
 /// The body of an answer.
 pub enum Content {
-    /// All of it; `None` once it was taken.
+    /// The whole body; `None` after it was sent.
     Whole(Option<Bytes>),
-    /// A stream.
     Pieces(Pieces),
 }
 
-/// An answer before it goes out.
+/// An answer before it is sent.
 pub type Answer = Response<Content>;
 
 impl Content {
-    /// A body of these bytes.
     pub fn whole(bytes: impl Into<Bytes>) -> Self {
         Self::Whole(Some(bytes.into()))
     }
 }
 
-/// 200 with JSON.
+/// 200 with a body of type JSON.
 pub fn json_text(body: Content) -> Answer {
     with_type("application/json", body)
 }
@@ -49,7 +47,7 @@ pub fn text(content_type: &'static str, text: &'static str) -> Answer {
     with_type(content_type, Content::whole(text))
 }
 
-/// 200 with a body of some type.
+/// 200 with a body of this content type.
 pub(crate) fn with_type(content_type: &'static str, body: Content) -> Answer {
     let mut answer = Response::new(body);
     let headers = answer.headers_mut();
@@ -65,7 +63,7 @@ pub fn created(object: &Value) -> Answer {
     answer
 }
 
-/// A `Status` with its code and headers.
+/// The answer that carries a `Status`, with its code and `Retry-After`.
 pub fn refuse(status: &Status) -> Answer {
     let mut answer = json_value(&status.body());
     *answer.status_mut() = status.code;
@@ -75,7 +73,7 @@ pub fn refuse(status: &Status) -> Answer {
     answer
 }
 
-/// What `/version` says: the Kubernetes version whose behaviour is served.
+/// The answer to `/version`: the Kubernetes version whose behaviour is served.
 pub fn version() -> Answer {
     json_value(&json!({
         "major": "1",
@@ -85,7 +83,7 @@ pub fn version() -> Answer {
     }))
 }
 
-/// What `/healthz` and its like say.
+/// The answer to `/healthz`, `/livez` and `/readyz`.
 pub fn health() -> Answer {
     text("text/plain; charset=utf-8", "ok")
 }

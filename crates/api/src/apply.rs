@@ -18,7 +18,7 @@ use crate::status::{Cause, Status};
 use fields::{Element, Fields, Path};
 use managers::{Managers, Operation};
 
-/// Who writes.
+/// A field manager: the client that writes, and through which subresource.
 #[derive(Clone, Debug)]
 pub(crate) struct Manager {
     pub(crate) name: String,
@@ -26,20 +26,20 @@ pub(crate) struct Manager {
     pub(crate) subresource: String,
 }
 
-/// Whether a manager takes fields from others.
+/// What apply does with fields that other managers own with another value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conflicts {
-    /// They are refused.
+    /// The request fails with 409.
     Refused,
-    /// The fields change owners (`force=true`).
+    /// The applying manager takes the fields over (`force=true`).
     Forced,
 }
 
-/// The object that comes of applying `config` to `live`; `None` for an object that does not exist.
+/// The object after `manager` applied `config` to `live`; `live` is `None` for a new object.
 ///
 /// # Errors
 ///
-/// 409 with the fields that others own.
+/// 409 with the fields that other managers own.
 pub(crate) fn applied(
     resource: &Resource,
     live: Option<&Value>,
@@ -65,9 +65,9 @@ pub(crate) fn applied(
             let mut object = live.clone();
             merge::merge(kind, "", &mut object, config);
             if let Some((before, _)) = &before {
-                // An item before its fields: without its keys nobody would find it.
+                // An item is removed before its fields: without its keys it could not be found.
                 for path in before.without(&wanted).paths() {
-                    if !managers.own_below(path) && !wanted.own_below(path) {
+                    if !managers.own_below(path) && !wanted.contains_below(path) {
                         fields::remove(&mut object, path);
                     }
                 }
@@ -84,7 +84,8 @@ pub(crate) fn applied(
     Ok(object)
 }
 
-/// Notes in `new` that `manager` wrote it in place of `old` by other means than apply.
+/// Records in the `managedFields` of `new` that `manager` wrote it in place of `old` by other means
+/// than apply.
 pub(crate) fn written(
     resource: &Resource,
     old: Option<&Value>,
@@ -135,7 +136,7 @@ fn conflict(foreign: &[(String, Path)]) -> Status {
     )
 }
 
-/// Whether a field is written by the server, or says which object it is.
+/// Whether a field is written by the server, or identifies the object. No manager owns such fields.
 fn is_identity(path: &[Element]) -> bool {
     let [Element::Field(first), rest @ ..] = path else {
         return false;

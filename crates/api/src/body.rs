@@ -1,4 +1,4 @@
-//! Bodies of requests.
+//! Request bodies.
 
 use bytes::{Bytes, BytesMut};
 use hyper::body::{Body, Incoming};
@@ -7,19 +7,19 @@ use serde_json::Value;
 use crate::resource::Resource;
 use crate::status::Status;
 
-/// Largest body of a request, as etcd limits objects.
+/// Largest body of a request in bytes: etcd's limit of an object, 1.5 MiB.
 const LARGEST: usize = 3 * 1024 * 1024 / 2;
 
-/// The request did not come whole, or is too large.
+/// The body is too large, or the client closed the connection.
 #[derive(Debug, thiserror::Error)]
 #[error("the request is cut off or too large")]
 pub struct Unreadable;
 
-/// Reads a request's body, as far as the API server would.
+/// Reads the body of a request.
 ///
 /// # Errors
 ///
-/// The client went, or the body is larger than 1.5 MiB.
+/// The client closed the connection, or the body is larger than 1.5 MiB.
 pub async fn collect(mut body: Incoming) -> Result<Bytes, Unreadable> {
     let mut bytes = BytesMut::new();
     while let Some(frame) =
@@ -34,11 +34,11 @@ pub async fn collect(mut body: Incoming) -> Result<Bytes, Unreadable> {
     Ok(bytes.freeze())
 }
 
-/// Makes `object` what the path says it is. Clients may leave type and namespace to the path.
+/// Completes kind, `apiVersion` and namespace of `object` from the path of the request.
 ///
 /// # Errors
 ///
-/// It is no object with metadata, or says something else than the path.
+/// The object has no metadata, or contradicts the path.
 pub fn fit(resource: &Resource, namespace: Option<&str>, object: &mut Value) -> Result<(), Status> {
     if !object.is_object() || !object["metadata"].is_object() {
         return Err(Status::bad_request("the body is no object with metadata"));
@@ -64,7 +64,7 @@ pub fn fit(resource: &Resource, namespace: Option<&str>, object: &mut Value) -> 
     Ok(())
 }
 
-/// Reads a JSON body.
+/// Parses a JSON body.
 ///
 /// # Errors
 ///

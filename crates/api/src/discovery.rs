@@ -1,11 +1,11 @@
-//! Discovery: which groups, versions and kinds there are. kubectl asks before anything else.
+//! Discovery of groups, versions and kinds, which kubectl asks for first.
 
 use serde_json::{Value, json};
 
 use crate::answer::{Answer, json_value};
 use crate::resource::{KINDS, Resource, Subresource};
 
-/// What anybody can do with a kind.
+/// The verbs of every kind.
 const VERBS: [&str; 8] = [
     "create",
     "delete",
@@ -17,7 +17,7 @@ const VERBS: [&str; 8] = [
     "watch",
 ];
 
-/// The answer to a path of discovery.
+/// The answer to a discovery path; `None` for other paths.
 pub(crate) fn answer(path: &str) -> Option<Answer> {
     let parts: Vec<_> = path.trim_matches('/').split('/').collect();
     let body = match parts.as_slice() {
@@ -43,7 +43,7 @@ pub(crate) fn answer(path: &str) -> Option<Answer> {
     Some(json_value(&body))
 }
 
-/// Every group but the core one.
+/// Every API group but the core group.
 pub(crate) fn groups() -> Vec<&'static str> {
     let mut groups: Vec<_> = KINDS
         .iter()
@@ -74,7 +74,7 @@ fn resources(group: &str) -> Value {
     })
 }
 
-/// A kind with its subresources.
+/// The discovery entries of a kind and its subresources.
 fn entries(resource: &Resource) -> Vec<Value> {
     let mut whole = json!({
         "name": resource.plural,

@@ -1,33 +1,30 @@
-//! Which form of the objects a client wants: header `Accept`.
+//! The form of objects in an answer: header `Accept`.
 
 use crate::status::Status;
 
-/// The form of an answer.
+/// The form of the objects in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// The objects.
+    /// The objects themselves.
     Plain,
-    /// A `Table` of `meta.k8s.io/v1`, which kubectl prints as it is.
+    /// A `Table` of `meta.k8s.io/v1`, whose cells kubectl prints as they are.
     Table(Include),
 }
 
-/// Parameter `includeObject`: what of the object goes with each row of a table.
+/// Parameter `includeObject`: the part of the object that each row of a table carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Include {
-    /// Nothing.
     None,
-    /// `metadata`.
     Metadata,
-    /// All of it.
     Object,
 }
 
 impl Format {
-    /// The first form of `accept` that can be had.
+    /// The first form of `accept` that is supported.
     ///
     /// # Errors
     ///
-    /// 406: nothing but JSON can be had.
+    /// 406: only JSON is supported.
     pub fn of(accept: Option<&str>, include: Include) -> Result<Self, Status> {
         let accept = accept.unwrap_or("*/*");
         let found = accept.split(',').find_map(|wanted| {
@@ -46,7 +43,7 @@ impl Format {
 }
 
 impl Include {
-    /// Reads the parameter; anything unknown is the default.
+    /// Reads the parameter; an unknown value means the default.
     pub fn of(parameter: Option<&str>) -> Self {
         match parameter {
             Some("None") => Self::None,

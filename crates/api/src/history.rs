@@ -1,4 +1,4 @@
-//! The objects, their versions and the events that led to them.
+//! The objects, their versions, and the events that led to them.
 
 mod collection;
 mod event;
@@ -22,17 +22,17 @@ pub use incoming::Misplaced;
 pub(crate) use incoming::{now, seconds, uid};
 pub use state::State;
 
-/// Everything the server knows, behind one lock that is never held across an await. It gives out
-/// versions and keeps what was; what a write means is decided by [`Store`](crate::Store).
+/// Every object of the server and its recent events, behind one lock that is never held across an
+/// await. Assigns versions; [`Store`](crate::Store) decides what a write means.
 #[derive(Debug)]
 pub struct History {
     resources: Vec<&'static Resource>,
     state: Mutex<State>,
-    /// Wakes the watches after every change.
+    /// Wakes watches after every change.
     changed: watch::Sender<()>,
 }
 
-/// What the store held at one moment, for [`History::restore`].
+/// The content of the store at one moment, for [`History::restore`].
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     revision: u64,
@@ -55,29 +55,28 @@ impl History {
         }
     }
 
-    /// The state, locked: whoever holds it stops everybody.
+    /// Locks the state: every other reader and writer waits.
     pub fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("nobody panics with the store")
     }
 
-    /// The collections.
+    /// All collections.
     pub fn resources(&self) -> &[&'static Resource] {
         &self.resources
     }
 
-    /// The collection that objects of `kind` belong to.
+    /// The collection of objects with this `apiVersion` and kind.
     pub fn of_kind(&self, api_version: &str, kind: &str) -> Option<&'static Resource> {
         let mut named = self.kinds(kind);
         named.find(|it| it.api_version() == api_version)
     }
 
-    /// The collections of objects of `kind`: both sorts of events have one name.
+    /// The collections of a kind. Events are in two: of the core group and of `events.k8s.io`.
     pub fn kinds(&self, kind: &str) -> impl Iterator<Item = &'static Resource> {
         let resources = self.resources.iter().copied();
         resources.filter(move |it| it.kind == kind)
     }
 
-    /// The collection of a path.
     pub fn of_path(&self, group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
         let mut resources = self.resources.iter().copied();
         resources.find(|it| (it.group, it.version, it.plural) == (group, version, plural))
@@ -87,17 +86,17 @@ impl History {
         Incoming::read(object, |api_version, kind| self.of_kind(api_version, kind))
     }
 
-    /// Tells of every change from now on.
+    /// A receiver that is woken after every change from now on.
     pub fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
 
-    /// Creates or replaces objects as one step: no watch sees a part of them. They are stored as
-    /// given, but for uid, creation time and generation where they lack them.
+    /// Creates or replaces objects as one change: no watch sees a part of them. Objects are stored
+    /// as given; uid, creation time and generation are set where they are missing.
     ///
     /// # Errors
     ///
-    /// The first object that has no place; then none is stored.
+    /// The first object that cannot be stored; then none is.
     pub fn put_all(&self, objects: Vec<Value>) -> Result<u64, Misplaced> {
         let objects = objects.into_iter().map(|it| self.read(it));
         let objects = objects.collect::<Result<Vec<_>, _>>()?;
@@ -112,7 +111,7 @@ impl History {
     ///
     /// # Errors
     ///
-    /// It has no place, or there is one already.
+    /// The object cannot be stored, or it exists.
     pub fn create(&self, object: Value) -> Result<Arc<Object>, WriteError> {
         let object = self.read(object).map_err(WriteError::Misplaced)?;
         let mut state = self.lock();
@@ -125,7 +124,7 @@ impl History {
         Ok(written)
     }
 
-    /// Deletes one object; `None` when there is none.
+    /// Deletes one object and returns the version of the deletion; `None` when it does not exist.
     pub fn delete(&self, resource: &'static Resource, key: &Key) -> Option<u64> {
         let mut state = self.lock();
         let found = state.delete(resource, key);
@@ -133,11 +132,11 @@ impl History {
         found.then_some(revision)
     }
 
-    /// Makes the store hold exactly `objects`, with the events that lead there.
+    /// Replaces the content of the store by `objects`, with the events of each difference.
     ///
     /// # Errors
     ///
-    /// The first object that has no place; then nothing is changed.
+    /// The first object that cannot be stored; then nothing is changed.
     pub fn replace_everything(&self, objects: Vec<Value>) -> Result<u64, Misplaced> {
         let objects = objects.into_iter().map(|it| self.read(it));
         let objects = objects.collect::<Result<Vec<_>, _>>()?;
@@ -159,7 +158,7 @@ impl History {
         Ok(self.publish(state))
     }
 
-    /// What there is now.
+    /// The present content.
     pub fn snapshot(&self) -> Snapshot {
         let state = self.lock();
         let objects = self.resources.iter();
@@ -170,8 +169,8 @@ impl History {
         }
     }
 
-    /// Goes back to `snapshot`, its version included. No event tells of it, and no watch can start
-    /// before it: so it is after etcd was restored from a backup.
+    /// Goes back to `snapshot`, its version included, without events. No watch can start before it,
+    /// as after a restore of etcd from a backup.
     pub fn restore(&self, snapshot: &Snapshot) {
         let mut state = self.lock();
         state.revision = snapshot.revision;
@@ -182,7 +181,7 @@ impl History {
         self.publish(state);
     }
 
-    /// Forgets all events: every older version is Gone, as after a compaction.
+    /// Drops all events: a watch or list of an older version gets 410 Gone, as after a compaction.
     pub fn compact(&self) {
         let mut state = self.lock();
         let revision = state.revision;
@@ -191,7 +190,7 @@ impl History {
         }
     }
 
-    /// Records one change that a [`Store`](crate::Store) decided. Call [`wake`](Self::wake) after
+    /// Records a change that a [`Store`](crate::Store) decided. [`wake`](Self::wake) must follow
     /// the last one.
     pub(crate) fn record(&self, resource: &Resource, event: Event) {
         self.lock().record(resource, event);
@@ -208,8 +207,8 @@ impl History {
         Ok(events)
     }
 
-    /// Makes this the history of `objects` and of nothing before: each keeps its version, the next
-    /// change comes after `revision`.
+    /// Replaces the content by `objects` with their versions, without history. The next change has
+    /// the version after `revision`.
     pub(crate) fn refill(
         &self,
         objects: Vec<Value>,
@@ -218,7 +217,7 @@ impl History {
         let version = |it: &Value| it["metadata"]["resourceVersion"].as_str()?.parse().ok();
         let objects = objects.into_iter().map(|it| {
             let version = version(&it).unwrap_or(revision);
-            Ok(Arc::new(self.read(it)?.stand(version)))
+            Ok(Arc::new(self.read(it)?.unchanged(version)))
         });
         let objects = objects.collect::<Result<Vec<_>, Misplaced>>()?;
         let latest = |it: &Arc<Object>| it.revision;
@@ -238,14 +237,14 @@ impl History {
         Ok(objects)
     }
 
-    /// The number of the next object that is created; makes its uid.
+    /// The next number from which a uid is made.
     pub(crate) fn next_number(&self) -> u64 {
         let mut state = self.lock();
         state.created += 1;
         state.created
     }
 
-    /// Wakes who waits for changes.
+    /// Wakes watches.
     pub(crate) fn wake(&self) {
         self.changed.send_replace(());
     }
@@ -258,11 +257,10 @@ impl History {
     }
 }
 
-/// Why a client's write failed.
+/// Why [`History::create`] failed.
 #[derive(Debug)]
 pub enum WriteError {
-    /// The store has no place for it.
     Misplaced(Misplaced),
-    /// There is an object of this name.
+    /// An object with this name exists.
     Exists,
 }

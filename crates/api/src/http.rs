@@ -1,4 +1,4 @@
-//! From a request to its answer.
+//! Routes a request and answers it.
 
 mod options;
 mod patching;
@@ -30,18 +30,17 @@ use crate::store::Store;
 use crate::watch::{Settings, Undisturbed};
 use options::WriteOptions;
 
-/// The Kubernetes API of a store.
+/// The Kubernetes API over a store.
 pub struct Api {
-    /// The objects.
     pub store: Arc<Store>,
-    /// What Pods wrote; `None` where they write nothing.
+    /// The logs of Pods; `None` without kubelets.
     pub logs: Option<Box<dyn Logs>>,
-    /// Bearer token of every client; client certificates of the server's authority are good as
-    /// well.
+    /// The bearer token of every client. A client certificate of the server's authority is valid,
+    /// too.
     pub token: String,
 }
 
-/// One request for objects.
+/// A request for objects.
 struct Call<'a> {
     api: &'a Api,
     resource: &'static Resource,
@@ -54,8 +53,8 @@ struct Call<'a> {
 }
 
 impl Api {
-    /// Answers one request. `is_certified` says that the client showed a certificate of the
-    /// server's authority.
+    /// Answers one request. `is_certified`: whether the client showed a certificate of the server's
+    /// authority.
     pub fn answer(&self, request: &Request<Bytes>, is_certified: bool) -> Answer {
         let answer = self.try_answer(request, is_certified);
         answer.unwrap_or_else(|status| refuse(&status))

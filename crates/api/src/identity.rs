@@ -1,4 +1,4 @@
-//! Certificates of the server and of its clients, and the file that tells clients of them.
+//! Certificates of the server and of its clients, and the kubeconfig that carries them.
 
 use std::sync::Arc;
 
@@ -13,40 +13,34 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{NoClientAuth, WebPkiClientVerifier, danger::ClientCertVerifier};
 use rustls::{RootCertStore, ServerConfig};
 
-/// The certificates could not be made or read.
+/// A certificate or key cannot be made or read.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct CertificateError(String);
 
-/// A certificate authority made for one server, with what it signed, in PEM. Good until the year
-/// 4096; whoever stores it serves the same kubeconfig after a restart.
+/// A certificate authority with the certificates that it signed, in PEM. They are valid until the
+/// year 4096: a server that stores them serves the same kubeconfig after a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pems {
-    /// The authority's certificate. Its key is gone: nothing more will be signed.
+    /// The certificate of the authority. Its key is not kept: it signs nothing more.
     pub authority: String,
-    /// The server's certificate.
     pub certificate: String,
-    /// The server's key.
     pub key: String,
-    /// A client's certificate.
     pub client_certificate: String,
-    /// The client's key.
     pub client_key: String,
 }
 
-/// Whether certificates of the authority are credentials.
+/// Whether client certificates of the authority are valid credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientCertificates {
-    /// They are.
     Accepted,
-    /// Nobody is asked for one.
+    /// The server requests no client certificate.
     Ignored,
 }
 
-/// What TLS needs to answer, and clients to ask.
+/// The TLS configuration of the server, and the PEM files that it comes from.
 #[derive(Debug)]
 pub struct Identity {
-    /// Certificates and keys.
     pub pems: Pems,
     server: Arc<ServerConfig>,
 }
@@ -57,7 +51,7 @@ impl Pems {
     ///
     /// # Errors
     ///
-    /// A name that cannot be in a certificate.
+    /// A name that a certificate cannot have.
     pub fn make(authority: &str, names: &[String], client: &str) -> Result<Self, CertificateError> {
         let wrong = |it: rcgen::Error| CertificateError(it.to_string());
         let mut params = CertificateParams::new(Vec::new()).map_err(wrong)?;
@@ -81,11 +75,11 @@ impl Pems {
 }
 
 impl Identity {
-    /// Makes TLS of certificates and keys.
+    /// Makes the TLS configuration.
     ///
     /// # Errors
     ///
-    /// A certificate or key that cannot be read, or that does not fit the other.
+    /// A certificate or key cannot be read, or they do not belong together.
     pub fn new(pems: Pems, clients: ClientCertificates) -> Result<Self, CertificateError> {
         match server(&pems, clients) {
             Ok(config) => Ok(Self {
@@ -96,7 +90,7 @@ impl Identity {
         }
     }
 
-    /// What TLS needs to answer.
+    /// The TLS configuration of the server.
     pub fn server(&self) -> Arc<ServerConfig> {
         self.server.clone()
     }
@@ -142,8 +136,8 @@ fn sign(
     Ok((params.signed_by(&key, authority)?, key))
 }
 
-/// The text of a kubeconfig with everything embedded: the token, or else the client certificate.
-/// Cluster, user and context are called `name`.
+/// The text of a kubeconfig that embeds all it needs, with the token or else the client
+/// certificate. Cluster, user and context are called `name`.
 pub fn kubeconfig(name: &str, url: &str, pems: Option<&Pems>, token: Option<&str>) -> String {
     let encoded = |pem: &str| BASE64_STANDARD.encode(pem);
     let mut cluster = format!("    server: {url}\n");

@@ -1,4 +1,4 @@
-//! LIST: whole or in pages, of now or of an earlier version.
+//! LIST: whole or in pages, of the present or of an earlier version.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -16,25 +16,26 @@ use crate::query::{Match, Query};
 use crate::resource::Resource;
 use crate::status::Status;
 
-/// Bytes gathered before a piece of the body goes out.
+/// Bytes that a chunk of the body gathers before it is sent.
 const PIECE: usize = 256 * 1024;
 
-/// The objects of one answer.
+/// One page of a list.
 #[derive(Debug, Default)]
 pub struct Page {
     /// The version of the list.
     pub revision: u64,
-    /// In the order of namespace and name.
+    /// Sorted by namespace and name.
     pub items: Vec<Arc<Object>>,
-    /// Token of the next page; `None` on the last one.
+    /// The continue token of the next page; `None` on the last page.
     pub resume: Option<String>,
-    /// How many objects follow; unknown when there is a selector.
+    /// The number of objects on later pages; `None` when a selector is given.
     pub remaining: Option<usize>,
 }
 
 /// A continue token: the version of the first page and the last key sent.
 struct Token {
-    /// `None` goes on with the current version, giving up consistency.
+    /// The version of the first page; `None` when the list goes on with the present version and is
+    /// not consistent.
     revision: Option<u64>,
     after: Key,
 }
@@ -64,14 +65,15 @@ impl Token {
     }
 }
 
-/// Chooses the objects of a list. `most` limits a page whatever the client asks for.
+/// Selects the objects of a page. A page has at most `most` objects, whatever limit the client asks
+/// for.
 ///
 /// The meaning of version, match and limit is the table of "Resource versions" in the API concepts
 /// of Kubernetes.
 ///
 /// # Errors
 ///
-/// Parameters that contradict each other, and versions that are forgotten or do not exist yet.
+/// The parameters contradict each other, or the version is too old or in the future.
 pub fn choose(
     state: &State,
     resource: &Resource,
@@ -91,7 +93,7 @@ pub fn choose(
     let matching = objects.range((start, Bound::Unbounded)).map(|(_, it)| it);
     let mut matching = matching.filter(|it| query.filter.matches(it));
     let asked = match (query.limit, query.version) {
-        // The watch cache answers for version 0, and it knows no pages.
+        // The watch cache answers for version 0, and it has no pages.
         (0, _) | (_, Some(0)) => usize::MAX,
         (limit, _) => limit,
     };
@@ -112,7 +114,7 @@ pub fn choose(
     })
 }
 
-/// The version to answer with.
+/// The version of the list.
 fn revision(state: &State, query: &Query, token: Option<&Token>) -> Result<u64, Status> {
     let current = state.revision;
     if let Some(token) = token {
@@ -126,7 +128,7 @@ fn revision(state: &State, query: &Query, token: Option<&Token>) -> Result<u64, 
     }
     let exact = match query.version_match {
         Some(it) => it == Match::Exact,
-        // The rule from before resourceVersionMatch existed.
+        // The rule of clients before resourceVersionMatch existed.
         None => query.limit > 0,
     };
     Ok(if exact { wanted } else { current })
@@ -150,7 +152,7 @@ fn expired(forgotten: &Forgotten, token: Option<&Token>) -> Status {
 }
 
 impl Page {
-    /// Everything up to the first item.
+    /// The JSON before the first item.
     pub fn head(&self, resource: &Resource) -> String {
         let metadata = self.metadata();
         format!(
@@ -171,7 +173,7 @@ impl Page {
         metadata
     }
 
-    /// The body, written while it is sent.
+    /// The body as chunks, written while it is sent.
     pub fn body(self, resource: &Resource) -> Pieces {
         let mut head = self.head(resource).into_bytes();
         head.push(b'[');

@@ -1,4 +1,4 @@
-//! One stored object: its JSON is written once and shared by every answer.
+//! One version of an object. Its JSON is written once and shared by every answer.
 
 mod fingerprint;
 
@@ -12,42 +12,38 @@ pub(crate) use fingerprint::Fingerprint;
 
 use crate::resource::Resource;
 
-/// Namespace (empty for cluster-wide objects) and name.
+/// Namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// Empty for cluster-wide objects.
     pub namespace: String,
-    /// `metadata.name`.
     pub name: String,
 }
 
-/// One version of an object.
+/// A stored object, which never changes: a write makes a new one.
 #[derive(Debug)]
 pub struct Object {
-    /// Where it is in its collection.
     pub key: Key,
     /// `metadata.labels`.
     pub(crate) labels: BTreeMap<String, String>,
-    /// What field selectors can ask beside name and namespace.
+    /// The values of the fields that a field selector may name, beside name and namespace.
     pub(crate) fields: Vec<(&'static str, String)>,
-    /// JSON without `kind` and `apiVersion`, as the items of a list are.
+    /// JSON without `kind` and `apiVersion`, as in the items of a list.
     pub(crate) bare: Bytes,
     pub(crate) fingerprint: Fingerprint,
-    /// Metadata that later versions inherit.
+    /// Metadata that the next versions inherit.
     pub(crate) uid: Value,
     pub(crate) created: Value,
     pub(crate) generation: u64,
-    /// Its version.
     pub(crate) revision: u64,
-    /// Its collection.
     pub resource: &'static Resource,
-    /// Made when somebody asks for it first.
+    /// The object as a value, made when it is first needed.
     value: OnceLock<Arc<Value>>,
 }
 
 impl Object {
-    /// Freezes `body`, which carries no `kind`, `apiVersion` and `resourceVersion`, as the state of
-    /// `revision`.
+    /// Makes the version `revision` of an object. `body` has no `kind`, `apiVersion` and
+    /// `resourceVersion`.
     pub(crate) fn freeze(
         resource: &'static Resource,
         key: Key,
@@ -88,12 +84,12 @@ impl Object {
         }
     }
 
-    /// The fields without `kind` and `apiVersion`.
+    /// The fields but `kind` and `apiVersion`.
     pub(crate) fn body(&self) -> Map<String, Value> {
         serde_json::from_slice(&self.bare).expect("it was written by serde_json")
     }
 
-    /// The same object with a later revision, as deletions report it.
+    /// The same object with a later version, as a deletion reports it.
     pub(crate) fn at(&self, revision: u64) -> Self {
         let mut body = self.body();
         let metadata = body.get_mut("metadata").and_then(Value::as_object_mut);
@@ -103,14 +99,14 @@ impl Object {
         Self::freeze(self.resource, self.key.clone(), revision, body)
     }
 
-    /// Complete JSON, as an answer to GET and inside a watch event.
+    /// The whole JSON, as in an answer to GET and in a watch event.
     pub fn typed(&self) -> Bytes {
         let mut text = self.resource.opening("").into_bytes();
         text.extend_from_slice(&self.bare[1..]);
         text.into()
     }
 
-    /// The object as a value with `kind` and `apiVersion`.
+    /// The whole object.
     pub fn value(&self) -> Arc<Value> {
         let value = self.value.get_or_init(|| {
             let mut body = self.body();
@@ -122,13 +118,13 @@ impl Object {
     }
 }
 
-/// The text of a dotted field, empty when absent, as field selectors compare it.
+/// The value of a dotted field as field selectors compare it; empty when the field is missing.
 fn field(value: &Value, path: &str) -> String {
     let found = path
         .split('.')
         .try_fold(value, |value, name| value.get(name));
     match found {
-        // The one field that is a boolean: Go's zero value stands for no value.
+        // The only boolean among the fields: Go's zero value stands for a missing one.
         None | Some(Value::Null) if path == "spec.unschedulable" => false.to_string(),
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.clone(),

@@ -15,11 +15,11 @@ use crate::resource::{KINDS, Resource};
 /// of media types takes no `@`.
 const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// The answer to a path of OpenAPI.
+/// The answer to an OpenAPI path; `None` for other paths.
 pub(crate) fn answer(path: &str) -> Option<Answer> {
     let path = path.strip_prefix("/openapi/")?;
     match path {
-        // An empty message of protobuf has no bytes.
+        // An empty protobuf message has no bytes.
         "v2" => Some(with_type(PROTOBUF, Content::whole(Bytes::new()))),
         "v3" => Some(json_value(&index())),
         _ => {

@@ -1,4 +1,4 @@
-//! PATCH: from an object and a patch to the object wanted.
+//! PATCH: applies a patch to an object.
 
 pub(crate) mod lists;
 mod strategic;
@@ -12,22 +12,20 @@ use crate::body;
 use crate::resource::Resource;
 use crate::status::Status;
 
-/// Operations of one JSON patch (`apiserver/pkg/endpoints/handlers/patch.go`).
+/// Most operations of a JSON patch (`apiserver/pkg/endpoints/handlers/patch.go`).
 const MOST_OPERATIONS: usize = 10_000;
 
-/// Bytes that one JSON patch may copy: each copy could double the object.
+/// Most bytes that the copies of one JSON patch may add, in all: each copy could double the object.
 const MOST_COPIED: usize = 3 * 1024 * 1024;
 
-/// How a patch is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchType {
     /// RFC 6902.
     Json,
     /// RFC 7396.
     Merge,
-    /// The same, and lists are merged by key where Kubernetes' types say so.
+    /// RFC 7396, and lists are merged by key where the types of Kubernetes say so.
     Strategic,
-    /// Server-side apply.
     Apply,
 }
 

@@ -1,9 +1,9 @@
-//! Bodies in protobuf: kubectl 1.32 and later creates, evicts and deletes with them, and asks for
-//! nothing else when they are refused.
+//! Request bodies in protobuf: kubectl 1.32 and later sends them for create, evict and delete, and
+//! does not fall back to JSON when they are refused.
 //!
-//! A body is the magic `k8s\0` and a `runtime.Unknown`, which holds a message of the kind
-//! (`apimachinery/pkg/runtime/generated.proto`). What [`messages`] does not know is refused, so
-//! that nothing is lost in silence.
+//! A body is the magic `k8s\0` and a `runtime.Unknown`, which holds the message of the kind
+//! (`apimachinery/pkg/runtime/generated.proto`). A kind or field that [`messages`] lacks is
+//! refused, so that no field is dropped silently.
 
 mod messages;
 #[cfg(test)]
@@ -22,11 +22,11 @@ use wire::{Piece, pieces};
 
 const MAGIC: &[u8] = b"k8s\0";
 
-/// Reads a body as the object it stands for.
+/// Reads a body as the JSON object that it stands for.
 ///
 /// # Errors
 ///
-/// 400: it is no such body. 415: a kind or field that is not known here.
+/// 400: the body is malformed. 415: the kind or a field is unknown.
 pub(crate) fn read(body: &[u8]) -> Result<Value, Status> {
     let envelope = body.strip_prefix(MAGIC).ok_or_else(broken)?;
     let (mut kind, mut api_version, mut raw) = (String::new(), String::new(), &[][..]);

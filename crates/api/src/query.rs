@@ -1,4 +1,4 @@
-//! The parameters of lists and watches, checked as the API server checks them.
+//! The parameters of lists and watches, validated as kube-apiserver does.
 
 use sluice_model::{BadSelector, Selector};
 
@@ -6,39 +6,35 @@ use crate::resource::Resource;
 use crate::selector::{FieldSelector, Filter};
 use crate::status::Status;
 
-/// How `resourceVersion` is meant.
+/// Parameter `resourceVersionMatch`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match {
-    /// This version or a later one.
     NotOlderThan,
-    /// This version.
     Exact,
 }
 
 /// `ListOptions` of the API conventions.
 #[derive(Debug, Default)]
 pub struct Query {
-    /// A watch is asked for, no list.
+    /// Whether this is a watch.
     pub watch: bool,
-    /// Which objects.
+    /// The selectors, the namespace and the name.
     pub filter: Filter,
-    /// `None` when not given; 0 means any version.
+    /// Parameter `resourceVersion`: 0 means any version.
     pub version: Option<u64>,
-    /// How `version` is meant; `None` when not given.
     pub version_match: Option<Match>,
-    /// 0 means all.
+    /// Most objects of a page; 0 means all.
     pub limit: usize,
-    /// The continue token of the page before.
+    /// The continue token of the previous page.
     pub resume: Option<String>,
     /// Whether the watch may send bookmarks.
     pub bookmarks: bool,
-    /// `sendInitialEvents`; `None` when not given.
     pub initial_events: Option<bool>,
-    /// How long a watch lasts; `None` for the server's choice.
+    /// The duration of a watch; `None`: the server chooses.
     pub timeout_seconds: Option<u64>,
 }
 
-/// One parameter of a query string.
+/// The first value of a parameter in a query string.
 pub fn parameter(query: &str, name: &str) -> Option<String> {
     let mut pairs = form_urlencoded::parse(query.as_bytes());
     let found = pairs.find(|(key, _)| key == name);
@@ -46,11 +42,11 @@ pub fn parameter(query: &str, name: &str) -> Option<String> {
 }
 
 impl Query {
-    /// Reads the query string. Unknown parameters are ignored, as the API server does.
+    /// Reads the query string. Unknown parameters are ignored, as kube-apiserver does.
     ///
     /// # Errors
     ///
-    /// A selector or number that cannot be read.
+    /// A selector or number cannot be read.
     pub fn parse(text: &str, resource: &Resource) -> Result<Self, Status> {
         let mut query = Self::default();
         for (name, value) in form_urlencoded::parse(text.as_bytes()) {
@@ -104,8 +100,8 @@ impl Query {
         }
     }
 
-    /// Refuses a watch whose parameters contradict each other. A server without streaming lists
-    /// knows `sendInitialEvents` well enough to refuse it.
+    /// Refuses a watch whose parameters contradict each other. A server that does not stream lists
+    /// refuses `sendInitialEvents`.
     pub(crate) fn check_watch(&self, streaming: Streaming) -> Result<(), Status> {
         let forbid = |field, why| Err(Status::invalid_options(field, &format!("Forbidden: {why}")));
         match (self.initial_events, self.version_match) {
@@ -129,18 +125,18 @@ impl Query {
     }
 }
 
-/// What the server does with `sendInitialEvents`.
+/// How the server treats `sendInitialEvents`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Streaming {
     /// Streams lists through watches (default since Kubernetes 1.34).
     Served,
     /// Refuses it with 422, as servers with the gate `WatchList` off.
     Refused,
-    /// Overlooks it, as servers before Kubernetes 1.27 do.
+    /// Ignores it, as servers before Kubernetes 1.27 do.
     Overlooked,
 }
 
-/// Anything but 0 and false is true, as in apimachinery's conversion of query parameters.
+/// Reads a boolean parameter: anything but `0` and `false` is true, as in apimachinery.
 pub fn boolean(value: &str) -> bool {
     value != "0" && !value.eq_ignore_ascii_case("false")
 }

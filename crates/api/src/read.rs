@@ -1,4 +1,4 @@
-//! GET: one object, a list, a watch.
+//! GET, LIST and WATCH.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use crate::status::Status;
 use crate::table;
 use crate::watch::{self, Orders, Settings};
 
-/// One object.
+/// GET of one object.
 ///
 /// # Errors
 ///
-/// There is none.
+/// 404: it does not exist.
 pub fn get(
     history: &History,
     resource: &'static Resource,
@@ -32,7 +32,7 @@ pub fn get(
     })
 }
 
-/// A list; at most `most` objects a page, whatever the client asks for.
+/// LIST, with at most `most` objects a page, whatever limit the client asks for.
 ///
 /// # Errors
 ///
@@ -51,7 +51,7 @@ pub fn list(
     })
 }
 
-/// A watch.
+/// WATCH.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What the server knows about a kind of objects.
+//! The kinds of objects that the server serves.
 
 mod kinds;
 
@@ -9,40 +9,36 @@ pub use kinds::KINDS;
 /// One collection of the Kubernetes API.
 #[derive(Debug)]
 pub struct Resource {
-    /// Empty for the core group.
+    /// The API group; empty for the core group.
     pub group: &'static str,
-    /// `v1`.
     pub version: &'static str,
     /// The name in paths: `endpointslices`.
     pub plural: &'static str,
     /// The name in objects: `EndpointSlice`.
     pub kind: &'static str,
-    /// Whether its objects have a namespace.
     pub namespaced: bool,
-    /// Names that kubectl takes as well: `svc`.
+    /// Short names that kubectl accepts: `svc`.
     pub short_names: &'static [&'static str],
-    /// Groups of kinds that kubectl knows by one name: `all`.
+    /// Names of several kinds that kubectl accepts: `all`.
     pub categories: &'static [&'static str],
-    /// Whether `status` is written apart from the rest.
+    /// Whether `status` is a subresource.
     pub status: Subresource,
-    /// Whether `scale` reads and writes the number of replicas.
+    /// Whether `scale` is a subresource.
     pub scale: Subresource,
-    /// Fields that `fieldSelector` knows beside `metadata.name` and `metadata.namespace`.
+    /// The fields that a `fieldSelector` may name, beside `metadata.name` and `metadata.namespace`.
     pub fields: &'static [&'static str],
-    /// What an empty object of this kind carries beside `metadata`: bookmarks are such objects.
+    /// The JSON of an empty object of this kind, after `metadata`: a bookmark is such an object.
     pub blank: &'static str,
-    /// Rule of `metadata.name`.
+    /// The rule for `metadata.name`.
     pub name: NameRule,
-    /// The object as its Kubernetes type has it: without unknown fields.
+    /// Reads the object as its Kubernetes type, which drops unknown fields.
     pub(crate) typed: fn(&Value) -> Result<Value, WrongType>,
 }
 
-/// Whether a kind has a subresource.
+/// Whether a subresource is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subresource {
-    /// It has.
     Served,
-    /// It has not.
     Absent,
 }
 
@@ -51,7 +47,7 @@ pub enum Subresource {
 pub enum NameRule {
     /// Lower case letters, digits and `-`, at most 63 bytes.
     Label,
-    /// The same, and the first character is a letter.
+    /// As [`Label`](Self::Label), and the first character is a letter.
     Label1035,
     /// Labels joined by dots, at most 253 bytes.
     Subdomain,
@@ -59,21 +55,21 @@ pub enum NameRule {
     Address,
 }
 
-/// A field of the wrong type.
+/// A field whose value has the wrong type.
 #[derive(Debug)]
 pub(crate) struct WrongType {
-    /// `spec.ports[0].port`.
+    /// The path: `spec.ports[0].port`.
     pub(crate) field: String,
     pub(crate) why: String,
 }
 
 impl Resource {
-    /// Identity among all collections.
+    /// Group and plural name, which identify a collection.
     pub fn id(&self) -> (&'static str, &'static str) {
         (self.group, self.plural)
     }
 
-    /// The `apiVersion` of its objects.
+    /// The `apiVersion` of the objects.
     pub fn api_version(&self) -> String {
         match self.group {
             "" => self.version.to_owned(),
@@ -81,7 +77,7 @@ impl Resource {
         }
     }
 
-    /// As error messages name it: `endpointslices.discovery.k8s.io`.
+    /// The name in error messages: `endpointslices.discovery.k8s.io`.
     pub fn full_name(&self) -> String {
         match self.group {
             "" => self.plural.to_owned(),
@@ -89,7 +85,7 @@ impl Resource {
         }
     }
 
-    /// The start of an object's JSON, up to its first own field; `suffix` follows the kind.
+    /// The JSON of an object up to its first own field. `suffix` is appended to the kind: `List`.
     pub fn opening(&self, suffix: &str) -> String {
         format!(
             r#"{{"kind":"{}{suffix}","apiVersion":"{}","#,

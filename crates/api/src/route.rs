@@ -1,33 +1,32 @@
-//! What a path means.
+//! Paths of requests.
 
 use crate::history::History;
 use crate::resource::Resource;
 
-/// The thing a path names.
+/// What a path addresses.
 #[derive(Debug)]
 pub enum Target {
     /// `/version`.
     Version,
-    /// `/healthz` and its like.
+    /// `/healthz`, `/livez` and `/readyz`.
     Health,
-    /// Objects.
+    /// A collection or an object.
     Objects {
-        /// Their kind.
         resource: &'static Resource,
-        /// `None` for all namespaces, and for cluster-wide objects.
+        /// `None`: all namespaces, or a cluster-wide object.
         namespace: Option<String>,
-        /// `None` for the collection.
+        /// `None`: the whole collection.
         name: Option<String>,
-        /// A part or an action of one object: `status`, `log`.
+        /// `status`, `log` and so on.
         subresource: Option<String>,
     },
-    /// None of these.
+    /// Any other path.
     Nothing,
 }
 
 impl Target {
-    /// Reads `/api/v1/...` and `/apis/GROUP/VERSION/...`, cluster-wide or of one namespace, for
-    /// the collections of `history`.
+    /// Reads `/api/v1/...` and `/apis/GROUP/VERSION/...`, cluster-wide or in a namespace, for the
+    /// collections of `history`.
     pub fn of(path: &str, history: &History) -> Self {
         let parts: Vec<_> = path.split('/').skip(1).collect();
         match parts.as_slice() {
@@ -41,7 +40,7 @@ impl Target {
 
     fn objects(history: &History, group: &str, version: &str, rest: &[&str]) -> Self {
         let (namespace, rest) = match rest {
-            // Parts of the namespace itself.
+            // Subresources of the Namespace itself.
             ["namespaces", _, "status" | "finalize"] => (None, rest),
             ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (Some(*namespace), rest),
             _ => (None, rest),

@@ -1,4 +1,4 @@
-//! Which objects a request is about.
+//! The objects that a list or watch selects.
 
 mod field;
 
@@ -8,21 +8,18 @@ use sluice_model::{Expression, Selector};
 
 use crate::object::Object;
 
-/// Everything that narrows a request down.
+/// Namespace, name and selectors of a list or watch.
 #[derive(Debug, Default)]
 pub struct Filter {
-    /// Of this namespace only.
+    /// Only objects of this namespace.
     pub namespace: Option<String>,
-    /// Of this name only.
+    /// Only the object of this name.
     pub name: Option<String>,
-    /// Selector of labels.
     pub labels: Selector,
-    /// Selector of fields.
     pub fields: FieldSelector,
 }
 
 impl Filter {
-    /// Whether `object` is asked for.
     pub fn matches(&self, object: &Object) -> bool {
         let is =
             |wanted: &Option<String>, real: &str| wanted.as_deref().is_none_or(|it| it == real);
@@ -34,13 +31,14 @@ impl Filter {
             && self.fields.matches(object)
     }
 
-    /// Whether a selector was given: such lists carry no `remainingItemCount`.
+    /// Whether there is a label or field selector: such lists have no `remainingItemCount`.
     pub(crate) fn has_selector(&self) -> bool {
         !self.labels.is_empty() || !self.fields.is_empty()
     }
 }
 
-/// The text of a `LabelSelector` of an object, as kubectl takes it; empty for none and for one that cannot be read.
+/// The text of a `LabelSelector`, as kubectl's `-l` takes it; empty for no selector and for an
+/// invalid one.
 pub fn selector_text(selector: &Value) -> String {
     fn texts(of: &Value) -> impl Iterator<Item = &str> {
         of.as_array()

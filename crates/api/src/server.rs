@@ -18,10 +18,10 @@ use crate::body::{Unreadable, collect};
 use crate::http::Api;
 use crate::identity::Identity;
 
-/// Pause after a connection that could not be accepted.
+/// Pause after a failed accept.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A running server. Dropping it ends its connections and its thread.
+/// A running server. Dropping it closes its connections and ends its thread.
 #[derive(Debug)]
 pub struct Server {
     stop: Option<oneshot::Sender<()>>,
@@ -33,7 +33,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// The thread could not be started, or a listener is no good.
+    /// The thread cannot be started, or a listener cannot be used.
     pub fn start(
         api: Arc<Api>,
         listeners: Vec<TcpListener>,
@@ -57,7 +57,7 @@ impl Server {
                 for listener in listeners {
                     tasks.spawn(accept(api.clone(), listener, acceptor.clone()));
                 }
-                // Told to stop, or forgotten: both end it.
+                // A message or the drop of the sender: both end the server.
                 let _ = stopped.await;
             });
         };
@@ -73,7 +73,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // A panic there was printed there.
+            // A panic of the thread was printed there.
             let _ = thread.join();
         }
     }
@@ -87,7 +87,7 @@ async fn accept(api: Arc<Api>, listener: tokio::net::TcpListener, acceptor: TlsA
                 Ok((stream, _)) => {
                     connections.spawn(connection(api.clone(), stream, acceptor.clone()));
                 }
-                // The client gave up, or descriptors ran out: connections end meanwhile.
+                // The client closed, or file descriptors ran out: other connections end meanwhile.
                 Err(_) => tokio::time::sleep(PAUSE).await,
             },
             Some(_) = connections.join_next() => {}
@@ -99,7 +99,7 @@ async fn connection(api: Arc<Api>, stream: TcpStream, acceptor: TlsAcceptor) {
     // As Go's servers do: an event must not wait for the one before to be acknowledged. Where it
     // fails, events are only late.
     let _ = stream.set_nodelay(true);
-    // A client that speaks no TLS or distrusts us has its own error to show.
+    // The client speaks no TLS, or does not trust the certificate: it reports that itself.
     let Ok(stream) = acceptor.accept(stream).await else {
         return;
     };
@@ -113,7 +113,7 @@ async fn connection(api: Arc<Api>, stream: TcpStream, acceptor: TlsAcceptor) {
             Ok::<_, Unreadable>(api.answer(&request, is_certified))
         }
     });
-    // How a connection ended is for its client to judge.
+    // The client sees how its connection ended.
     let _ = http1::Builder::new()
         .serve_connection(TokioIo::new(stream), service)
         .await;

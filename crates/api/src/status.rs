@@ -1,4 +1,4 @@
-//! `Status`: how Kubernetes says no.
+//! `Status` of `meta.k8s.io/v1`: the errors of the API.
 
 use std::fmt;
 
@@ -7,33 +7,32 @@ use serde_json::{Value, json};
 
 use crate::resource::Resource;
 
-/// An error as the API server words it.
+/// An error in kube-apiserver's words.
 #[derive(Clone, Debug)]
 pub struct Status {
-    /// The code of HTTP.
+    /// The HTTP code.
     pub code: StatusCode,
     reason: &'static str,
     message: String,
     details: Value,
-    /// Continue token for what is left of an expired list.
+    /// The continue token for the rest of an expired list.
     resume: Option<String>,
     /// Seconds of the `Retry-After` header.
     pub(crate) retry_after: Option<u32>,
 }
 
-/// One reason among several why something is refused.
+/// One of the reasons why an object is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// `FieldValueInvalid` and its like, of the API conventions.
+    /// The reason of the API conventions: `FieldValueInvalid`.
     pub reason: &'static str,
     /// `spec.ports[0].port`.
     pub field: String,
-    /// What is wrong with it.
     pub message: String,
 }
 
 impl Cause {
-    /// A value that a field cannot have.
+    /// A field with a value that is not allowed.
     pub fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             reason: "FieldValueInvalid",
@@ -56,26 +55,26 @@ impl Status {
         }
     }
 
-    /// The same with `Retry-After`, in the header and in the details.
+    /// Adds `Retry-After` to the header and to the details.
     pub fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
         self.details = json!({ "retryAfterSeconds": seconds });
         self
     }
 
-    /// The same with a token that goes on with an expired list.
+    /// Adds the continue token for the rest of an expired list.
     pub fn resume_with(mut self, token: String) -> Self {
         self.resume = Some(token);
         self
     }
 
-    /// The same with the object it is about.
+    /// Adds the object that the error is about.
     fn about(mut self, resource: &Resource, name: &str) -> Self {
         self.details = json!({"name": name, "group": resource.group, "kind": resource.plural});
         self
     }
 
-    /// The same with its causes.
+    /// Adds the causes.
     fn because(mut self, causes: &[Cause]) -> Self {
         let causes = causes
             .iter()
@@ -84,53 +83,53 @@ impl Status {
         self
     }
 
-    /// A request that cannot be read.
+    /// 400: the request cannot be read.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
     }
 
-    /// No credentials, or wrong ones.
+    /// 401: credentials are missing or wrong.
     pub fn unauthorized() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
     }
 
-    /// Something that this object does not allow.
+    /// 403: the object does not allow this.
     pub fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
         let message = format!("{} {name:?} is forbidden: {why}", resource.full_name());
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(resource, name)
     }
 
-    /// No such path.
+    /// 404: the path does not exist.
     pub fn no_resource() -> Self {
         let message = "the server could not find the requested resource";
         Self::new(StatusCode::NOT_FOUND, "NotFound", message)
     }
 
-    /// No such object.
+    /// 404: the object does not exist.
     pub fn not_found(resource: &Resource, name: &str) -> Self {
         let message = format!("{} {name:?} not found", resource.full_name());
         Self::new(StatusCode::NOT_FOUND, "NotFound", message).about(resource, name)
     }
 
-    /// The path knows other methods.
+    /// 405: the path does not support the method.
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
     }
 
-    /// The client wants something else than JSON.
+    /// 406: the client does not accept JSON.
     pub fn not_acceptable() -> Self {
         let message = "only application/json can be sent";
         Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 
-    /// There is an object of this name.
+    /// 409: an object of this name exists.
     pub fn already_exists(resource: &Resource, name: &str) -> Self {
         let message = format!("{} {name:?} already exists", resource.full_name());
         Self::new(StatusCode::CONFLICT, "AlreadyExists", message).about(resource, name)
     }
 
-    /// The object is not as the client believes.
+    /// 409: the object has another version than the client expects.
     pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
         let message = format!(
             "Operation cannot be fulfilled on {} {name:?}: {why}",
@@ -139,31 +138,31 @@ impl Status {
         Self::new(StatusCode::CONFLICT, "Conflict", message).about(resource, name)
     }
 
-    /// Fields that other managers own (server-side apply).
+    /// 409: other managers own the fields (server-side apply).
     pub fn apply_conflict(message: String, causes: &[Cause]) -> Self {
         let mut status = Self::new(StatusCode::CONFLICT, "Conflict", message);
         status.details = json!({});
         status.because(causes)
     }
 
-    /// A version that the history no longer reaches.
+    /// 410: the version is older than the history.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(StatusCode::GONE, "Expired", message)
     }
 
-    /// A body of a type that cannot be read.
+    /// 415: the content type is not supported.
     pub fn unsupported_media_type(message: impl Into<String>) -> Self {
         let code = StatusCode::UNSUPPORTED_MEDIA_TYPE;
         Self::new(code, "UnsupportedMediaType", message)
     }
 
-    /// A request that can be read and not be carried out.
+    /// 422: the request can be read, but not carried out.
     pub fn unprocessable(message: impl Into<String>) -> Self {
         let code = StatusCode::UNPROCESSABLE_ENTITY;
         Self::new(code, "Invalid", message)
     }
 
-    /// Query parameters that contradict each other.
+    /// 422: query parameters contradict each other.
     pub fn invalid_options(field: &str, why: &str) -> Self {
         let message = format!("ListOptions.meta.k8s.io \"\" is invalid: {field}: {why}");
         let mut status = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
@@ -175,7 +174,7 @@ impl Status {
         status
     }
 
-    /// An object whose fields say what cannot be.
+    /// 422: fields of the object are invalid.
     pub fn invalid(resource: &Resource, name: &str, causes: &[Cause]) -> Self {
         let kind = match resource.group {
             "" => resource.kind.to_owned(),
@@ -195,13 +194,13 @@ impl Status {
         status
     }
 
-    /// Something that is not the client's fault.
+    /// 500: a failure of the server.
     pub fn internal(message: impl fmt::Display) -> Self {
         let message = format!("Internal error occurred: {message}");
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
     }
 
-    /// A version that does not exist yet.
+    /// 504: the version is in the future.
     pub fn too_large_version(wanted: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
         let status = Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message);
@@ -214,12 +213,12 @@ impl Status {
         status
     }
 
-    /// The reason in one word: `NotFound`, `Conflict`.
+    /// The reason: `NotFound`, `Conflict`.
     pub fn reason(&self) -> &'static str {
         self.reason
     }
 
-    /// The object, as body of an answer or of an ERROR event.
+    /// The `Status` object: the body of an answer or the object of an ERROR event.
     pub fn body(&self) -> Value {
         let mut body = json!({
             "kind": "Status",
@@ -239,7 +238,7 @@ impl Status {
         body
     }
 
-    /// The line that ends a watch with this error.
+    /// The ERROR event as a line, which ends a watch.
     pub fn event(&self) -> String {
         format!("{}\n", json!({"type": "ERROR", "object": self.body()}))
     }

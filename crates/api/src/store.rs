@@ -1,4 +1,4 @@
-//! What a write means: the store as kube-apiserver keeps it.
+//! The store: what kube-apiserver does with a write.
 
 mod delete;
 mod dependents;
@@ -25,10 +25,10 @@ use crate::resource::{KINDS, Resource};
 use crate::status::Status;
 use writer::Writer;
 
-/// All objects of a cluster. Shared by the server and the controllers in this process; every
-/// method may be called from any thread and blocks for a short time only.
+/// All objects of a cluster, shared by the server and the controllers in this process. Every method
+/// may be called from any thread and blocks for a short time only.
 ///
-/// Writes come one after the other: each is admitted, written to the journal, then visible.
+/// Writes happen one after the other: each is admitted, written to the journal, then visible.
 pub struct Store {
     history: Arc<History>,
     writer: Mutex<Writer>,
@@ -46,18 +46,18 @@ impl Store {
         })
     }
 
-    /// Creates an object; kind, `apiVersion` and metadata say where. `generateName` is honoured, an
-    /// object without namespace goes to `default`. Returns it as stored.
+    /// Creates an object. `generateName` is supported; the namespace `default` is the default.
+    /// Returns the stored object.
     ///
     /// # Errors
     ///
-    /// 400 and 422: the object is wrong. 404: the namespace does not exist. 403: the namespace is
-    /// being deleted. 409: there is one. Others: admission, journal.
+    /// 400 and 422: the object is invalid. 404: the namespace does not exist. 403: the namespace is
+    /// being deleted. 409: the object exists. Others: admission, journal.
     pub fn create(&self, object: Value) -> Result<Arc<Value>, Status> {
         self.create_with(object, Effect::Stored)
     }
 
-    /// [`create`](Self::create), or what would come of it.
+    /// As [`create`](Self::create), with a dry run as an option.
     ///
     /// # Errors
     ///
@@ -66,18 +66,19 @@ impl Store {
         self.write(|it| it.create(object, effect))
     }
 
-    /// Replaces an object. `metadata.resourceVersion` and `metadata.uid`, if given, must be those of
-    /// the stored one. Where status is a subresource, it stays as it is. What changes nothing is no
-    /// write. An object that is being deleted goes when this takes its last finalizer away.
+    /// Replaces an object. `metadata.resourceVersion` and `metadata.uid`, if given, must be those
+    /// of the stored object. A status that is a subresource does not change. An equal object makes
+    /// no new version. An object that is being deleted goes with its last finalizer.
     ///
     /// # Errors
     ///
-    /// 404: there is none. 409: it is another version. See also [`create`](Self::create).
+    /// 404: the object does not exist. 409: it has another version. See also
+    /// [`create`](Self::create).
     pub fn update(&self, object: Value) -> Result<Arc<Value>, Status> {
         self.update_with(object, Effect::Stored)
     }
 
-    /// [`update`](Self::update), or what would come of it.
+    /// As [`update`](Self::update), with a dry run as an option.
     ///
     /// # Errors
     ///
@@ -95,7 +96,7 @@ impl Store {
         self.update_status_with(object, Effect::Stored)
     }
 
-    /// [`update_status`](Self::update_status), or what would come of it.
+    /// As [`update_status`](Self::update_status), with a dry run as an option.
     ///
     /// # Errors
     ///
@@ -104,14 +105,15 @@ impl Store {
         self.write(|it| it.update_status(object, effect))
     }
 
-    /// Deletes an object; cluster-wide ones have namespace `""`. A Pod on a node stays, with
-    /// `deletionTimestamp`, until it is deleted with grace 0; an object with finalizers until they
-    /// are gone; a namespace until it is empty. Dependents go after their owner, in the background.
-    /// Returns the object as it is now, or as it was.
+    /// Deletes an object; the namespace of a cluster-wide one is `""`. A Pod on a node keeps
+    /// existing, with `deletionTimestamp`, until it is deleted with grace period 0; an object with
+    /// finalizers until they are removed; a Namespace until it is empty. Dependents are deleted
+    /// after their owner, in the background. Returns the object as it is now, or as it was.
     ///
     /// # Errors
     ///
-    /// 404: there is none. 409: it is another version. 403: a namespace that must stay.
+    /// 404: the object does not exist. 409: it has another version. 403: the namespace cannot be
+    /// deleted.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "callers write the options in place"
@@ -135,7 +137,7 @@ impl Store {
         self.delete_of(resource, &key, &options)
     }
 
-    /// [`delete`](Self::delete) in a collection.
+    /// As [`delete`](Self::delete), for the collection `resource`.
     ///
     /// # Errors
     ///
@@ -149,7 +151,7 @@ impl Store {
         self.write(|it| it.delete(resource, key, options))
     }
 
-    /// One object, by the name of its kind: `Pod`.
+    /// One object of a kind such as `Pod`.
     pub fn get(&self, kind: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
         let key = Key {
             namespace: namespace.to_owned(),
@@ -160,7 +162,7 @@ impl Store {
         Some(found.value())
     }
 
-    /// All objects of a kind, by namespace and name.
+    /// All objects of a kind, sorted by namespace and name.
     pub fn list(&self, kind: &str) -> Vec<Arc<Value>> {
         let objects: Vec<Arc<Object>> = {
             let state = self.history.lock();
@@ -172,12 +174,12 @@ impl Store {
         objects.iter().map(|it| it.value()).collect()
     }
 
-    /// Wakes after every change.
+    /// A receiver that is woken after every change.
     pub fn subscribe(&self) -> watch::Receiver<()> {
         self.history.changes()
     }
 
-    /// Version of the last change.
+    /// The version of the last change.
     pub fn revision(&self) -> u64 {
         self.history.lock().revision
     }
@@ -186,26 +188,26 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// The history does not reach back that far: list again.
+    /// The history begins after `revision`: list again.
     pub fn changes_since(&self, revision: u64) -> Result<Vec<Change>, Forgotten> {
         let events = self.history.since(revision)?;
         Ok(events.iter().map(|it| Change::of(it)).collect())
     }
 
-    /// Fills the store with the objects of an earlier run, as they were: uids, versions and creation
-    /// times are kept, and nothing is written to the journal. `revision` is the version of the last
-    /// change of that run. For a new store, before anybody uses it.
+    /// Fills a new store with the objects of an earlier run. uids, versions and creation times
+    /// stay; nothing is written to the journal. `revision` is the version of the last change of
+    /// that run.
     ///
     /// # Errors
     ///
-    /// The first object that has no place; then nothing is changed.
+    /// The first object that cannot be stored; then nothing is changed.
     pub fn restore(&self, objects: Vec<Value>, revision: u64) -> Result<(), Misplaced> {
         let result = self.lock().restore(objects, revision);
         self.history.wake();
         result
     }
 
-    /// The versions below, for lists and watches.
+    /// The history behind the store, for lists and watches.
     pub fn history(&self) -> &Arc<History> {
         &self.history
     }
@@ -234,7 +236,7 @@ impl Store {
     }
 }
 
-/// 400 for a kind that is not served.
+/// 400: the kind is not served.
 pub(crate) fn unknown_kind(api_version: &str, kind: &str) -> Status {
     Status::bad_request(format!(
         "no kind {kind:?} is registered for version {api_version:?}"

@@ -1,4 +1,4 @@
-//! `Table` of `meta.k8s.io/v1`: what kubectl prints, computed as kube-apiserver does
+//! `Table` of `meta.k8s.io/v1`: the cells that kubectl prints, as kube-apiserver computes them
 //! (`pkg/printers/internalversion/printers.go`).
 
 mod age;
@@ -20,7 +20,7 @@ use crate::object::Object;
 use crate::resource::Resource;
 use columns::{Column, Kind};
 
-/// A table of one row.
+/// A table with one row.
 pub(crate) fn of_object(object: &Object, include: Include) -> Value {
     let metadata = json!({"resourceVersion": object.revision.to_string()});
     let rows = vec![row(
@@ -42,7 +42,7 @@ pub(crate) fn of_page(resource: &Resource, page: &Page, include: Include) -> Val
     table(resource, &page.metadata(), rows.collect())
 }
 
-/// A table of nothing with `metadata`, as a bookmark.
+/// A table without rows, as in a bookmark.
 pub(crate) fn blank(metadata: &Value) -> Value {
     json!({
         "kind": "Table",
@@ -77,7 +77,7 @@ fn row(resource: &Resource, object: &Value, include: Include, now: Timestamp) ->
     row
 }
 
-/// The text at a field, or a stand-in.
+/// The text of a field, or `otherwise`.
 fn text<'a>(value: &'a Value, otherwise: &'a str) -> &'a str {
     value
         .as_str()
@@ -85,7 +85,7 @@ fn text<'a>(value: &'a Value, otherwise: &'a str) -> &'a str {
         .unwrap_or(otherwise)
 }
 
-/// The items of a list; none where there is no list.
+/// The items of a list; none when the value is no list.
 fn items(value: &Value) -> impl DoubleEndedIterator<Item = &Value> + Clone {
     value.as_array().into_iter().flatten()
 }

@@ -1,4 +1,4 @@
-//! What an object of a kind may look like: its name, and its fields as Kubernetes' types have them.
+//! Validation of an object's name, and of its fields against its Kubernetes type.
 
 use std::net::IpAddr;
 
@@ -10,10 +10,9 @@ use crate::status::{Cause, Status};
 /// Longest label of a name (RFC 1123).
 const LONGEST_LABEL: usize = 63;
 
-/// Longest name.
+/// Longest name (RFC 1123).
 const LONGEST_NAME: usize = 253;
 
-/// Refuses names that the kind does not allow.
 pub(crate) fn check_name(resource: &Resource, name: &str) -> Result<(), Status> {
     let is_label = |it: &str| it.len() <= LONGEST_LABEL && is_label(it);
     let rule = match resource.name {
@@ -61,12 +60,12 @@ fn is_label(text: &str) -> bool {
         && text.chars().all(|it| plain(it) || it == '-')
 }
 
-/// Reads the object as its Kubernetes type and takes away what the type does not know, and fields
-/// of no value. Returns the paths of the unknown fields: `spec.foo`.
+/// Removes the fields that the Kubernetes type of the object does not have, and fields that are
+/// null. Returns the paths of the unknown fields: `spec.foo`.
 ///
 /// # Errors
 ///
-/// 400 with the field that has the wrong type.
+/// 400 with the field whose type is wrong.
 pub(crate) fn conform(resource: &Resource, object: &mut Value) -> Result<Vec<String>, Status> {
     let typed = (resource.typed)(object).map_err(|wrong| {
         let kind = resource.kind;
@@ -81,7 +80,7 @@ pub(crate) fn conform(resource: &Resource, object: &mut Value) -> Result<Vec<Str
     Ok(unknown)
 }
 
-/// Takes away from `given` what is not in `known`.
+/// Removes from `given` the fields that `known` lacks.
 fn prune(given: &mut Value, known: &Value, path: &str, unknown: &mut Vec<String>) {
     match (given, known) {
         (Value::Object(given), Value::Object(known)) => given.retain(|field, value| {

@@ -20,19 +20,18 @@ use crate::resource::Resource;
 use crate::selector::Filter;
 use crate::status::Status;
 
-/// Bytes gathered before lines go out together.
+/// Bytes of events that are gathered before they are sent.
 const PIECE: usize = 64 * 1024;
 
-/// How long a watch lasts that names no time. Real servers choose 30 to 60 minutes.
+/// The duration of a watch without `timeoutSeconds`. kube-apiserver chooses 30 to 60 minutes.
 const LONGEST: Duration = Duration::from_secs(45 * 60);
 
-/// The most a client can ask for.
+/// The longest `timeoutSeconds`.
 const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How watches are served.
+/// How the server sends watch events.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// What `sendInitialEvents` does.
     pub streaming: Streaming,
     /// Time between bookmarks, at least a millisecond. `None` sends no bookmark, not even the one
     /// after the initial events.
@@ -41,9 +40,8 @@ pub struct Settings {
     /// sends it up to a second after the last initial event, and all changes in between before it
     /// (`cacher/cache_watcher.go`).
     pub changes_before_end: usize,
-    /// How often every line is sent.
+    /// How often each event is sent.
     pub copies: usize,
-    /// The form of the objects.
     pub format: Format,
 }
 
@@ -59,7 +57,7 @@ impl Default for Settings {
     }
 }
 
-/// Something done to a running watch from outside.
+/// An intervention into a running watch.
 #[derive(Clone, Debug)]
 pub enum Order {
     /// Send these bytes.
@@ -72,18 +70,18 @@ pub enum Order {
     End,
 }
 
-/// The source of a running watch's orders. A test server has one; a product uses
+/// The source of interventions into a running watch: of a test server. A product uses
 /// [`Undisturbed`].
 pub trait Orders: Send + 'static {
-    /// An order that was given, with the version of the store at that time: changes up to it are
-    /// sent first.
+    /// The next order, if there is one, with the version of the store when it was given: changes up
+    /// to that version are sent first.
     fn given(&mut self) -> Option<(u64, Order)>;
 
-    /// Waits for an order; `None` ends the watch. May be dropped before it is done.
+    /// Waits for an order; `None` ends the watch. The future may be dropped before it is ready.
     fn next(&mut self) -> impl Future<Output = Option<(u64, Order)>> + Send;
 }
 
-/// No orders.
+/// No interventions.
 #[derive(Clone, Copy, Debug)]
 pub struct Undisturbed;
 
@@ -97,16 +95,16 @@ impl Orders for Undisturbed {
     }
 }
 
-/// A watch being served.
+/// A running watch.
 struct Watching<O> {
     history: Arc<History>,
     resource: &'static Resource,
     filter: Filter,
-    /// Changes up to this version were sent.
+    /// Changes up to this version are sent.
     position: u64,
-    /// Objects still to be announced as ADDED.
+    /// Objects that are still to be sent as ADDED.
     initial: vec::IntoIter<Arc<Object>>,
-    /// The bookmark that ends the initial objects is still to be sent, after so many changes.
+    /// The bookmark that completes the initial events is sent after so many changes.
     end_after: Option<usize>,
     changes: watch::Receiver<()>,
     bookmarks: Option<Interval>,
@@ -114,17 +112,17 @@ struct Watching<O> {
     copies: usize,
     format: Format,
     stalled: bool,
-    /// An order with the version it was given at: changes up to it come first.
+    /// The next order with its version: changes up to that version are sent first.
     order: Option<(u64, Order)>,
     orders: O,
 }
 
-/// Opens a watch.
+/// Starts a watch.
 ///
 /// # Errors
 ///
-/// Parameters that contradict each other, and versions that do not exist yet. A version that is
-/// too old is told inside the stream.
+/// The parameters contradict each other, or the version is in the future. A version that is too old
+/// is reported in the stream.
 pub fn open<O: Orders>(
     history: Arc<History>,
     resource: &'static Resource,
@@ -139,7 +137,7 @@ pub fn open<O: Orders>(
     let wanted = query.version.unwrap_or_default();
     let initial_events = match query.initial_events {
         _ if settings.streaming == Streaming::Overlooked => wanted == 0,
-        // Without it, a watch that names no version starts with the objects there are.
+        // Without it, a watch without version begins with the present objects.
         None => wanted == 0,
         Some(send) => send,
     };
@@ -198,7 +196,7 @@ pub fn open<O: Orders>(
 }
 
 impl<O: Orders> Watching<O> {
-    /// The next lines; `None` when the watch is over.
+    /// The next events; `None` at the end of the watch.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if self.order.is_none() {
@@ -231,8 +229,12 @@ impl<O: Orders> Watching<O> {
         }
     }
 
-    /// What can be sent now, of the changes up to version `until`. Fails when the client fell behind
-    /// the history: real servers end the watch of a client that is too slow.
+    /// The events up to version `until` that can be sent now.
+    ///
+    /// # Errors
+    ///
+    /// The client is slower than the history is long: kube-apiserver ends the watch of such a
+    /// client.
     fn ready(&mut self, until: u64) -> Result<Option<Bytes>, Forgotten> {
         let mut lines = BytesMut::new();
         let mut push = |line: &[u8]| {

@@ -11,7 +11,7 @@ use crate::status::Status;
 ///
 /// 400 with the line.
 pub(crate) fn read(body: &[u8]) -> Result<Value, Status> {
-    // Clients that apply send JSON most often, whose reader is faster and has no corner cases.
+    // Clients that apply mostly send JSON; its parser is faster and simpler.
     if let Ok(value) = serde_json::from_slice(body) {
         return Ok(value);
     }

@@ -12,20 +12,20 @@ use crate::patch::lists::{ListType, key_value, list_type};
 pub(super) enum Element {
     /// `f:NAME`: a field.
     Field(String),
-    /// `k:{...}`: the item of a list with these keys, as JSON.
+    /// `k:{...}`: an item of a list, by its key fields as JSON.
     Item(String),
-    /// `v:...`: a text of a set, as JSON.
+    /// `v:...`: an item of a set, as JSON.
     Member(String),
 }
 
 pub(super) type Path = Vec<Element>;
 
-/// Paths: values that are not taken apart, and the items of lists.
+/// A set of field paths. A path leads to a value that has one owner, or to an item of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fields(BTreeSet<Path>);
 
 impl Fields {
-    /// The fields that `object` sets, without its identity.
+    /// The fields that `object` sets, but for its identity.
     pub(super) fn of(kind: &str, object: &Value) -> Self {
         let mut fields = Self::default();
         fields.walk(kind, object, &mut Vec::new());
@@ -70,7 +70,8 @@ impl Fields {
         self.0.iter()
     }
 
-    /// The paths that lead to a value, not only to an item whose fields follow.
+    /// The paths that lead to a value. The others lead to an item of a list whose fields are in the
+    /// set.
     pub(super) fn leaves(&self) -> impl Iterator<Item = &Path> {
         self.0.iter().filter(|it| self.is_leaf(it))
     }
@@ -88,8 +89,8 @@ impl Fields {
         self.0.contains(path)
     }
 
-    /// Whether the path or one below it is in the set.
-    pub(super) fn own_below(&self, path: &Path) -> bool {
+    /// Whether the set has the path or one below it.
+    pub(super) fn contains_below(&self, path: &Path) -> bool {
         let next = self.0.range(path.clone()..).next();
         next.is_some_and(|it| it.starts_with(path))
     }
@@ -106,7 +107,7 @@ impl Fields {
         self.0.is_empty()
     }
 
-    /// Reads `fieldsV1`. What cannot be read is left out.
+    /// Reads `fieldsV1`. Unreadable keys are ignored.
     pub(super) fn read(value: &Value) -> Self {
         let mut fields = Self::default();
         fields.read_below(value, &mut Vec::new());
@@ -133,7 +134,6 @@ impl Fields {
         }
     }
 
-    /// Writes `fieldsV1`.
     pub(super) fn write(&self) -> Value {
         let mut root = Map::new();
         for path in &self.0 {
@@ -161,13 +161,13 @@ fn write_path(map: &mut Map<String, Value>, path: &[Element], is_leaf: bool) {
     }
 }
 
-/// JSON in one form, whatever its spaces.
+/// JSON without insignificant spaces.
 fn canonical(json: &str) -> String {
     let value = serde_json::from_str::<Value>(json);
     value.map_or_else(|_| json.to_owned(), |it| it.to_string())
 }
 
-/// Maps that have one owner: `structType=atomic` and `mapType=atomic` of `k8s.io/api`.
+/// Maps that have one owner as a whole: `structType=atomic` and `mapType=atomic` of `k8s.io/api`.
 fn is_atomic(path: &[Element]) -> bool {
     let atomic = [
         "selector",
@@ -179,7 +179,7 @@ fn is_atomic(path: &[Element]) -> bool {
     matches!(path.last(), Some(Element::Field(name)) if atomic.contains(&name.as_str()))
 }
 
-/// What tells the items of a list apart; `None` when the list is one value.
+/// The path element of each item of a list; `None` when the list has one owner as a whole.
 pub(super) fn elements(kind: &str, path: &[Element], items: &[Value]) -> Option<Vec<Element>> {
     let Some(Element::Field(field)) = path.last() else {
         return None;
@@ -204,7 +204,7 @@ fn item_element(keys: &[&str], item: &Value) -> Option<Element> {
     Some(Element::Item(Value::Object(keys).to_string()))
 }
 
-/// Whether `item` is what `element` names.
+/// Whether `element` identifies `item`.
 pub(super) fn is_item(element: &Element, item: &Value) -> bool {
     match element {
         Element::Field(_) => false,
@@ -230,7 +230,7 @@ pub(super) fn find<'a>(object: &'a Value, path: &[Element]) -> Option<&'a Value>
         })
 }
 
-/// Takes the value at a path away, and the maps and lists that are empty without it.
+/// Removes the value at a path, and the maps and lists that become empty.
 pub(super) fn remove(object: &mut Value, path: &[Element]) {
     let [first, rest @ ..] = path else {
         return;

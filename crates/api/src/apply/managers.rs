@@ -1,4 +1,4 @@
-//! `metadata.managedFields`: the managers of an object.
+//! `metadata.managedFields`: which manager owns which fields.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,6 @@ use super::Manager;
 use super::fields::{Fields, Path};
 use crate::resource::Resource;
 
-/// How a manager writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Apply,
@@ -23,12 +22,12 @@ struct Entry {
     fields: Fields,
 }
 
-/// All managers of an object.
+/// The managers of one object.
 #[derive(Debug)]
 pub(super) struct Managers(Vec<Entry>);
 
 impl Managers {
-    /// Reads the managers of `object`.
+    /// Reads `metadata.managedFields`.
     pub(super) fn of(object: &Value) -> Self {
         let entries = object["metadata"]["managedFields"].as_array();
         let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
@@ -46,7 +45,7 @@ impl Managers {
         Self(entries.collect())
     }
 
-    /// Takes the entry of a manager out: its fields, and when it wrote them.
+    /// Removes the entry of a manager and returns its fields and its time.
     pub(super) fn take(
         &mut self,
         manager: &Manager,
@@ -82,7 +81,7 @@ impl Managers {
         });
     }
 
-    /// Who owns which of `paths`; a manager is named as conflicts name it.
+    /// Which managers own some of `paths`. A manager has the name that conflict messages use.
     pub(super) fn owning(&self, paths: &[Path]) -> Vec<(String, Path)> {
         let owned = paths.iter().flat_map(|path| {
             let owners = self.0.iter().filter(|it| it.fields.contains(path));
@@ -97,26 +96,26 @@ impl Managers {
         owned.collect()
     }
 
-    /// Whether somebody owns the path or one below it.
+    /// Whether a manager owns the path or one below it.
     pub(super) fn own_below(&self, path: &Path) -> bool {
-        self.0.iter().any(|it| it.fields.own_below(path))
+        self.0.iter().any(|it| it.fields.contains_below(path))
     }
 
-    /// Takes `paths` from everybody.
+    /// Takes the ownership of `paths` from every manager.
     pub(super) fn disown(&mut self, paths: &[Path]) {
         for entry in &mut self.0 {
             entry.fields.retain(|it| !paths.contains(it));
         }
     }
 
-    /// Drops fields that are not there any more.
+    /// Removes fields that the object no longer has.
     pub(super) fn forget(&mut self, gone: &Fields) {
         for entry in &mut self.0 {
             entry.fields.retain(|it| !gone.contains(it));
         }
     }
 
-    /// Writes the managers into `object`.
+    /// Writes `metadata.managedFields`.
     pub(super) fn write(mut self, object: &mut Value) {
         self.0.retain(|it| !it.fields.is_empty());
         let order = |it: &Entry| (it.operation == Operation::Update, it.time.clone());

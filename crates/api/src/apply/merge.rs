@@ -1,4 +1,4 @@
-//! A configuration laid over an object.
+//! Merges an applied configuration into an object.
 
 use serde_json::Value;
 

@@ -33,7 +33,7 @@ fn service(labels: Value, ports: Value) -> Value {
     })
 }
 
-/// The object without its managers.
+/// The object without `managedFields`.
 fn plain(object: &Value) -> Value {
     let mut object = object.clone();
     object["metadata"]
@@ -62,7 +62,7 @@ fn what_is_no_longer_set_goes() {
     );
     expect["spec"]["clusterIP"] = "10.0.0.1".into();
     assert_eq!(plain(&second), expect);
-    // The same again changes nothing, not even the time.
+    // Applying the same again changes nothing, not even the time.
     let resource = KINDS.iter().find(|it| it.kind == "Service").unwrap();
     let again = applied(
         resource,
@@ -91,7 +91,7 @@ fn other_managers_are_asked() {
     );
     let forced = apply(Some(&live), "two", &two, Conflicts::Forced).unwrap();
     assert_eq!(plain(&forced), two);
-    // Same values are shared; what both own stays when one leaves it.
+    // Managers that apply the same value share the field; it stays until both have dropped it.
     let shared = service(json!({"b": "2"}), json!([{"port": 80}]));
     let live = apply(Some(&forced), "three", &shared, Conflicts::Refused).unwrap();
     let nothing = json!({"kind": "Service", "apiVersion": "v1", "metadata": {"name": "s"}});

@@ -1,4 +1,4 @@
-//! The objects of one kind with their recent history.
+//! The objects of one kind, and their recent events.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
@@ -7,25 +7,25 @@ use std::sync::Arc;
 use crate::history::Event;
 use crate::object::{Key, Object};
 
-/// All objects of one kind.
+/// The objects of one kind.
 #[derive(Debug, Default)]
 pub struct Collection {
-    /// As they are now.
+    /// The present objects.
     pub objects: BTreeMap<Key, Arc<Object>>,
     events: VecDeque<Arc<Event>>,
-    /// States of this version and later can still be told.
+    /// The oldest version that can be listed or watched from.
     oldest: u64,
 }
 
-/// The history does not reach back that far.
+/// The version is older than the history: 410 Gone.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Forgotten {
-    /// The oldest version that can still be told.
+    /// The oldest version that can be listed or watched from.
     pub oldest: u64,
 }
 
 impl Collection {
-    /// A collection without history.
+    /// A collection without events.
     pub(super) fn restored(objects: BTreeMap<Key, Arc<Object>>, revision: u64) -> Self {
         Self {
             objects,
@@ -34,12 +34,11 @@ impl Collection {
         }
     }
 
-    /// One object.
     pub fn get(&self, key: &Key) -> Option<&Arc<Object>> {
         self.objects.get(key)
     }
 
-    /// Applies `event` and keeps it, with at most `history` others.
+    /// Applies `event` and keeps it, beside at most `history` older ones.
     pub(super) fn record(&mut self, event: Event, history: usize) {
         match event.current() {
             Some(object) => self.objects.insert(event.key().clone(), object.clone()),
@@ -52,13 +51,13 @@ impl Collection {
         }
     }
 
-    /// Drops all history before `revision`.
+    /// Drops the events up to `revision`.
     pub(super) fn forget(&mut self, revision: u64) {
         self.events.clear();
         self.oldest = revision;
     }
 
-    /// The events after `revision`; none when it lies in the future.
+    /// The events after `revision`; none when `revision` is in the future.
     ///
     /// # Errors
     ///

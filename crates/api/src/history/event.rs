@@ -1,4 +1,4 @@
-//! One change of one object, and the lines that tell watches of it.
+//! One change of one object, and its watch events.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,27 +7,26 @@ use bytes::Bytes;
 use crate::object::{Key, Object};
 use crate::selector::Filter;
 
-/// What a watch event calls a change.
+/// The type of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventType {
-    /// The object is new.
     Added,
-    /// It changed.
     Modified,
-    /// It is gone.
     Deleted,
 }
 
-/// A change in the history of a collection.
+/// A change of an object.
 #[derive(Debug)]
 pub struct Event {
-    /// Version of the change.
+    /// The version of the change.
     pub revision: u64,
     change: EventType,
-    /// The state after the change; for a deletion the last state, with the deletion's version.
+    /// The object after the change; the last state with the version of the deletion when it was
+    /// deleted.
     object: Arc<Object>,
     pub(crate) previous: Option<Arc<Object>>,
-    /// A line is written when the first watch needs it, then shared.
+    /// The watch event of each type as a line. Written for the first watch that needs it, then
+    /// shared.
     lines: [OnceLock<Bytes>; 3],
 }
 
@@ -51,21 +50,22 @@ impl Event {
         &self.object.key
     }
 
-    /// The object after the change, unless it is gone.
+    /// The object after the change; `None` when it was deleted.
     pub(crate) fn current(&self) -> Option<&Arc<Object>> {
         (self.change != EventType::Deleted).then_some(&self.object)
     }
 
-    /// What a watch with `filter` is told. An object that starts to match is new to it, one that
-    /// ceases to match is gone.
+    /// The watch event for a watch with `filter`, if it gets one.
     pub(crate) fn line(&self, filter: &Filter) -> Option<Bytes> {
-        let told = self.told(filter)?;
-        let line = self.lines[told as usize].get_or_init(|| told.line(&self.seen(told)));
+        let event_type = self.event_type(filter)?;
+        let line = self.lines[event_type as usize]
+            .get_or_init(|| event_type.line(&self.object_for(event_type)));
         Some(line.clone())
     }
 
-    /// What a watch with `filter` is told to have happened.
-    pub(crate) fn told(&self, filter: &Filter) -> Option<EventType> {
+    /// The type of the watch event for a watch with `filter`: ADDED for an object that begins to
+    /// match, DELETED for one that ceases to match, `None` when it never matched.
+    pub(crate) fn event_type(&self, filter: &Filter) -> Option<EventType> {
         let after = self.change != EventType::Deleted && filter.matches(&self.object);
         let before = self.previous.as_ref().is_some_and(|it| filter.matches(it));
         match (before, after) {
@@ -76,10 +76,12 @@ impl Event {
         }
     }
 
-    /// The object that goes with it: one that only ceased to match is sent as it was.
-    pub(crate) fn seen(&self, told: EventType) -> Arc<Object> {
+    /// The object of a watch event. One that only ceased to match is sent in its state before.
+    pub(crate) fn object_for(&self, event_type: EventType) -> Arc<Object> {
         match &self.previous {
-            Some(previous) if told == EventType::Deleted && self.change != EventType::Deleted => {
+            Some(previous)
+                if event_type == EventType::Deleted && self.change != EventType::Deleted =>
+            {
                 Arc::new(previous.at(self.revision))
             }
             _ => self.object.clone(),
@@ -88,13 +90,13 @@ impl Event {
 }
 
 impl EventType {
-    /// A line of a watch stream.
+    /// The watch event as a line.
     pub(crate) fn line(self, object: &Object) -> Bytes {
-        self.line_of(&object.typed())
+        self.line_with(&object.typed())
     }
 
-    /// The same with JSON that stands for an object.
-    pub(crate) fn line_of(self, object: &[u8]) -> Bytes {
+    /// The watch event as a line, with this JSON in place of the object.
+    pub(crate) fn line_with(self, object: &[u8]) -> Bytes {
         let name = match self {
             Self::Added => "ADDED",
             Self::Modified => "MODIFIED",

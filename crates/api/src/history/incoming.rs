@@ -1,21 +1,20 @@
-//! What somebody wants stored, before the server adds its share.
+//! An object as a client wrote it, before the server completes its metadata.
 
 use serde_json::{Map, Value};
 
 use crate::object::{Fingerprint, Key, Object};
 use crate::resource::Resource;
 
-/// An object that the server has no place for.
+/// An object that cannot be stored: its kind is not served, or its metadata is wrong.
 #[derive(Debug, thiserror::Error)]
 #[error("store {object}: {why}")]
 pub struct Misplaced {
-    /// Kind and name as given.
+    /// Kind and name, as given.
     pub object: String,
-    /// What is wrong with it.
     pub why: String,
 }
 
-/// An object whose place is known.
+/// An object with its collection and its key.
 #[derive(Debug)]
 pub(super) struct Incoming {
     pub(super) resource: &'static Resource,
@@ -24,7 +23,7 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    /// Finds the place of `value`. A namespaced object without namespace goes to `default`.
+    /// Finds the collection and the key of `value`. The namespace `default` is the default.
     pub(super) fn read(
         value: Value,
         of_kind: impl Fn(&str, &str) -> Option<&'static Resource>,
@@ -69,21 +68,22 @@ impl Incoming {
         })
     }
 
-    /// The first version. Given uid, time and generation stand.
-    pub(super) fn create(mut self, number: u64, revision: u64) -> Object {
+    /// The first version of the object. A uid, time and generation that it has are kept.
+    pub(super) fn first_version(mut self, number: u64, revision: u64) -> Object {
         self.or_set("uid", uid(number, revision).into());
         self.or_set("creationTimestamp", now().into());
         self.or_set("generation", 1.into());
         Object::freeze(self.resource, self.key, revision, self.body)
     }
 
-    /// The object as it stands, as the state of `revision`.
-    pub(super) fn stand(self, revision: u64) -> Object {
+    /// The object unchanged, as the state of `revision`.
+    pub(super) fn unchanged(self, revision: u64) -> Object {
         Object::freeze(self.resource, self.key, revision, self.body)
     }
 
-    /// The version after `old`; `None` when nothing changes, which is no new version.
-    pub(super) fn succeed(mut self, old: &Object, revision: u64) -> Option<Object> {
+    /// The next version of the object `old`; `None` when they are equal, which makes no new
+    /// version.
+    pub(super) fn next_version(mut self, old: &Object, revision: u64) -> Option<Object> {
         self.or_set("uid", old.uid.clone());
         self.or_set("creationTimestamp", old.created.clone());
         self.body["metadata"]["generation"] = old.generation.into();
@@ -97,7 +97,7 @@ impl Incoming {
         Some(Object::freeze(self.resource, self.key, revision, self.body))
     }
 
-    /// Sets a field of the metadata unless it is given.
+    /// Sets a field of the metadata that is missing.
     fn or_set(&mut self, field: &str, value: Value) {
         let slot = &mut self.body["metadata"][field];
         if slot.is_null() {
@@ -106,17 +106,17 @@ impl Incoming {
     }
 }
 
-/// The uid of the object that was created as number `number`, with version `revision`.
+/// The uid of the `number`th object, created with version `revision`.
 pub(crate) fn uid(number: u64, revision: u64) -> String {
     format!("{number:08x}-5111-4ce0-8000-{revision:012x}")
 }
 
-/// The time as Kubernetes writes it.
+/// The present time, as [`seconds`] writes it.
 pub(crate) fn now() -> String {
     seconds(jiff::Timestamp::now())
 }
 
-/// A time as Kubernetes writes it: in UTC, whole seconds.
+/// A time as Kubernetes writes it: RFC 3339, UTC, whole seconds.
 pub(crate) fn seconds(time: jiff::Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -1,4 +1,4 @@
-//! What the history knows at one moment.
+//! The content of a history, behind its lock.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,20 +8,19 @@ use super::{Collection, Event, EventType};
 use crate::object::{Key, Object};
 use crate::resource::Resource;
 
-/// One state of the store.
+/// The collections of a [`History`](super::History), and what numbers their changes.
 #[derive(Debug)]
 pub struct State {
-    /// Version of the last change, of whatever collection: etcd counts them together.
+    /// The version of the last change of any collection: etcd counts all in one sequence.
     pub revision: u64,
-    /// Objects created so far; makes uids.
+    /// The number of objects created so far, from which uids are made.
     pub(super) created: u64,
-    /// Events kept per collection.
+    /// Most events that a collection keeps.
     pub(super) events: usize,
     pub(super) collections: BTreeMap<(&'static str, &'static str), Collection>,
 }
 
 impl State {
-    /// The objects of one kind.
     pub fn collection(&self, resource: &Resource) -> &Collection {
         &self.collections[&resource.id()]
     }
@@ -37,13 +36,13 @@ impl State {
         let old = self.collection(resource).get(&object.key).cloned();
         let (revision, number) = (self.revision + 1, self.created + 1);
         let new = match &old {
-            Some(old) => match object.succeed(old, revision) {
+            Some(old) => match object.next_version(old, revision) {
                 None => return old.clone(),
                 Some(new) => new,
             },
             None => {
                 self.created = number;
-                object.create(number, revision)
+                object.first_version(number, revision)
             }
         };
         let new = Arc::new(new);

@@ -1,10 +1,10 @@
-//! The parameters of writes.
+//! The parameters of write requests.
 
 use crate::query::{boolean, parameter};
 use crate::status::Status;
 use crate::store::Effect;
 
-/// What becomes of fields that the kind does not know: parameter `fieldValidation`.
+/// What happens to fields that the kind does not have: parameter `fieldValidation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unknown {
     Ignored,
@@ -17,9 +17,9 @@ pub(super) enum Unknown {
 pub(super) struct WriteOptions {
     pub(super) effect: Effect,
     pub(super) unknown: Unknown,
-    /// The manager that the client names, or else its program.
+    /// The parameter `fieldManager`, or else the program of the `User-Agent`.
     pub(super) manager: String,
-    /// Whether the client named a manager, as apply requires.
+    /// Whether the parameter `fieldManager` is given, as apply requires.
     pub(super) is_named: bool,
     pub(super) force: bool,
 }

@@ -15,7 +15,7 @@ use crate::patch::{PatchType, patched};
 use crate::status::{Cause, Status};
 use crate::yaml;
 
-/// Attempts when others write the object at the same time (`handlers/patch.go`).
+/// Attempts when another client writes the object at the same time (`handlers/patch.go`).
 const ATTEMPTS: usize = 5;
 
 impl Call<'_> {
@@ -109,7 +109,7 @@ impl Call<'_> {
 
 /// Why an attempt failed.
 enum Refused {
-    /// Somebody else wrote the object meanwhile.
+    /// Another client wrote the object since it was read.
     Outdated(Status),
     Finally(Status),
 }

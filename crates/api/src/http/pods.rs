@@ -1,4 +1,4 @@
-//! What only Pods have: logs, eviction, binding.
+//! Subresources of Pods: log, eviction, binding.
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
@@ -9,32 +9,32 @@ use crate::answer::{Answer, Content, Pieces, json_value, with_type};
 use crate::query::boolean;
 use crate::status::Status;
 
-/// Where the logs of Pods come from.
+/// Reads the logs of Pods.
 pub trait Logs: Send + Sync {
-    /// The lines of one container.
+    /// The log of one container.
     ///
     /// # Errors
     ///
-    /// The Pod has no such container, or it did not start yet (400).
+    /// 400: the Pod has no such container, or the container has not started yet.
     fn read(&self, pod: &Value, options: &LogOptions) -> Result<Pieces, Status>;
 }
 
 /// `PodLogOptions` of `core/v1`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogOptions {
-    /// `None` for the only one.
+    /// The container; `None` for the only one.
     pub container: Option<String>,
-    /// The stream goes on with new lines.
+    /// Whether the stream goes on with new lines.
     pub follow: bool,
-    /// Of the container that ran before.
+    /// Whether to read the log of the container before its last restart.
     pub previous: bool,
-    /// Every line begins with its time.
+    /// Whether each line begins with its time.
     pub timestamps: bool,
-    /// So many lines at most; `None` for all.
+    /// Most lines, from the end; `None` for all.
     pub tail_lines: Option<u64>,
-    /// Lines of so many seconds; `None` for all.
+    /// Only lines of the last seconds, this many; `None` for all.
     pub since_seconds: Option<u64>,
-    /// Lines after this time; `None` for all.
+    /// Only lines after this time, RFC 3339; `None` for all.
     pub since_time: Option<String>,
 }
 
@@ -63,7 +63,7 @@ impl Call<'_> {
         Ok(with_type("text/plain", Content::Pieces(pieces)))
     }
 
-    /// Deletes the Pod, as there is no budget of disruptions.
+    /// Deletes the Pod. There are no PodDisruptionBudgets.
     pub(super) fn evict(&self, name: &str) -> Result<Answer, Status> {
         let eviction = self.content()?;
         let options = self.delete_options(&eviction["deleteOptions"])?;
@@ -72,7 +72,7 @@ impl Call<'_> {
         Ok(success())
     }
 
-    /// Puts the Pod on a node.
+    /// Assigns the Pod to a node.
     pub(super) fn bind(&self, name: &str) -> Result<Answer, Status> {
         let binding = self.content()?;
         let Some(node) = binding["target"]["name"].as_str() else {

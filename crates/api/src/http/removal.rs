@@ -15,7 +15,7 @@ impl Call<'_> {
         let options = self.delete_options(&self.body_or_null()?)?;
         let key = self.key(name);
         let last = self.api.store.delete_of(self.resource, &key, &options)?;
-        // As kube-apiserver: the object while it stays, else a word of success.
+        // As kube-apiserver: the object while it still exists, else a Status `Success`.
         let object = self.api.store.object(self.resource, &key);
         if object.is_some_and(|it| it.value()["metadata"]["uid"] == last["metadata"]["uid"]) {
             return Ok(json_value(&last));
@@ -52,7 +52,7 @@ impl Call<'_> {
                 .delete_of(self.resource, &object.key, &options)
             {
                 Ok(last) => items.push(Value::clone(&last)),
-                // It went meanwhile.
+                // Another client deleted it since the list.
                 Err(status) if status.reason() == "NotFound" => {}
                 Err(status) => return Err(status),
             }
@@ -72,14 +72,14 @@ impl Call<'_> {
         }
     }
 
-    /// Options from a `DeleteOptions` object, and from parameters.
+    /// Reads the options of a `DeleteOptions` body and of the query parameters.
     pub(super) fn delete_options(&self, body: &Value) -> Result<DeleteOptions, Status> {
         let wrong = |field: &str| Status::bad_request(format!("{field} cannot be read"));
         let seconds = "gracePeriodSeconds";
         let grace = match (&body[seconds], self.parameter(seconds)) {
             (Value::Null, None) => None,
             (Value::Null, Some(text)) => Some(text.parse().map_err(|_| wrong(seconds))?),
-            // Negative seconds mean none, as in kube-apiserver since 1.34.
+            // Negative seconds count as not given, as in kube-apiserver since 1.34.
             (given, _) => {
                 let given = given.as_i64().ok_or_else(|| wrong(seconds))?;
                 Some(u32::try_from(given.max(0)).map_err(|_| wrong(seconds))?)

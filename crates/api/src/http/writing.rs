@@ -19,12 +19,11 @@ use crate::status::Status;
 use crate::validation;
 use crate::yaml;
 
-/// What of an object is written.
+/// The part of an object that a request writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// All but the status, where that is a subresource.
+    /// All but the status, where status is a subresource.
     Whole,
-    /// The status alone.
     Status,
 }
 
@@ -64,7 +63,7 @@ impl Call<'_> {
         Ok(with_warnings(self.shown(&stored)?, &warnings))
     }
 
-    /// Writes `new` in place of `old` and notes who did.
+    /// Writes `new` in place of `old` and records the field manager.
     pub(super) fn store(
         &self,
         old: &Value,
@@ -97,14 +96,13 @@ impl Call<'_> {
         }
     }
 
-    /// The object as it is stored.
     pub(super) fn find(&self, name: &str) -> Result<Arc<Value>, Status> {
         let found = self.api.store.object(self.resource, &self.key(name));
         let found = found.ok_or_else(|| Status::not_found(self.resource, name))?;
         Ok(found.value())
     }
 
-    /// Makes `object` what the path says.
+    /// Completes `object` from the path, see [`body::fit`](crate::body::fit).
     pub(super) fn fit(&self, name: &str, object: &mut Value) -> Result<(), Status> {
         body::fit(self.resource, self.namespace.as_deref(), object)?;
         let slot = &mut object["metadata"]["name"];
@@ -119,7 +117,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Reads the body as JSON, YAML or protobuf.
+    /// Parses the body: JSON, YAML or protobuf.
     pub(super) fn content(&self) -> Result<Value, Status> {
         let given = self.content_type.unwrap_or("application/json");
         match given.split(';').next().unwrap_or_default().trim() {
@@ -133,7 +131,8 @@ impl Call<'_> {
         }
     }
 
-    /// Checks the types of all fields. Returns warnings of fields that the kind does not know.
+    /// Checks the types of all fields. Returns a warning for each field that the kind does not
+    /// have.
     pub(super) fn check(
         &self,
         object: &mut Value,
@@ -156,7 +155,7 @@ impl Call<'_> {
         }
     }
 
-    /// The object in the form that the client wants.
+    /// The object in the form that the client accepts.
     pub(super) fn shown(&self, object: &Value) -> Result<Answer, Status> {
         Format::of(self.accept, Include::None)?;
         Ok(json_value(object))
@@ -170,7 +169,7 @@ pub(super) fn manager(options: &WriteOptions, part: Part) -> Manager {
     }
 }
 
-/// The same answer with a header `Warning` for each text.
+/// Adds a header `Warning` for each text.
 pub(super) fn with_warnings(mut answer: Answer, warnings: &[String]) -> Answer {
     for warning in warnings {
         let quoted = serde_json::json!(warning).to_string();

@@ -1,14 +1,14 @@
-//! Whether two versions of an object say the same, without reading the older one's JSON again.
+//! Compares two versions of an object without reading the JSON of the older one.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
-/// Hashes of an object without its version.
+/// Hashes of an object without its `resourceVersion`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
-    /// Of what makes a new generation when it changes: all but metadata and status.
+    /// The hash of all but metadata and status: the generation grows when it changes.
     pub(crate) contents: u64,
     rest: u64,
 }
@@ -16,7 +16,7 @@ pub(crate) struct Fingerprint {
 static HASHES: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 impl Fingerprint {
-    /// `body` must not have a `resourceVersion`.
+    /// `body` has no `resourceVersion`.
     pub(crate) fn of(body: &Map<String, Value>) -> Self {
         let (rest, contents): (Vec<_>, Vec<_>) = body
             .iter()

@@ -6,15 +6,15 @@
 
 use serde_json::Value;
 
-/// What a list is.
+/// How a list is merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListType {
-    /// One value: a patch replaces it.
+    /// As one value: a patch replaces it.
     Atomic,
-    /// Texts, each once.
+    /// As a set of texts.
     Set,
-    /// Objects that are told apart by fields: the first one alone in strategic merge patches, all
-    /// of them in server-side apply.
+    /// By key fields: by the first one alone in strategic merge patches, by all of them in
+    /// server-side apply.
     Keyed(&'static [&'static str]),
 }
 
@@ -22,7 +22,7 @@ const CONTAINER_PORT: ListType = ListType::Keyed(&["containerPort", "protocol"])
 const SERVICE_PORT: ListType = ListType::Keyed(&["port", "protocol"]);
 const SPREAD: ListType = ListType::Keyed(&["topologyKey", "whenUnsatisfiable"]);
 
-/// The type of list `field` in objects of `kind`.
+/// The type of the list in `field` of objects of `kind`.
 pub(crate) fn list_type(kind: &str, field: &str) -> ListType {
     let holds_pods = [
         "Pod",
@@ -59,7 +59,7 @@ pub(crate) fn list_type(kind: &str, field: &str) -> ListType {
     }
 }
 
-/// The value of a key field, which for `protocol` has a default.
+/// The value of a key field. `protocol` has a default.
 pub(crate) fn key_value(item: &Value, key: &str) -> Option<Value> {
     match (item.get(key), key) {
         (None | Some(Value::Null), "protocol") => Some("TCP".into()),

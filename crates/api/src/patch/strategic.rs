@@ -14,7 +14,7 @@ const DELETE_PRIMITIVES: &str = "$deleteFromPrimitiveList/";
 ///
 /// # Errors
 ///
-/// An item without its key, or a directive that cannot be read.
+/// An item lacks its key, or a directive cannot be read.
 pub(super) fn merge(kind: &str, object: &mut Value, patch: Value) -> Result<(), Status> {
     match patch {
         Value::Object(patch) => merge_map(kind, object, patch),
@@ -146,7 +146,7 @@ fn merge_list(
     Ok(())
 }
 
-/// Items without directives and nulls.
+/// The items without directives and nulls.
 fn clean(kind: &str, items: Vec<Value>) -> Result<Vec<Value>, Status> {
     let clean = items.into_iter().map(|item| {
         let mut new = Value::Null;
@@ -156,8 +156,8 @@ fn clean(kind: &str, items: Vec<Value>) -> Result<Vec<Value>, Status> {
     clean.collect()
 }
 
-/// Puts the items that `order` names in that order; the others keep their place before the item
-/// that followed them.
+/// Sorts the items that `order` names in that order. Each other item stays before the item that
+/// followed it.
 fn arrange(list_type: ListType, items: &mut Vec<Value>, order: &[Value]) {
     let same = |item: &Value, other: &Value| match list_type {
         ListType::Keyed(keys) => item.get(keys[0]) == other.get(keys[0]),

@@ -174,7 +174,7 @@ fn a_patch_cannot_grow_without_end() {
     assert!(error.unwrap_err().to_string().contains("copies too much"));
 }
 
-/// Any JSON, often with the words that patches know.
+/// Any JSON; its keys are often those of patch directives.
 fn any_json() -> impl Strategy<Value = Value> {
     let word = prop_oneof![
         Just("name"),
@@ -225,7 +225,7 @@ proptest! {
     #[test]
     fn any_patch_of_anything_ends(before in any_json(), patch in any_json()) {
         for patch_type in [PatchType::Json, PatchType::Merge, PatchType::Strategic] {
-            // Whether it is refused is for the other tests.
+            // Other tests check whether a patch is refused; here it must not panic.
             let _ = patched(resource("Pod"), &before, patch_type, patch.to_string().as_bytes());
         }
     }

@@ -1,7 +1,7 @@
 //! The messages that kubectl's own commands send, as far as they fill them: numbers and names of
 //! fields are those of `k8s.io/api/*/generated.proto`.
 
-/// A status that says nothing yet: Go writes its zeros.
+/// The empty status of a new object, which Go sends as zeros.
 const STATUS: Field = one(3, "status", Type::Message(&[]));
 
 /// The fields of a message.
@@ -10,11 +10,11 @@ pub(super) type Message = &'static [Field];
 #[derive(Debug)]
 pub(super) struct Field {
     pub(super) number: u64,
-    /// In JSON.
+    /// The name in JSON.
     pub(super) name: &'static str,
     pub(super) value: Type,
     pub(super) is_list: bool,
-    /// A pointer in Go: zero is a value.
+    /// The field is a pointer in Go: a zero is kept.
     pub(super) keeps_zero: bool,
 }
 
@@ -24,7 +24,7 @@ pub(super) enum Type {
     Int,
     Bool,
     Message(Message),
-    /// A map of texts.
+    /// A map of strings.
     Labels,
     /// A map of bytes, base64 in JSON.
     Data,
@@ -60,7 +60,6 @@ const fn pointer(number: u64, name: &'static str, value: Type) -> Field {
     }
 }
 
-/// The message of a kind.
 pub(super) fn of_kind(kind: &str) -> Option<Message> {
     Some(match kind {
         "Namespace" => NAMESPACE,

@@ -3,7 +3,6 @@ use serde_json::json;
 
 use super::*;
 
-/// A field of bytes.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let mut field = vec![number << 3 | 2, bytes.len() as u8];
     field.extend_from_slice(bytes);
@@ -63,7 +62,7 @@ proptest! {
     fn any_bytes_end(bytes in prop::collection::vec(any::<u8>(), 0..60), kind in 0..8usize) {
         let kinds = ["Namespace", "ConfigMap", "Secret", "ServiceAccount", "Service", "Deployment",
             "DeleteOptions", "Eviction"];
-        // Whether they are refused is for the other tests.
+        // Other tests check whether a body is refused; here it must not panic.
         let _ = read(&body(kinds[kind], &bytes));
         let _ = read(&[MAGIC, &bytes].concat());
     }

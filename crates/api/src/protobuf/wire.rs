@@ -7,7 +7,7 @@ pub(super) enum Piece<'a> {
     Bytes(&'a [u8]),
 }
 
-/// The fields of a message with their numbers; `None` where it cannot be read, at its end.
+/// The fields of a message with their numbers. `None` is the last item when the rest is malformed.
 pub(super) fn pieces(mut bytes: &[u8]) -> impl Iterator<Item = Option<(u64, Piece<'_>)>> {
     std::iter::from_fn(move || {
         if bytes.is_empty() {
@@ -42,7 +42,7 @@ fn take<'a>(bytes: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
     Some(taken)
 }
 
-/// Seven bits a byte, the lowest first.
+/// Reads a varint: seven bits in each byte, the lowest first.
 fn number(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {

@@ -1,4 +1,4 @@
-//! Every collection of the server.
+//! The collections of the server.
 
 use k8s_openapi::api::apps::v1::{
     ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,

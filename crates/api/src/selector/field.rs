@@ -1,9 +1,9 @@
-//! `fieldSelector`: equality on the few fields a collection offers.
+//! `fieldSelector`: equality of the few fields that a collection offers.
 
 use crate::object::Object;
 use crate::resource::Resource;
 
-/// A parsed field selector; empty matches everything.
+/// A parsed field selector; the empty one matches every object.
 #[derive(Debug, Default)]
 pub struct FieldSelector(Vec<Term>);
 
@@ -19,7 +19,7 @@ impl FieldSelector {
     ///
     /// # Errors
     ///
-    /// A term without operator, or a field the collection does not offer.
+    /// A term has no operator, or the collection does not offer the field.
     pub fn parse(text: &str, resource: &Resource) -> Result<Self, String> {
         let terms = text.split(',').filter(|it| !it.is_empty());
         let terms = terms.map(|term| {
@@ -47,7 +47,6 @@ impl FieldSelector {
         terms.collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether every term holds.
     pub fn matches(&self, object: &Object) -> bool {
         self.0.iter().all(|term| {
             let real = match term.field {

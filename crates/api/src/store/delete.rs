@@ -1,4 +1,4 @@
-//! DELETE: at once, after a time of grace, or once all finalizers are gone.
+//! DELETE: at once, after the grace period, or after the last finalizer is removed.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::object::{Key, Object};
 use crate::resource::Resource;
 use crate::status::Status;
 
-/// Seconds of grace of a Pod that says nothing (`core/v1/defaults.go`).
+/// Grace period of a Pod without `terminationGracePeriodSeconds` (`core/v1/defaults.go`).
 const DEFAULT_GRACE: u64 = 30;
 
 impl Writer {
@@ -56,13 +56,13 @@ impl Writer {
         let earlier = value["metadata"]["deletionGracePeriodSeconds"].as_u64();
         let is_marked = !value["metadata"]["deletionTimestamp"].is_null();
         match earlier {
-            // A second request can only shorten the time.
+            // A second request can only shorten the grace period.
             Some(earlier) if is_marked && earlier <= grace => Ok(value),
             _ => self.mark(resource, &old, grace, None),
         }
     }
 
-    /// Sets `deletionTimestamp`, the end of the time of grace.
+    /// Sets `deletionTimestamp`, the end of the grace period.
     pub(super) fn mark(
         &mut self,
         resource: &'static Resource,
@@ -91,7 +91,8 @@ impl Writer {
         Ok(marked.value())
     }
 
-    /// Lets an object go whose dependents or contents are gone, if it waited for them.
+    /// Removes an object that is being deleted if nothing delays that any more: dependents,
+    /// contents of a namespace.
     pub(super) fn settle(&mut self, resource: &'static Resource, key: &Key) -> Result<(), Status> {
         let Some(object) = self.get(resource, key) else {
             return Ok(());
@@ -151,7 +152,7 @@ fn check(
     Ok(())
 }
 
-/// Seconds until the object may go: none but for Pods that a kubelet runs
+/// The grace period in seconds: 0 for all but Pods that a kubelet runs
 /// (`registry/core/pod/strategy.go`, `CheckGracefulDelete`).
 fn grace(resource: &Resource, object: &Value, options: &DeleteOptions) -> u64 {
     let is_over = ["Succeeded", "Failed"]

@@ -1,4 +1,4 @@
-//! Owners and what depends on them: the garbage collector of kube-controller-manager.
+//! Owner references: the garbage collector of kube-controller-manager.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use crate::object::{Key, Object};
 use crate::resource::Resource;
 use crate::status::Status;
 
-/// The finalizer of an owner that waits for its dependents (`meta/v1/types.go`).
+/// The finalizer of an owner that is deleted after its dependents (`meta/v1/types.go`).
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
 
 type ResourceId = (&'static str, &'static str);
 
-/// The objects that name an owner, by its uid.
+/// The objects with an owner reference, by the uid of the owner.
 #[derive(Debug, Default)]
 pub(super) struct Dependents(BTreeMap<String, BTreeSet<(ResourceId, Key)>>);
 
 impl Dependents {
-    /// Takes note of a change.
+    /// Updates the index after a change.
     pub(super) fn follow(&mut self, resource: &Resource, key: &Key, change: &Change) {
         let uids = |it: &Option<Arc<Value>>| {
             let object = it.as_deref();
@@ -59,7 +59,7 @@ fn owners(object: &Value) -> impl Iterator<Item = &Value> {
 }
 
 impl Writer {
-    /// The objects that name `owner`.
+    /// The objects with an owner reference to `owner`.
     pub(super) fn dependents_of(&self, owner: &Object) -> Vec<(&'static Resource, Key)> {
         let uid = owner.uid.as_str().unwrap_or_default();
         let found = self.dependents.of(uid).filter_map(|(id, key)| {
@@ -70,7 +70,7 @@ impl Writer {
         found.collect()
     }
 
-    /// What follows when an object is gone: its dependents, and who waited for it.
+    /// Queues what follows the removal of an object: its dependents, and owners that waited for it.
     pub(super) fn gone(&mut self, resource: &'static Resource, old: &Object) {
         for (resource, key) in self.dependents_of(old) {
             self.chores.push_back(Chore::Collect(resource, key));
@@ -86,8 +86,8 @@ impl Writer {
         }
     }
 
-    /// Deletes an object whose owners are all gone, as the collector does; where one is left, only
-    /// the references to the others go.
+    /// Deletes an object whose owners are all gone. When an owner remains, only the references to
+    /// the others are removed.
     pub(super) fn collect(&mut self, resource: &'static Resource, key: &Key) -> Result<(), Status> {
         let Some(object) = self.get(resource, key) else {
             return Ok(());
@@ -95,7 +95,7 @@ impl Writer {
         let value = object.value();
         let is_there = |it: &&Value| match self.owner(it, &key.namespace) {
             Some((_, owner)) => !is_waiting(&owner.value()),
-            // An owner of a kind that is not served here is left alone.
+            // An owner of a kind that is not served counts as existing.
             None => !self.serves(it),
         };
         let left: Vec<_> = owners(&value).filter(is_there).cloned().collect();
@@ -116,7 +116,7 @@ impl Writer {
         self.set_owners(resource, &object, left)
     }
 
-    /// Takes the references to `owner` out of its dependents.
+    /// Removes the references to `owner` from its dependents.
     pub(super) fn orphan_dependents(&mut self, owner: &Object) -> Result<(), Status> {
         for (resource, key) in self.dependents_of(owner) {
             if let Some(object) = self.get(resource, &key) {
@@ -152,7 +152,7 @@ impl Writer {
             .is_some()
     }
 
-    /// The object that an owner reference names, if it is there.
+    /// The object of an owner reference, if it exists.
     fn owner(
         &self,
         reference: &Value,

@@ -1,4 +1,4 @@
-//! Events go by themselves: the oldest of too many, and each an hour after its last write.
+//! Events expire: an hour after their last write, and the oldest when there are too many.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -7,13 +7,13 @@ use crate::history::Event;
 use crate::object::Key;
 use crate::resource::Resource;
 
-/// Events kept, of both API groups together.
+/// Most Events, of both API groups together.
 const MOST: usize = 1_000;
 
 /// kube-apiserver's `--event-ttl`.
 const TTL: Duration = Duration::from_secs(3600);
 
-/// The Events of a store, by the version of their last write: the oldest first.
+/// The Events of a store by the version of their last write, which puts the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Expiry(BTreeMap<u64, Written>);
 
@@ -25,7 +25,7 @@ struct Written {
 }
 
 impl Expiry {
-    /// Takes note of a change at `now`.
+    /// Updates the index after a change at `now`.
     pub(super) fn follow(&mut self, resource: &'static Resource, change: &Event, now: Instant) {
         if resource.kind != "Event" {
             return;
@@ -43,7 +43,7 @@ impl Expiry {
         }
     }
 
-    /// An Event that is to be deleted at `now`.
+    /// An Event that must be deleted at `now`.
     pub(super) fn due(&self, now: Instant) -> Option<(&'static Resource, Key)> {
         let (_, oldest) = self.0.first_key_value()?;
         let is_due = self.0.len() > MOST || now.duration_since(oldest.at) >= TTL;

@@ -1,4 +1,4 @@
-//! Who takes part in a write.
+//! Hooks into writes: admission and journal.
 
 use std::io;
 use std::sync::Arc;
@@ -10,24 +10,24 @@ use crate::status::Status;
 
 /// Completes objects before they are stored: defaults, allocations, rules.
 pub trait Admission: Send {
-    /// Called before every create and update, with the stored object and the one to be stored,
-    /// which may be changed. Called again if the client tries again.
+    /// Called before every create and update, with the stored object and the new one, which it may
+    /// change. Called again when the client retries.
     ///
     /// # Errors
     ///
-    /// What the client is told; then nothing is stored.
+    /// The error for the client; then nothing is stored.
     fn admit(&mut self, old: Option<&Value>, new: &mut Value) -> Result<(), Status>;
 
-    /// A write that was admitted did not take place: a dry run, or the journal failed.
+    /// An admitted write was not stored: a dry run, or the journal failed.
     fn abandoned(&mut self, old: Option<&Value>, new: &Value) {
         let _ = (old, new);
     }
 
-    /// An object is gone.
+    /// An object was removed.
     fn deleted(&mut self, old: &Value);
 }
 
-/// Stores objects as they come.
+/// Admits every object unchanged.
 #[derive(Clone, Copy, Debug)]
 pub struct AdmitAll;
 
@@ -39,20 +39,20 @@ impl Admission for AdmitAll {
     fn deleted(&mut self, _: &Value) {}
 }
 
-/// Keeps changes for the next run, which hands them to [`Store::restore`](super::Store::restore).
+/// Stores changes for the next run, which passes them to [`Store::restore`](super::Store::restore).
 pub trait Journal: Send {
     /// Called with every change before it is visible.
     ///
     /// # Errors
     ///
-    /// The change could not be kept: then the write is refused with 500 and the cause.
+    /// The change could not be stored: the write is refused with 500 and the cause.
     fn write(&mut self, change: &Change) -> io::Result<()>;
 }
 
 /// A change of one object.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// Its version.
+    /// The version of the change.
     pub revision: u64,
     /// The object before; `None` when it was created.
     pub old: Option<Arc<Value>>,

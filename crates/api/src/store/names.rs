@@ -6,14 +6,15 @@ use super::writer::Writer;
 use crate::object::Key;
 use crate::resource::Resource;
 
-/// Letters of generated names: none that make words (`apimachinery/pkg/util/rand`).
+/// The characters of generated names: no vowels, so that no words arise
+/// (`apimachinery/pkg/util/rand`).
 const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// Longest prefix of a generated name (`apiserver/pkg/storage/names`).
 const LONGEST_PREFIX: usize = 58;
 
 impl Writer {
-    /// A free name.
+    /// A name with `prefix` that no object has.
     pub(super) fn generate(&self, resource: &Resource, near: &Key, prefix: &str) -> String {
         let end = (0..=prefix.len().min(LONGEST_PREFIX))
             .rev()

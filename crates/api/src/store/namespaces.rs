@@ -1,4 +1,4 @@
-//! Namespaces: objects are only in namespaces that exist, and go with them.
+//! Namespaces: objects exist in existing namespaces only, and are deleted with them.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use crate::object::{Key, Object};
 use crate::resource::Resource;
 use crate::status::Status;
 
-/// Namespaces that exist from the first moment and cannot be deleted.
+/// Namespaces that exist from the start and cannot be deleted.
 const SYSTEM: [&str; 2] = ["default", "kube-system"];
 
 impl Writer {
-    /// Makes the system namespaces that are missing. The journal learns of them with the first
-    /// other change.
+    /// Creates the system namespaces that are missing. The journal gets them with the first other
+    /// change.
     pub(super) fn make_system_namespaces(&mut self) {
         let Some(resource) = self.namespaces() else {
             return;
@@ -45,7 +45,7 @@ impl Writer {
         }
     }
 
-    /// Refuses objects in namespaces that do not exist or go.
+    /// Refuses objects in namespaces that do not exist or are being deleted.
     pub(super) fn check_namespace(&self, resource: &Resource, key: &Key) -> Result<(), Status> {
         let Some(namespaces) = self.namespaces().filter(|_| resource.namespaced) else {
             return Ok(());
@@ -73,7 +73,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Begins to delete a namespace with what is in it.
+    /// Starts the deletion of a namespace and its objects.
     pub(super) fn end_namespace(
         &mut self,
         resource: &'static Resource,
@@ -97,7 +97,7 @@ impl Writer {
         Ok(ending.value())
     }
 
-    /// Deletes one object of a namespace that goes.
+    /// Deletes one object of a namespace that is being deleted.
     pub(super) fn delete_in_namespace(
         &mut self,
         resource: &'static Resource,
@@ -110,7 +110,7 @@ impl Writer {
         self.delete(resource, key, &options).map(|_| ())
     }
 
-    /// After an object went: its namespace may have waited for it.
+    /// After an object was removed: removes its namespace if that waited for it.
     pub(super) fn settle_namespace_of(&mut self, key: &Key) {
         if let Some(resource) = self.namespaces() {
             let key = namespace_key(&key.namespace);
@@ -130,7 +130,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Deletions of all that is in a namespace.
+    /// The deletion of each object in a namespace.
     pub(super) fn contents(&self, namespace: &str) -> Vec<Chore> {
         let state = self.history.lock();
         let mut chores = Vec::new();
@@ -159,8 +159,8 @@ impl Writer {
     }
 }
 
-/// What every namespace carries (`registry/core/namespace/strategy.go`, `core/v1/defaults.go`). The
-/// finalizer in `spec` is left out: nobody else has to clean up here.
+/// Completes a Namespace (`registry/core/namespace/strategy.go`, `core/v1/defaults.go`). The
+/// finalizer in `spec` is left out: no other controller cleans up.
 pub(super) fn complete(namespace: &mut Value) {
     let name = namespace["metadata"]["name"].clone();
     let labels = &mut namespace["metadata"]["labels"];
@@ -178,7 +178,7 @@ fn namespace_key(name: &str) -> Key {
     }
 }
 
-/// The key before all others of a namespace.
+/// The lowest key of a namespace.
 fn start(namespace: &str) -> Key {
     Key {
         namespace: namespace.to_owned(),

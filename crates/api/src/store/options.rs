@@ -1,15 +1,14 @@
-//! Settings of the store and of its writes.
+//! Settings of the store, and options of writes.
 
 use super::{Admission, AdmitAll, Journal};
 
-/// Settings of a [`Store`](super::Store).
+/// What a [`Store`](super::Store) is made with.
 pub struct Settings {
-    /// Changes kept per kind, for watches and [`changes_since`](super::Store::changes_since). Each
-    /// costs about ten kilobytes for a Pod.
+    /// Most changes that a collection keeps, for watches and
+    /// [`changes_since`](super::Store::changes_since). Each costs about 10 kB for a Pod.
     pub history: usize,
-    /// Completes and refuses writes.
     pub admission: Box<dyn Admission>,
-    /// Where changes are written before they are visible; `None` for memory only.
+    /// Written before a change is visible; `None`: the objects are in memory only.
     pub journal: Option<Box<dyn Journal>>,
 }
 
@@ -23,32 +22,29 @@ impl Default for Settings {
     }
 }
 
-/// Whether a write takes place.
+/// Whether a write is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Effect {
-    /// It does.
     #[default]
     Stored,
-    /// The answer says what would come of it (`dryRun=All`).
+    /// The answer shows the result, nothing is stored (`dryRun=All`).
     DryRun,
 }
 
 /// `DeleteOptions` of `meta.k8s.io/v1`.
 #[derive(Clone, Debug, Default)]
 pub struct DeleteOptions {
-    /// Seconds that a Pod has; `None` for what its spec says, or 30.
+    /// Grace period of a Pod in seconds; `None`: that of its spec, or 30.
     pub grace: Option<u32>,
-    /// The object must have this uid.
+    /// Only an object with this uid is deleted.
     pub uid: Option<String>,
-    /// The object must have this version.
+    /// Only an object with this version is deleted.
     pub resource_version: Option<String>,
-    /// What becomes of dependents.
     pub propagation: Propagation,
-    /// Whether it takes place.
     pub effect: Effect,
 }
 
-/// What becomes of the objects that name a deleted one as their owner.
+/// What happens to the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Propagation {
     /// They are deleted after the owner.
@@ -56,6 +52,6 @@ pub enum Propagation {
     Background,
     /// They are deleted before the owner.
     Foreground,
-    /// They stay and forget the owner.
+    /// They stay, without their owner reference.
     Orphan,
 }

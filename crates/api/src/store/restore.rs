@@ -1,4 +1,4 @@
-//! The objects of an earlier run.
+//! Loads the objects of an earlier run.
 
 use std::time::Instant;
 
@@ -23,7 +23,7 @@ impl Writer {
             self.dependents
                 .follow(object.resource, &object.key, &Change::of(&event));
             self.expiry.follow(object.resource, &event, now);
-            // What the earlier run did not come to.
+            // The follow-up work that the earlier run did not finish.
             let (resource, key) = (object.resource, object.key.clone());
             let value = object.value();
             if !value["metadata"]["ownerReferences"].is_null() {

@@ -13,7 +13,7 @@ use crate::resource::{Resource, Subresource};
 use crate::status::Status;
 use crate::validation;
 
-/// Metadata that only the server writes.
+/// Metadata that only the server sets.
 const OWN: [&str; 5] = [
     "uid",
     "creationTimestamp",
@@ -60,7 +60,7 @@ impl Writer {
         metadata["generation"] = 1.into();
         let stored = self.finish(resource, key.clone(), new, None, effect)?;
         if effect == Effect::Stored {
-            // Its owner may have gone meanwhile.
+            // Its owner may have been deleted meanwhile.
             self.chores.push_back(Chore::Collect(resource, key));
         }
         Ok(stored)
@@ -98,7 +98,7 @@ impl Writer {
         self.replace(resource, key, &old, whole, effect)
     }
 
-    /// Stores `new` in place of `old`, unless it says the same.
+    /// Stores `new` in place of `old`, unless they are equal.
     fn replace(
         &mut self,
         resource: &'static Resource,
@@ -133,7 +133,7 @@ impl Writer {
         self.finish(resource, key, new, Some(old.clone()), effect)
     }
 
-    /// A namespace goes when it is empty, whatever its finalizers.
+    /// Whether a deleted object can be removed. A namespace must be empty, whatever its finalizers.
     fn may_go(&self, resource: &Resource, key: &Key) -> bool {
         resource.kind != "Namespace" || self.contents(&key.name).is_empty()
     }
@@ -160,7 +160,7 @@ impl Writer {
         }
     }
 
-    /// The collection of an object, whose namespace is filled in.
+    /// The collection of an object. Fills in its namespace.
     fn place(&self, object: &mut Value) -> Result<&'static Resource, Status> {
         let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
         if !object.is_object() || !object["metadata"].is_object() {
@@ -196,8 +196,8 @@ fn key_of(object: &Value) -> Key {
     }
 }
 
-/// The status of a new object: what clients say of it counts for Nodes only, whose kubelet creates
-/// them (`registry/core/{node,pod,namespace}/strategy.go`).
+/// The status of a new object. Only Nodes keep the status that the client sends, because kubelets
+/// create them (`registry/core/{node,pod,namespace}/strategy.go`).
 fn begin_status(resource: &Resource, new: &mut Value) {
     if resource.status == Subresource::Absent || resource.kind == "Node" {
         return;
@@ -210,7 +210,8 @@ fn begin_status(resource: &Resource, new: &mut Value) {
     }
 }
 
-/// Checks that `new` is about the stored object, and gives it what only the server writes.
+/// Checks that `new` is a version of the stored object, and copies the metadata that only the
+/// server sets.
 fn carry_over(
     resource: &Resource,
     key: &Key,
@@ -237,7 +238,7 @@ fn carry_over(
     Ok(())
 }
 
-/// Sets a field, or removes it where there is no value.
+/// Sets a field; `Null` removes it.
 fn set(object: &mut Value, field: &str, value: &Value) {
     if let Some(object) = object.as_object_mut() {
         match value {
@@ -247,7 +248,7 @@ fn set(object: &mut Value, field: &str, value: &Value) {
     }
 }
 
-/// Whether a change makes a new generation: all but metadata and status does.
+/// Whether a change increments the generation: any change but of metadata and status.
 fn differs(old: &Value, new: &Value) -> bool {
     let contents = |it: &Value| {
         let mut fields = it.as_object().cloned().unwrap_or_default();

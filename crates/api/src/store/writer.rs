@@ -1,4 +1,4 @@
-//! The single writer: every change goes through the journal into the history.
+//! The single writer: every change goes to the journal, then to the history.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,28 +14,27 @@ use crate::object::{Key, Object};
 use crate::resource::Resource;
 use crate::status::Status;
 
-/// Held by one write at a time.
+/// The state of the writer, locked for one write at a time.
 pub(super) struct Writer {
     pub(super) history: Arc<History>,
     pub(super) admission: Box<dyn Admission>,
     journal: Option<Box<dyn Journal>>,
     pub(super) dependents: Dependents,
     pub(super) expiry: Expiry,
-    /// What follows from changes. A chore that the journal refuses is tried again after the next
-    /// write.
+    /// Follow-up work of changes. A chore that the journal refuses is retried after the next write.
     pub(super) chores: VecDeque<Chore>,
-    /// Changes made before there was anything to keep: written with the first one.
+    /// Changes from before the journal was open: written with the first change after them.
     pub(super) unwritten: Vec<Change>,
 }
 
-/// Something that follows from a change.
+/// Follow-up work of a change.
 #[derive(Clone, Debug)]
 pub(super) enum Chore {
-    /// An owner of this object is gone.
+    /// An owner of this object was removed.
     Collect(&'static Resource, Key),
     /// The namespace of this object is being deleted.
     Delete(&'static Resource, Key),
-    /// This object waits for others to go.
+    /// This object waits for other objects to be removed.
     Settle(&'static Resource, Key),
 }
 
@@ -56,7 +55,7 @@ impl Writer {
         }
     }
 
-    /// Does what follows from the changes so far, and deletes Events that are old or too many.
+    /// Does the follow-up work, and deletes expired Events.
     pub(super) fn work(&mut self) {
         while let Some(chore) = self.chores.front().cloned() {
             let done = match &chore {
@@ -89,7 +88,7 @@ impl Writer {
         self.get(resource, key).ok_or_else(missing)
     }
 
-    /// Stores the state after `old`, which admission has seen.
+    /// Stores the next version of `old`, which admission has completed.
     pub(super) fn commit(
         &mut self,
         resource: &'static Resource,
@@ -107,15 +106,14 @@ impl Writer {
         }
         let revision = self.history.lock().revision + 1;
         let new = Arc::new(Object::freeze(resource, key, revision, body));
-        let told = match old {
+        let event_type = match old {
             None => EventType::Added,
             Some(_) => EventType::Modified,
         };
-        self.record(resource, Event::new(revision, told, new.clone(), old))?;
+        self.record(resource, Event::new(revision, event_type, new.clone(), old))?;
         Ok(new)
     }
 
-    /// Takes an object away.
     pub(super) fn remove(
         &mut self,
         resource: &'static Resource,

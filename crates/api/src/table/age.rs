@@ -3,12 +3,12 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// How long ago the object was created.
+/// The age of an object.
 pub(super) fn age(object: &Value, now: Timestamp) -> Value {
     since(&object["metadata"]["creationTimestamp"], now).into()
 }
 
-/// How long ago a time was; `<unknown>` for none.
+/// The time since `time`; `<unknown>` without a time.
 pub(super) fn since(time: &Value, now: Timestamp) -> String {
     match time.as_str().map(str::parse::<Timestamp>) {
         Some(Ok(time)) => human(now.as_second() - time.as_second()),
@@ -16,7 +16,7 @@ pub(super) fn since(time: &Value, now: Timestamp) -> String {
     }
 }
 
-/// Seconds as kubectl writes them: two units at most (`apimachinery/pkg/util/duration`).
+/// Seconds as kubectl prints them, in two units at most (`apimachinery/pkg/util/duration`).
 pub(super) fn human(seconds: i64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     let two = |large: i64, unit: char, small: i64, small_unit: char| match small {

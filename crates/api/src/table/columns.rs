@@ -6,19 +6,17 @@ use serde_json::{Value, json};
 use super::{network, node, objects, pod, workload};
 use crate::resource::Resource;
 
-/// How the objects of a kind are shown.
+/// The columns of a kind, and the function that fills them.
 pub(super) struct Kind {
     pub(super) columns: &'static [Column],
-    /// One value for each column.
+    /// The value of each column.
     pub(super) cells: fn(&Value, Timestamp) -> Vec<Value>,
 }
 
-/// One column.
 pub(super) struct Column {
     name: &'static str,
-    /// A number instead of a text.
+    /// The values are numbers.
     is_number: bool,
-    /// Shown with `-o wide` only.
     is_wide: bool,
 }
 
@@ -103,7 +101,7 @@ kinds! {
     "ServiceAccount" objects::service_account: number("Secrets"), column("Age");
 }
 
-/// Events begin with their time instead of their name.
+/// The first column of Events is their time, not their name.
 const EVENT: Kind = Kind {
     columns: &[
         column("Last Seen"),

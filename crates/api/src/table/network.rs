@@ -1,4 +1,4 @@
-//! Services and what belongs to them.
+//! Services, EndpointSlices, Endpoints, IPAddresses and ServiceCIDRs.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use super::age::age;
 use super::objects::name;
 use super::{NONE, items, joined, labels, number, text};
 
-/// Items shown of a long list.
+/// Most items that a cell shows.
 const SHOWN: usize = 3;
 
 pub(super) fn service(object: &Value, now: Timestamp) -> Vec<Value> {
@@ -96,7 +96,7 @@ pub(super) fn slice(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// The first items, and how many more there are.
+/// The first items, and the number of those left out.
 fn shortened(all: &[String], none: &str) -> String {
     let shown = all
         .iter()

@@ -1,4 +1,4 @@
-//! Kinds with little to show.
+//! Kinds with few columns.
 
 use jiff::Timestamp;
 use serde_json::Value;

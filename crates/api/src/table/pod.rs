@@ -1,4 +1,4 @@
-//! Pods: their state in one word (`printPod`).
+//! Pods, with their state in one word (`printPod`).
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -75,7 +75,7 @@ impl<'a> Summary<'a> {
         summary
     }
 
-    /// Whether the Pod still initializes.
+    /// Whether the init containers are still running.
     fn look_at_init_containers(&mut self, pod: &'a Value) -> bool {
         let total = items(&pod["spec"]["initContainers"]).count();
         for (index, container) in items(&pod["status"]["initContainerStatuses"]).enumerate() {
@@ -125,7 +125,7 @@ impl<'a> Summary<'a> {
     fn add_restarts(&mut self, container: &'a Value) {
         self.restarts += number(&container["restartCount"]);
         let finished = &container["lastState"]["terminated"]["finishedAt"];
-        // Times of one form compare as texts do.
+        // Times in one format sort as text.
         if finished.as_str() > self.last_restart.and_then(Value::as_str) {
             self.last_restart = Some(finished);
         }
@@ -137,7 +137,7 @@ fn is_sidecar(pod: &Value, name: &Value) -> bool {
     containers.any(|it| it["name"] == *name && it["restartPolicy"] == "Always")
 }
 
-/// Why a container ended.
+/// Why a container terminated.
 fn ending(terminated: &Value) -> String {
     match (
         text(&terminated["reason"], ""),

@@ -8,7 +8,7 @@ fn now() -> Timestamp {
     "2026-01-02T00:00:00Z".parse().unwrap()
 }
 
-/// The cells of an object, in one line.
+/// Compares the cells of an object, joined in one line.
 #[track_caller]
 fn check(kind: &str, mut object: Value, expect: &str) {
     let resource = KINDS.iter().find(|it| it.kind == kind).unwrap();

@@ -1,4 +1,4 @@
-//! What makes Pods.
+//! Workloads.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -80,7 +80,7 @@ pub(super) fn revision(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// Replicas wanted; one where nothing is said.
+/// `spec.replicas`; 1 when it is missing.
 fn desired(object: &Value) -> i64 {
     object["spec"]["replicas"].as_i64().unwrap_or(1)
 }

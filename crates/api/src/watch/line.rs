@@ -1,4 +1,4 @@
-//! The lines of a watch in each form.
+//! Watch events as lines, in each form.
 
 use bytes::Bytes;
 use serde_json::json;
@@ -11,28 +11,28 @@ use crate::selector::Filter;
 use crate::table;
 
 impl Format {
-    /// The line that tells of a change.
+    /// The line of a watch event.
     pub(super) fn line(self, change: EventType, object: &Object) -> Bytes {
         match self {
             Self::Plain => change.line(object),
             Self::Table(include) => {
-                change.line_of(table::of_object(object, include).to_string().as_bytes())
+                change.line_with(table::of_object(object, include).to_string().as_bytes())
             }
         }
     }
 
-    /// What a watch with `filter` is told of an event.
+    /// The line for a watch with `filter`, if it gets the event.
     pub(super) fn event(self, event: &Event, filter: &Filter) -> Option<Bytes> {
         match self {
             Self::Plain => event.line(filter),
             Self::Table(_) => {
-                let told = event.told(filter)?;
-                Some(self.line(told, &event.seen(told)))
+                let event_type = event.event_type(filter)?;
+                Some(self.line(event_type, &event.object_for(event_type)))
             }
         }
     }
 
-    /// A BOOKMARK line: an empty object that carries nothing but the version.
+    /// The line of a BOOKMARK: an empty object with a version.
     pub(super) fn bookmark(self, resource: &Resource, revision: u64, complete: bool) -> Bytes {
         let mut metadata = json!({"resourceVersion": revision.to_string()});
         if complete {
