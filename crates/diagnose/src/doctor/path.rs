@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use sluice_route::{Link, Route};
+use sluice_route::{Link, Way};
 
 use super::report::{Finding, State};
 use super::{listed, read};
@@ -44,7 +44,7 @@ pub fn path(hops: &[Hop], clients: &[IpAddr]) -> Vec<Finding> {
     let mut ways = Vec::new();
     let mut findings = Vec::new();
     for hop in hops.iter().take(LOOKED_UP) {
-        match sluice_route::route(hop.address) {
+        match sluice_route::way(hop.address) {
             Ok(Some(route)) => ways.push((hop, route)),
             Ok(None) => findings.push(
                 Finding::new("routes", State::Fail, format!("no route to {}", hop.name))
@@ -77,9 +77,9 @@ fn without_route(hop: &Hop) -> String {
     }
 }
 
-fn routes(ways: &[(&Hop, Route)], links: &BTreeMap<u32, Link>) -> Vec<Finding> {
-    let name = |route: &Route| links.get(&route.interface).map_or("?", |it| &*it.name);
-    let is_default = |(_, route): &&(&Hop, Route)| route.prefix == 0 && !route.is_local;
+fn routes(ways: &[(&Hop, Way)], links: &BTreeMap<u32, Link>) -> Vec<Finding> {
+    let name = |route: &Way| links.get(&route.interface).map_or("?", |it| &*it.name);
+    let is_default = |(_, route): &&(&Hop, Way)| route.prefix == 0 && !route.is_local;
     let far_by_route = ways
         .iter()
         .any(|(hop, route)| !hop.local && route.prefix > 0);
@@ -149,7 +149,7 @@ fn reverse_path(links: &BTreeMap<u32, Link>, clients: &[IpAddr]) -> Option<Findi
     let dropped = reverse_path_drops().unwrap_or_default();
     let counted = format!("{dropped} packets dropped so far (IPReversePathFilter)");
     for client in clients.iter().filter(|it| it.is_ipv4()) {
-        let route = sluice_route::route(*client).ok().flatten();
+        let route = sluice_route::way(*client).ok().flatten();
         let way = route.and_then(|it| links.get(&it.interface));
         let way = way.map_or("no interface", |it| &*it.name);
         let others: Vec<&&str> = strict.iter().filter(|it| **it != way).collect();
@@ -193,7 +193,7 @@ pub(super) fn reverse_path_drops() -> Option<u64> {
 /// default route, as with every CNI plugin that was looked at.
 fn tunnels(used: &[&Link], links: &BTreeMap<u32, Link>) -> Vec<Finding> {
     let below = ["192.0.2.1", "2001:db8::1"].iter().find_map(|far| {
-        let route = sluice_route::route(far.parse().ok()?).ok()??;
+        let route = sluice_route::way(far.parse().ok()?).ok()??;
         links.get(&route.interface)
     });
     let Some(below) = below else {
@@ -229,7 +229,7 @@ fn tunnels(used: &[&Link], links: &BTreeMap<u32, Link>) -> Vec<Finding> {
 
 /// Pods on one bridge reach each other without passing IP: unless the bridge hands packets to netfilter,
 /// answers of an endpoint keep the endpoint's address, and the client refuses them.
-fn bridges(ways: &[(&Hop, Route)], links: &BTreeMap<u32, Link>) -> Vec<Finding> {
+fn bridges(ways: &[(&Hop, Way)], links: &BTreeMap<u32, Link>) -> Vec<Finding> {
     let local = ways
         .iter()
         .filter(|(hop, route)| hop.local && !route.is_local);

@@ -59,6 +59,21 @@ impl RequestError {
         }
     }
 
+    /// The kernel refused to add an object that is there already.
+    #[must_use]
+    pub fn already_exists(&self) -> bool {
+        self.errno() == Some(Errno::EEXIST)
+    }
+
+    /// The kernel refused because the object, or the interface that it is about, is not there.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        matches!(
+            self.errno(),
+            Some(Errno::ENOENT | Errno::ENODEV | Errno::ESRCH | Errno::EADDRNOTAVAIL)
+        )
+    }
+
     /// The kernel's error number, when it refused.
     #[must_use]
     pub fn errno(&self) -> Option<Errno> {
@@ -129,6 +144,14 @@ impl<'a> Request<'a> {
     pub fn protocol(mut self, protocol: u8) -> Self {
         self.protocol = protocol;
         self
+    }
+
+    /// The same request with these first four bytes after `nlmsghdr`: family and three more, which differ by message.
+    #[must_use]
+    pub fn first(mut self, first: [u8; 4]) -> Self {
+        let [family, protocol, high, low] = first;
+        self.resource = u16::from_be_bytes([high, low]);
+        self.family(family).protocol(protocol)
     }
 
     /// Requests a list and shows every message of it to `visit`.

@@ -1,66 +1,134 @@
-//! Lists addresses.
+//! Addresses of interfaces.
 
+use std::fmt;
 use std::net::IpAddr;
 
-use nix::sys::socket::SockProtocol;
-
-use sluice_netlink::Family;
+use ipnet::IpNet;
+use nix::errno::Errno;
+use sluice_netlink::attr::AttrWriter;
 use sluice_netlink::message::Message;
-use sluice_netlink::request::{Request, RequestError};
-use sluice_netlink::socket::{Socket, SocketError};
+use sluice_netlink::{Family, RequestError, octets};
 
-use super::{RTM_GETADDR, RTM_NEWADDR};
+use crate::connection::{Connection, Listed, Messages, Object};
+use crate::scope::Scope;
 
 /// `ifaddrmsg { u8 family, u8 prefix length, u8 flags, u8 scope, u32 interface }`.
 const HEADER: usize = 8;
+const PREFIX_OFFSET: usize = 1;
+const SCOPE_OFFSET: usize = 3;
 const INDEX_OFFSET: usize = 4;
 
-pub(crate) const IFA_ADDRESS: u16 = 1;
-pub(crate) const IFA_LOCAL: u16 = 2;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+/// `ifa_cacheinfo { u32 preferred, u32 valid, u32 created, u32 changed }`, the times in seconds.
+const IFA_CACHEINFO: u16 = 6;
 const IFA_FLAGS: u16 = 8;
-pub(crate) const IFA_RT_PRIORITY: u16 = 9;
+const IFA_RT_PRIORITY: u16 = 9;
 
+const IFA_F_NODAD: u8 = 0x02;
 const IFA_F_OPTIMISTIC: u32 = 0x04;
 const IFA_F_DADFAILED: u32 = 0x08;
 const IFA_F_DEPRECATED: u32 = 0x20;
 const IFA_F_TENTATIVE: u32 = 0x40;
 
-/// Attempts to list the addresses when they change during the listing.
-const ATTEMPTS: usize = 16;
+/// Deprecated at once, valid for ever.
+const NEVER_PREFERRED: [u32; 4] = [0, u32::MAX, 0, 0];
 
 /// An address of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
     /// The address of this machine, also on a link between two machines.
     pub ip: IpAddr,
+    /// Bits of the network that is reached through the interface.
+    pub prefix: u8,
     /// Index of the interface.
     pub interface: u32,
+    /// How far away the address means this machine. The kernel itself decides it of an IPv6 address.
+    pub scope: Scope,
     /// The machine accepts packets to it, and programs can bind it. Not so while the uniqueness of an
-    /// IPv6 address is not proven (RFC 4862: tentative), or when it is refuted.
+    /// IPv6 address is not proven (RFC 4862: tentative), or when it is refuted. Only the kernel says it.
     pub is_usable: bool,
-    /// It is the source of packets only when there is no other (RFC 4862).
+    /// The others on the link are not asked whether the address is unique: always so of IPv4.
+    pub is_unchecked: bool,
+    /// It is the source of packets only when there is no other (RFC 4862). Not of IPv4.
     pub is_deprecated: bool,
     /// Metric of the routes that follow from it; 0 is the kernel's usual one (Linux 4.18).
     pub metric: u32,
 }
 
 impl Address {
-    /// `None` when the message is not about an IPv4 or IPv6 address.
-    fn decode(message: &Message<'_>) -> Option<Self> {
-        if message.kind != RTM_NEWADDR {
-            return None;
+    /// An address to add, unchecked, with this network.
+    #[must_use]
+    pub fn new(interface: u32, ip: impl Into<IpNet>) -> Self {
+        let net = ip.into();
+        Self {
+            ip: net.addr(),
+            prefix: net.prefix_len(),
+            interface,
+            scope: Scope::GLOBAL,
+            is_usable: true,
+            is_unchecked: true,
+            is_deprecated: false,
+            metric: 0,
         }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "address {}", self.ip)
+    }
+}
+
+impl Listed for Address {
+    const PLURAL: &'static str = "addresses";
+    const MESSAGES: Messages = Messages::from(20);
+    const HEADER: usize = HEADER;
+
+    fn decode(message: &Message<'_>) -> Option<Self> {
         let attrs = message.attrs_at(HEADER);
         let found = attrs.find(IFA_LOCAL).or_else(|| attrs.find(IFA_ADDRESS))?;
         let flags = attrs.u32_ne(IFA_FLAGS)?;
         let unproven = flags & IFA_F_TENTATIVE != 0 && flags & IFA_F_OPTIMISTIC == 0;
+        let ip = Family::from_number(message.family())?.address(found.value)?;
         Some(Self {
-            ip: Family::from_number(message.family())?.address(found.value)?,
+            ip,
+            prefix: *message.body.get(PREFIX_OFFSET)?,
             interface: message.u32_at(INDEX_OFFSET)?,
+            scope: Scope(*message.body.get(SCOPE_OFFSET)?),
             is_usable: !unproven && flags & IFA_F_DADFAILED == 0,
+            is_unchecked: ip.is_ipv4() || flags & u32::from(IFA_F_NODAD) != 0,
             is_deprecated: flags & IFA_F_DEPRECATED != 0,
             metric: attrs.u32_ne(IFA_RT_PRIORITY).unwrap_or_default(),
         })
+    }
+}
+
+impl Object for Address {
+    const MISSING: Errno = Errno::EADDRNOTAVAIL;
+
+    fn first(&self) -> [u8; 4] {
+        let flags = if self.is_unchecked && self.ip.is_ipv6() {
+            IFA_F_NODAD
+        } else {
+            0
+        };
+        let family = Family::of(self.ip).number();
+        [family, self.prefix, flags, self.scope.0]
+    }
+
+    fn put(&self, writer: &mut AttrWriter) {
+        writer.raw(&self.interface.to_ne_bytes());
+        let bytes = octets(self.ip);
+        writer.bytes(IFA_LOCAL, &bytes);
+        writer.bytes(IFA_ADDRESS, &bytes);
+        if self.metric != 0 {
+            writer.u32_ne(IFA_RT_PRIORITY, self.metric);
+        }
+        if self.is_deprecated && self.ip.is_ipv6() {
+            let times = NEVER_PREFERRED.map(u32::to_ne_bytes).concat();
+            writer.bytes(IFA_CACHEINFO, &times);
+        }
     }
 }
 
@@ -69,43 +137,22 @@ impl Address {
 /// # Errors
 /// Any [`RequestError`]; [`RequestError::Interrupted`] when the addresses changed during 16 listings.
 pub fn addresses() -> Result<Vec<Address>, RequestError> {
-    // The header is four bytes longer than that of netfilter.
-    let request = Request::new("list", "addresses", RTM_GETADDR, |it| it.raw(&[0; 4]));
-    let mut socket = open().map_err(|source| request.failed(source))?;
-    let mut buffer = Vec::new();
-    let mut attempt = || {
-        let mut found = Vec::new();
-        request.dump(&mut socket, &mut buffer, &mut |message| {
-            found.extend(Address::decode(message));
-        })?;
-        Ok(found)
-    };
-    for _ in 1..ATTEMPTS {
-        match attempt() {
-            Err(RequestError::Interrupted { .. }) => {}
-            result => return result,
-        }
-    }
-    attempt()
-}
-
-pub(crate) fn open() -> Result<Socket, SocketError> {
-    Socket::open(SockProtocol::NetlinkRoute)
+    Connection::open()?.list()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connection::listed;
     use proptest::prelude::*;
-    use sluice_netlink::attr::AttrWriter;
 
     fn decode(family: i32, fill: impl FnOnce(&mut AttrWriter)) -> Option<Address> {
         let mut writer = AttrWriter::new();
         let family = u8::try_from(family).expect("a small number");
         writer.raw(&[family, 64, 0, 0, 1, 0, 0, 0]);
         fill(&mut writer);
-        Address::decode(&Message {
-            kind: RTM_NEWADDR,
+        listed::<Address>(&Message {
+            kind: Address::MESSAGES.new,
             flags: 0,
             sequence: 0,
             port: 0,
@@ -166,7 +213,7 @@ mod tests {
         #[test]
         fn never_panics_on_random_messages(kind in 19_u16..22, body in prop::collection::vec(0_u8..24, 0..60)) {
             let message = Message { kind, flags: 0, sequence: 0, port: 0, body: &body };
-            let _ = Address::decode(&message);
+            let _ = listed::<Address>(&message);
         }
     }
 }

@@ -6,17 +6,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+use nix::sys::socket::SockProtocol;
 
 use sluice_netlink::attr::AttrWriter;
 use sluice_netlink::bulk::{Bulk, Failure};
 use sluice_netlink::message::{self, Head};
 use sluice_netlink::request::RequestError;
 use sluice_netlink::socket::{Socket, SocketError};
-use sluice_netlink::{Family, octets};
 
-use super::address::{IFA_ADDRESS, IFA_LOCAL, IFA_RT_PRIORITY, open};
-use super::route::is_local;
-use super::{RTM_DELADDR, RTM_NEWADDR};
+use crate::address::Address;
+use crate::connection::{Listed, Object};
+use crate::scope::Scope;
+use crate::way::is_local;
 
 /// Longest wait for the local route of an address that the kernel acknowledged.
 const ROUTE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -24,21 +25,6 @@ const ROUTE_TIMEOUT: Duration = Duration::from_secs(1);
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 const IFA_LABEL: u16 = 3;
-
-/// IPv6: use the address without asking the others on the link whether it is unique.
-const IFA_F_NODAD: u8 = 0x02;
-
-/// `ifa_cacheinfo { u32 preferred, u32 valid, u32 created, u32 changed }`, the times in seconds.
-const IFA_CACHEINFO: u16 = 6;
-
-/// Deprecated at once, valid for ever.
-const NEVER_PREFERRED: [u32; 4] = [0, u32::MAX, 0, 0];
-
-/// `RT_SCOPE_UNIVERSE`, the scope that `ip address add` sets outside loopback.
-const SCOPE_GLOBAL: u8 = 0;
-/// `RT_SCOPE_HOST`: no interface without an address of its own borrows this one as the source of its
-/// packets (`inet_select_addr`, devinet.c). The kernel itself decides about the scope of an IPv6 address.
-const SCOPE_HOST: u8 = 254;
 
 /// A change of the addresses of an interface. Each address has all its bits as prefix (/32, /128).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,44 +63,49 @@ impl AddressChange {
         (operation, self.ip().to_string())
     }
 
+    /// The address that it adds or deletes.
+    fn address(&self, interface: u32) -> Address {
+        let added = Address {
+            is_deprecated: self.ip().is_ipv6(),
+            ..Address::new(interface, self.ip())
+        };
+        match *self {
+            Self::Add(_) => added,
+            Self::AddOwn { metric, .. } => Address {
+                scope: Scope::HOST,
+                metric,
+                ..added
+            },
+            Self::Delete(_) => Address {
+                is_deprecated: false,
+                ..added
+            },
+        }
+    }
+
     fn head(&self) -> Head {
-        let family = Family::of(self.ip());
-        let (kind, flags) = match (self, family) {
-            (Self::Add(_), Family::Ipv4) => (RTM_NEWADDR, message::CREATE | message::EXCLUSIVE),
-            (Self::Add(_), Family::Ipv6) | (Self::AddOwn { .. }, _) => {
-                (RTM_NEWADDR, message::CREATE | message::REPLACE)
+        let (kind, flags) = match self {
+            Self::Add(IpAddr::V4(_)) => {
+                (Address::MESSAGES.new, message::CREATE | message::EXCLUSIVE)
             }
-            (Self::Delete(_), _) => (RTM_DELADDR, 0),
-        };
-        let address_flags = match family {
-            Family::Ipv4 => 0,
-            Family::Ipv6 => IFA_F_NODAD,
-        };
-        let scope = match self {
-            Self::AddOwn { .. } => SCOPE_HOST,
-            Self::Add(_) | Self::Delete(_) => SCOPE_GLOBAL,
+            Self::Add(IpAddr::V6(_)) | Self::AddOwn { .. } => {
+                (Address::MESSAGES.new, message::CREATE | message::REPLACE)
+            }
+            Self::Delete(_) => (Address::MESSAGES.delete, 0),
         };
         Head {
             kind,
             flags,
-            first: [family.number(), family.bits(), address_flags, scope],
+            first: self.address(0).first(),
         }
     }
 
     fn put(&self, interface: u32, writer: &mut AttrWriter) {
-        writer.raw(&interface.to_ne_bytes());
-        let bytes = octets(self.ip());
-        writer.bytes(IFA_LOCAL, &bytes);
-        writer.bytes(IFA_ADDRESS, &bytes);
-        if let Self::AddOwn { ip, label, metric } = self {
-            writer.u32_ne(IFA_RT_PRIORITY, *metric);
-            if ip.is_ipv4() {
-                writer.string(IFA_LABEL, label);
-            }
-        }
-        if self.ip().is_ipv6() && !matches!(self, Self::Delete(_)) {
-            let times = NEVER_PREFERRED.map(u32::to_ne_bytes).concat();
-            writer.bytes(IFA_CACHEINFO, &times);
+        self.address(interface).put(writer);
+        if let Self::AddOwn { ip, label, .. } = self
+            && ip.is_ipv4()
+        {
+            writer.string(IFA_LABEL, label);
         }
     }
 
@@ -168,7 +159,7 @@ impl Addresses {
     /// [`SocketError::Io`].
     pub fn open() -> Result<Self, SocketError> {
         Ok(Self {
-            socket: open()?,
+            socket: Socket::open(SockProtocol::NetlinkRoute)?,
             buffer: Vec::new(),
         })
     }
@@ -242,7 +233,7 @@ mod tests {
     fn a_request_has_the_header_of_the_kernel() {
         for (ip, first, length) in [
             ("10.96.0.1", [2, 32, 0, 0], 4 + 2 * 8),
-            ("fd00::1", [10, 128, IFA_F_NODAD, 0], 4 + 3 * 20),
+            ("fd00::1", [10, 128, 2, 0], 4 + 3 * 20),
         ] {
             let change = AddressChange::Add(ip.parse().unwrap());
             assert_eq!(change.head().first, first, "{ip}");

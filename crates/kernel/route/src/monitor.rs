@@ -4,23 +4,33 @@ use std::time::{Duration, Instant};
 
 use nix::poll::PollTimeout;
 use nix::sys::socket::SockProtocol;
-
-use sluice_netlink::Stopper;
-use sluice_netlink::filter;
+use sluice_netlink::message::{Message, Messages};
 use sluice_netlink::socket::{Socket, SocketError};
+use sluice_netlink::{Stopper, filter};
 
-use super::{RTM_DELROUTE, RTM_NEWROUTE};
+use crate::connection::Listed;
+use crate::{Address, Forward, Link, Neighbour, Route, Rule};
 
-/// Numbers of the `RTNLGRP_*` to receive. Links are among them, because the kernel removes the IPv4
+/// Numbers of `RTNLGRP_*`.
+const LINK: u32 = 1;
+const NEIGHBOUR: u32 = 3;
+const IPV4_ADDRESS: u32 = 5;
+const IPV4_ROUTE: u32 = 7;
+const IPV4_RULE: u32 = 8;
+const IPV6_ADDRESS: u32 = 9;
+const IPV6_ROUTE: u32 = 11;
+const IPV6_RULE: u32 = 19;
+
+/// The groups of a [`Monitor::open`]. Links are among them, because the kernel removes the IPv4
 /// routes of a link that goes down without a notice (`fib_table_flush`).
 const GROUPS: [u32; 9] = [
-    1,  // LINK
-    5,  // IPV4_IFADDR
-    7,  // IPV4_ROUTE
-    8,  // IPV4_RULE
-    9,  // IPV6_IFADDR
-    11, // IPV6_ROUTE
-    19, // IPV6_RULE
+    LINK,
+    IPV4_ADDRESS,
+    IPV4_ROUTE,
+    IPV4_RULE,
+    IPV6_ADDRESS,
+    IPV6_ROUTE,
+    IPV6_RULE,
     24, // IPV4_NETCONF
     25, // IPV6_NETCONF
 ];
@@ -55,11 +65,27 @@ impl Monitor {
     /// # Errors
     /// [`SocketError::Io`].
     pub fn open() -> Result<Self, SocketError> {
-        let groups = GROUPS.iter().fold(0, |mask, it| mask | 1 << (it - 1));
-        let types = [RTM_NEWROUTE, RTM_DELROUTE];
-        let mut filter = filter::without_small_routes(types, LONGEST_PREFIX);
+        let types = [Route::MESSAGES.new, Route::MESSAGES.delete];
+        Self::bound(
+            &GROUPS,
+            &mut filter::without_small_routes(types, LONGEST_PREFIX),
+        )
+    }
+
+    /// Watches all objects of these kinds in the network namespace of the calling thread, for
+    /// [`next`](Self::next).
+    ///
+    /// # Errors
+    /// [`SocketError::Io`].
+    pub fn follow(kinds: &[Followed]) -> Result<Self, SocketError> {
+        let groups: Vec<u32> = kinds.iter().flat_map(|it| it.groups()).copied().collect();
+        Self::bound(&groups, &mut [])
+    }
+
+    fn bound(groups: &[u32], filter: &mut [libc::sock_filter]) -> Result<Self, SocketError> {
+        let groups = groups.iter().fold(0, |mask, it| mask | 1 << (it - 1));
         Ok(Self {
-            socket: Socket::bound(SockProtocol::NetlinkRoute, 0, groups, &mut filter)?,
+            socket: Socket::bound(SockProtocol::NetlinkRoute, 0, groups, filter)?,
             buffer: Vec::new(),
             stopper: Stopper::new()?,
         })
@@ -76,23 +102,23 @@ impl Monitor {
     /// # Errors
     /// [`SocketError::Io`] and [`SocketError::Truncated`].
     pub fn wait(&mut self, due: Option<Instant>) -> Result<Wake, SocketError> {
-        loop {
-            if self.stopper.is_stopped() {
-                return Ok(Wake::Stopped);
-            }
-            if self.take_changes()? {
-                return Ok(Wake::Changed);
-            }
-            let left = due.map(|it| it.saturating_duration_since(Instant::now()));
-            if left == Some(Duration::ZERO) {
-                return Ok(Wake::Due);
-            }
-            // One millisecond more, because poll cuts.
-            let timeout = left.map_or(PollTimeout::NONE, |it| {
-                PollTimeout::try_from(it + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
-            });
-            self.socket.wait(Some(&self.stopper), timeout)?;
-        }
+        self.until(due, Self::take_changes)
+    }
+
+    /// Waits as [`wait`](Self::wait), and adds the notices of the changes to `notices`.
+    ///
+    /// # Errors
+    /// As [`Monitor::wait`].
+    pub fn next(
+        &mut self,
+        due: Option<Instant>,
+        notices: &mut Vec<Notice>,
+    ) -> Result<Wake, SocketError> {
+        let before = notices.len();
+        self.until(due, |it| {
+            it.take(&mut |notice| notices.push(notice))?;
+            Ok(notices.len() > before)
+        })
     }
 
     /// Whether anything changed since the last call; does not wait.
@@ -109,4 +135,115 @@ impl Monitor {
             }
         }
     }
+
+    /// Shows every notice that has come to `visit`.
+    fn take(&mut self, visit: &mut dyn FnMut(Notice)) -> Result<(), SocketError> {
+        loop {
+            match self.socket.try_receive(&mut self.buffer) {
+                Ok(Some(datagram)) => Messages::new(datagram)
+                    .filter_map(|it| Notice::decode(&it))
+                    .for_each(&mut *visit),
+                Err(SocketError::Overrun) => visit(Notice::Lost),
+                Ok(None) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn until(
+        &mut self,
+        due: Option<Instant>,
+        mut take: impl FnMut(&mut Self) -> Result<bool, SocketError>,
+    ) -> Result<Wake, SocketError> {
+        loop {
+            if self.stopper.is_stopped() {
+                return Ok(Wake::Stopped);
+            }
+            if take(self)? {
+                return Ok(Wake::Changed);
+            }
+            let left = due.map(|it| it.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return Ok(Wake::Due);
+            }
+            // One millisecond more, because poll cuts.
+            let timeout = left.map_or(PollTimeout::NONE, |it| {
+                PollTimeout::try_from(it + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+            });
+            self.socket.wait(Some(&self.stopper), timeout)?;
+        }
+    }
+}
+
+/// A kind of objects to follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names of the objects say it")]
+pub enum Followed {
+    Links,
+    Addresses,
+    Routes,
+    Rules,
+    /// And the entries of forwarding databases.
+    Neighbours,
+}
+
+impl Followed {
+    const fn groups(self) -> &'static [u32] {
+        match self {
+            Self::Links => &[LINK],
+            Self::Addresses => &[IPV4_ADDRESS, IPV6_ADDRESS],
+            Self::Routes => &[IPV4_ROUTE, IPV6_ROUTE],
+            Self::Rules => &[IPV4_RULE, IPV6_RULE],
+            Self::Neighbours => &[NEIGHBOUR],
+        }
+    }
+}
+
+/// A change that the kernel made, for whomever.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names of the objects say it")]
+pub enum Notice {
+    Link(Change, Link),
+    Address(Change, Address),
+    Route(Change, Route),
+    Rule(Change, Rule),
+    Neighbour(Change, Neighbour),
+    Forward(Change, Forward),
+    /// The kernel dropped notices because nobody read them in time: anything may have changed.
+    Lost,
+}
+
+/// What became of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It was added, or is now like this.
+    Set,
+    /// It was deleted. The addresses and routes of a link that goes may go without a notice.
+    Gone,
+}
+
+impl Notice {
+    /// `None` when the message is about something else.
+    fn decode(message: &Message<'_>) -> Option<Self> {
+        changed(message, Self::Link)
+            .or_else(|| changed(message, Self::Address))
+            .or_else(|| changed(message, Self::Route))
+            .or_else(|| changed(message, Self::Rule))
+            .or_else(|| changed(message, Self::Neighbour))
+            .or_else(|| changed(message, Self::Forward))
+    }
+}
+
+fn changed<O: Listed>(
+    message: &Message<'_>,
+    notice: impl FnOnce(Change, O) -> Notice,
+) -> Option<Notice> {
+    let change = if message.kind == O::MESSAGES.new {
+        Change::Set
+    } else if message.kind == O::MESSAGES.delete {
+        Change::Gone
+    } else {
+        return None;
+    };
+    O::decode(message).map(|it| notice(change, it))
 }

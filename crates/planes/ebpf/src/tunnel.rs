@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use sluice_netlink::RequestError;
-use sluice_route::{create_vxlan, delete_link, link, links, route};
+use sluice_route::{Connection, Kind, Settings, Vxlan, links, way};
 use tracing::debug;
 
 /// Its name.
@@ -24,15 +24,26 @@ const SMALLEST_MTU: u32 = 1280;
 /// The kernel has no VXLAN, or another program has the port.
 pub fn create(port: u16) -> Result<u32, RequestError> {
     let mtu = underlay_mtu().saturating_sub(OVERHEAD).max(SMALLEST_MTU);
-    if let Some(known) = link(NAME)? {
-        if known.vxlan_port == Some(port) && known.mtu == mtu {
+    let mut connection = Connection::open()?;
+    if let Some(known) = connection.link(NAME)? {
+        if known.vxlan.is_some_and(|it| it.port == port) && known.mtu == mtu {
             return Ok(known.index);
         }
         remove()?;
     }
-    create_vxlan(NAME, port, mtu)?;
-    let found = link(NAME)?;
-    Ok(found.map_or(0, |it| it.index))
+    // Each packet says where it goes, and with which mark.
+    let tunnel = Vxlan {
+        group_policy: true,
+        zero_checksum: true,
+        ..Vxlan::new(None, port)
+    };
+    let settings = Settings {
+        mtu: Some(mtu),
+        up: Some(true),
+        ..Settings::default()
+    };
+    connection.create(NAME, &Kind::Vxlan(tunnel), &settings)?;
+    connection.index(NAME)
 }
 
 /// Removes the tunnel; whether there was one.
@@ -41,7 +52,7 @@ pub fn create(port: u16) -> Result<u32, RequestError> {
 ///
 /// The kernel refuses.
 pub(crate) fn remove() -> Result<bool, RequestError> {
-    delete_link(NAME)
+    Connection::open()?.delete_link(NAME)
 }
 
 /// The MTU of the way to other networks, which is that to other nodes.
@@ -53,8 +64,8 @@ fn underlay_mtu() -> u32 {
     ];
     let links = links().unwrap_or_default();
     let mtus = elsewhere.iter().filter_map(|ip| {
-        let route = route(*ip).ok()??;
-        let link = links.iter().find(|it| it.index == route.interface)?;
+        let way = way(*ip).ok()??;
+        let link = links.iter().find(|it| it.index == way.interface)?;
         debug!(
             interface = link.name,
             mtu = link.mtu,

@@ -12,7 +12,9 @@ use sluice_netlink::ipvs::{
     Change, Flags, Forwarding, Ipvs, Key, Real, SCHEDULERS, Timeouts, Virtual, VirtualServer,
 };
 use sluice_netlink::{Errno, Failure, Family};
-use sluice_route::{Address, AddressChange, Addresses, addresses, create_dummy, delete_link, link};
+use sluice_route::{
+    Address, AddressChange, Addresses, Connection, Kind, Settings, addresses, link,
+};
 
 use crate::netns::{self, program};
 
@@ -324,8 +326,8 @@ fn thousands_are_listed() {
 
 fn addresses_of_a_dummy_are_local() {
     let name = "kube-ipvs0";
-    assert!(create_dummy(name).unwrap());
-    assert!(!create_dummy(name).unwrap());
+    assert!(create_dummy(name));
+    assert!(!create_dummy(name));
     let made = link(name).unwrap().unwrap();
     assert_eq!(made.kind.as_deref(), Some("dummy"));
     let ips: Vec<IpAddr> = ["10.96.0.1", "10.96.0.10", "fd00:10:96::a"]
@@ -357,13 +359,13 @@ fn addresses_of_a_dummy_are_local() {
     let applied = addresses.apply(made.index, &[delete]).unwrap();
     assert!(applied.refused.is_empty(), "{applied:?}");
     assert_eq!(addresses_of(made.index).len(), 2);
-    assert!(delete_link(name).unwrap());
+    assert!(Connection::open().unwrap().delete_link(name).unwrap());
     assert_eq!(link(name).unwrap(), None);
 }
 
 fn connections_are_counted() {
     let mut ipvs = open();
-    create_dummy("kube-ipvs0").unwrap();
+    create_dummy("kube-ipvs0");
     let dummy = link("kube-ipvs0").unwrap().unwrap();
     let mut addresses = Addresses::open().unwrap();
     let add = AddressChange::Add("10.96.0.10".parse().unwrap());
@@ -402,6 +404,12 @@ fn connections_are_counted() {
         (connections == 1 && by_ipvsadm == Some(connections)).then_some(())
     });
     assert!(agreed.is_some(), "{seen}");
+}
+
+fn create_dummy(name: &str) -> bool {
+    let mut connection = Connection::open().unwrap();
+    let made = connection.ensure(name, &Kind::Dummy, &Settings::default());
+    made.unwrap()
 }
 
 /// Every address of one interface.

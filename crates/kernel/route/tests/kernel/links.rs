@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
 use sluice_netlink::{Errno, RequestError};
-use sluice_route::{AddressChange, Addresses, Link, create_dummy, delete_link, link};
+use sluice_route::{AddressChange, Addresses, Connection, Kind, Link, Settings, link};
 
 use crate::netns::{self, addresses_of, program};
 
@@ -33,7 +33,8 @@ fn interfaces_are_found() {
 fn a_name_that_is_taken_is_not_made_again() {
     netns::run(|| {
         bridge();
-        match create_dummy("vips") {
+        let mut connection = Connection::open().unwrap();
+        match connection.ensure("vips", &Kind::Dummy, &Settings::default()) {
             Ok(made) => assert!(!made),
             // Looked at before the name is: this kernel has no such interfaces.
             Err(error) => {
@@ -258,8 +259,9 @@ fn an_address_of_this_machine_alone_is_recognised_and_lent_to_no_interface() {
 fn interfaces_are_deleted_by_name() {
     netns::run(|| {
         program("ip", &["link", "add", "kube", "type", "bridge"], "");
-        assert!(delete_link("kube").unwrap());
-        assert!(!delete_link("kube").unwrap(), "gone already");
+        let mut connection = Connection::open().unwrap();
+        assert!(connection.delete_link("kube").unwrap());
+        assert!(!connection.delete_link("kube").unwrap(), "gone already");
         let links = program("ip", &["-o", "link"], "");
         assert!(!links.contains("kube"), "{links}");
     });

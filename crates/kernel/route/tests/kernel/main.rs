@@ -2,6 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod follow;
+mod kinds;
 mod links;
+mod namespaces;
 mod netns;
+mod objects;
 mod rtnetlink;

@@ -6,7 +6,7 @@ use sluice_model::IpFamily;
 use sluice_netlink::Errno;
 use sluice_reconcile::BackendError;
 use sluice_reconcile::Delta;
-use sluice_route::create_dummy;
+use sluice_route::{Connection, Kind, Settings};
 use sluice_xtables::rule::Table;
 use sluice_xtables::script::Script;
 
@@ -25,7 +25,9 @@ use crate::state::State;
 /// The kernel refused.
 pub(crate) fn device(delta: &Delta<Key, Object>) -> Result<(), BackendError> {
     if written(delta).any(|(key, _)| *key == Key::Device) {
-        create_dummy(DEVICE).map(drop).map_err(kernel::asked)
+        let made = Connection::open()
+            .and_then(|mut it| it.ensure(DEVICE, &Kind::Dummy, &Settings::default()));
+        made.map(drop).map_err(kernel::asked)
     } else {
         Ok(())
     }

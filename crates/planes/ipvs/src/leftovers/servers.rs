@@ -15,7 +15,7 @@ use sluice_model::Protocol;
 use sluice_netlink::conntrack::{Conntrack, Flow, Tuple};
 use sluice_netlink::ipset::Member;
 use sluice_netlink::ipvs::{Change, Ipvs, Key, VirtualServer};
-use sluice_route::delete_link;
+use sluice_route::Connection;
 
 use sluice_plane::kube_proxy::DEVICE;
 use sluice_plane::{LeftoverError, Removal};
@@ -82,7 +82,9 @@ pub(super) fn remove(removal: &mut Removal) -> Vec<Through> {
         count => removal.removed.push(format!("{count} virtual servers")),
     }
     if has_device() {
-        let deleted = delete_link(DEVICE).map_err(LeftoverError::Request);
+        let deleted = Connection::open()
+            .and_then(|mut it| it.delete_link(DEVICE))
+            .map_err(LeftoverError::Request);
         if removal.take(deleted) {
             let interface = format!("interface {}", DEVICE);
             removal.removed.push(interface);

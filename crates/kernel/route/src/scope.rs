@@ -1,0 +1,15 @@
+//! How far an address or a route reaches.
+
+/// `RT_SCOPE_*` (`linux/rtnetlink.h`): the smaller, the farther.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Scope(pub u8);
+
+impl Scope {
+    /// Anywhere.
+    pub const GLOBAL: Self = Self(0);
+    /// The hosts of one link.
+    pub const LINK: Self = Self(253);
+    /// This machine alone. No interface without an address of its own borrows such an address as the source of its
+    /// packets (`inet_select_addr`, devinet.c).
+    pub const HOST: Self = Self(254);
+}
