@@ -4,22 +4,18 @@
 //! timeout of a connection to nobody, and one of UDP for ever.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirEntry, File};
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::thread;
 
-use nix::sched::{CloneFlags, setns};
 use sluice_bpf_abi::{Peer, PeerKey};
 use sluice_netlink::sock_diag::{self, Connected};
 use sluice_netlink::{Errno, RequestError};
+use sluice_route::{Namespace, namespaces};
 use tracing::debug;
 
 use crate::{BpfError, Table};
-
-/// Where network namespaces have names (`ip netns`, CNI).
-const NAMED: &str = "/run/netns";
 
 /// Sockets that were led alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,7 +46,7 @@ impl Led {
 ///
 /// # Errors
 ///
-/// PEERS or the list of processes cannot be read, or the kernel was built without `INET_DIAG_DESTROY`. A single
+/// PEERS cannot be read, or the kernel was built without `INET_DIAG_DESTROY`. A single
 /// namespace that cannot be looked at is no error.
 pub fn destroy_sockets(peers: &mut Table<PeerKey, Peer>, ends: &Led) -> Result<usize, BpfError> {
     let entries = peers.entries()?.into_iter();
@@ -59,7 +55,7 @@ pub fn destroy_sockets(peers: &mut Table<PeerKey, Peer>, ends: &Led) -> Result<u
     if led.is_empty() {
         return Ok(0);
     }
-    let namespaces = namespaces().map_err(failed("list the network namespaces"))?;
+    let namespaces = namespaces();
     let ended = thread::scope(|scope| scope.spawn(|| visit(&namespaces, ends, &led)).join());
     let ended = ended.unwrap_or_else(|payload| std::panic::resume_unwind(payload))?;
     for key in &ended {
@@ -72,10 +68,11 @@ pub fn destroy_sockets(peers: &mut Table<PeerKey, Peer>, ends: &Led) -> Result<u
 type Sockets = BTreeMap<u64, PeerKey>;
 
 /// Ends sockets in one namespace after the other. The calling thread stays in the last.
-fn visit(namespaces: &[File], ends: &Led, led: &Sockets) -> Result<Vec<PeerKey>, BpfError> {
+fn visit(namespaces: &[PathBuf], ends: &Led, led: &Sockets) -> Result<Vec<PeerKey>, BpfError> {
     let mut ended = Vec::new();
     for namespace in namespaces {
-        if let Err(error) = setns(namespace, CloneFlags::CLONE_NEWNET) {
+        // They come and go at any time.
+        if let Err(error) = Namespace::open(namespace).and_then(|it| it.join()) {
             debug!(%error, "a network namespace cannot be entered");
             continue;
         }
@@ -98,30 +95,6 @@ fn end(ends: &Led, led: &Sockets, ended: &mut Vec<PeerKey>) -> Result<(), Reques
         }
     }
     Ok(())
-}
-
-/// The network namespace of the calling thread, those with a name, as container runtimes give, and those of
-/// processes.
-fn namespaces() -> io::Result<Vec<File>> {
-    let own = File::open("/proc/thread-self/ns/net")?;
-    let mut found = BTreeMap::from([(own.metadata()?.ino(), own)]);
-    let entries = |folder| fs::read_dir(folder).into_iter().flatten().flatten();
-    let named = entries(NAMED).map(|it| it.path());
-    let is_process = |it: &DirEntry| it.file_name().as_encoded_bytes()[0].is_ascii_digit();
-    let processes = entries("/proc").filter(is_process);
-    for path in named.chain(processes.map(|it| it.path().join("ns/net"))) {
-        // They come and go at any time.
-        let Ok(number) = fs::metadata(&path) else {
-            continue;
-        };
-        if found.contains_key(&number.ino()) {
-            continue;
-        }
-        if let Ok(namespace) = File::open(&path) {
-            found.insert(number.ino(), namespace);
-        }
-    }
-    Ok(found.into_values().collect())
 }
 
 fn failed(operation: &'static str) -> impl FnOnce(io::Error) -> BpfError {
