@@ -1,4 +1,4 @@
-//! What the lab adds to objects before they are stored, and what it refuses.
+//! Admission of the lab: defaults, allocations and validation of objects before they are stored.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -22,13 +22,13 @@ use crate::object::{key_of, typed, untyped};
 #[cfg(test)]
 mod tests;
 
-/// Why a data plane cannot run here.
+/// Checks whether a data plane can run on this machine; the error says why not.
 pub(crate) type CheckMode = Box<dyn Fn(&str) -> Result<(), String> + Send>;
 
-/// Defaults, addresses and rules, as kube-apiserver has them.
+/// Sets the defaults that kube-apiserver sets, allocates addresses and ports, and validates.
 pub(crate) struct Admission {
     allocator: Arc<Mutex<Allocator>>,
-    /// By the name of their ServiceCIDR.
+    /// The ranges of each ServiceCIDR, by its name.
     cidrs: BTreeMap<String, Vec<IpNet>>,
     /// IPAddresses that no allocator wrote, by name.
     addresses: BTreeMap<String, IPAddress>,
@@ -36,7 +36,7 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    /// `objects`: those of an earlier run, whose ServiceCIDRs and IPAddresses count.
+    /// `objects` are those of an earlier run: their ServiceCIDRs and IPAddresses are taken into account.
     pub(crate) fn new(
         allocator: Arc<Mutex<Allocator>>,
         objects: &[Value],
@@ -49,11 +49,11 @@ impl Admission {
             check_mode,
         };
         for it in objects.iter().filter(|it| it["kind"] == "ServiceCIDR") {
-            // It was admitted once.
+            // It was admitted in an earlier run.
             let _ = admission.take_cidrs(it);
         }
         for it in objects.iter().filter(|it| it["kind"] == "IPAddress") {
-            // As above.
+            // It was admitted in an earlier run.
             let _ = admission.take_address(it);
         }
         admission
@@ -91,7 +91,7 @@ impl Admission {
         Ok(())
     }
 
-    /// Refuses an IPAddress that says nothing, and one that takes the address of a Service away.
+    /// Refuses an IPAddress without a reference, and one for an address that a Service has.
     fn take_address(&mut self, new: &Value) -> Result<(), Status> {
         let address: IPAddress = typed(new)?;
         let name = address.metadata.name.clone().unwrap_or_default();
@@ -141,7 +141,7 @@ impl Admission {
         self.tell_cidrs();
     }
 
-    /// Refuses names and data planes that no node here can have, and adds the labels that kubelet gives its Node.
+    /// Refuses names and data planes that no node of the lab can have. Adds the labels that kubelet sets.
     fn node(&self, old: Option<&Value>, new: &mut Value) -> Result<(), Status> {
         let mut node: Node = typed(new)?;
         let name = node.metadata.name.clone().unwrap_or_default();
@@ -157,7 +157,7 @@ impl Admission {
                 .as_str()
                 .map(str::to_owned)
         };
-        // A Node that is there already keeps what it has, so that its status can be written.
+        // A Node keeps the mode that it has, so that its status can be written.
         if let Some(mode) = mode(new).filter(|it| old.and_then(mode).as_ref() != Some(it))
             && let Err(why) = (self.check_mode)(&mode)
         {
@@ -231,16 +231,16 @@ impl sluice_api::Admission for Admission {
                 let mut allocator = self.allocator.lock().expect("nobody panics with it");
                 allocator.release(&key_of(new));
                 let old = old.and_then(|it| typed::<Service>(it).ok());
-                // It had these before: nobody else has them.
+                // The Service had these before, and nobody got them since.
                 drop(allocator.recover(old.as_ref()));
             }
             "ServiceCIDR" => match old {
-                // It was admitted once.
+                // It was admitted before.
                 Some(old) => drop(self.take_cidrs(old)),
                 None => self.forget_cidrs(new),
             },
             "IPAddress" => match old {
-                // As above.
+                // It was admitted before.
                 Some(old) => drop(self.take_address(old)),
                 None => self.forget_address(&key_of(new).name),
             },
@@ -261,19 +261,19 @@ impl sluice_api::Admission for Admission {
     }
 }
 
-/// Refuses what the agents would.
+/// Refuses an object that the agents would refuse.
 fn validate(object: &Value) -> Result<(), Status> {
     let read = sluice_source::parse(
         "object.json",
         object.to_string().as_bytes(),
         &sluice_source::Kinds::PROXY,
     );
-    // One without field is about another object: a slice may be there before its Service.
+    // A problem without a field is about another object: a slice may exist before its Service.
     let problems = read.problems.into_iter().filter(|it| !it.field.is_empty());
     checked(object, problems.map(|it| (it.field, it.message)))
 }
 
-/// Fills in defaults, then checks.
+/// Sets defaults, then validates.
 fn complete<T: DeserializeOwned + Serialize>(
     old: Option<&Value>,
     new: &mut Value,
@@ -289,7 +289,7 @@ fn complete<T: DeserializeOwned + Serialize>(
     Ok(())
 }
 
-/// Refuses probes that the lab's kubelets cannot ask.
+/// Refuses probes of types that the lab's kubelets do not implement.
 fn unknown_probes(pod: &Value) -> Result<(), Status> {
     let mut causes = Vec::new();
     let containers = pod["spec"]["containers"].as_array();
@@ -306,7 +306,7 @@ fn unknown_probes(pod: &Value) -> Result<(), Status> {
     checked(pod, causes)
 }
 
-/// Refuses an object for these causes, if there are any: field and reason.
+/// Refuses an object if there are any causes: field and reason.
 fn checked(
     object: &Value,
     causes: impl IntoIterator<Item = (String, String)>,

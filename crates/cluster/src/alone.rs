@@ -1,4 +1,4 @@
-//! A program in namespaces of its own, without a lab: measurements that must leave nothing.
+//! Runs a program in namespaces of its own, without a lab: measurements that must leave nothing behind.
 //!
 //! ```text
 //! caller ─▶ sluice lab alone: new namespaces ─▶ process 1 of them: all the work
@@ -19,21 +19,21 @@ use nix::unistd::getuid;
 
 use crate::launch::{isolate, prepare_mounts};
 
-/// Runs `command` as process 1 of new namespaces. This process must have one thread, and can do it once. Its stdin is a
-/// pipe that the caller holds.
+/// Runs `command` as process 1 of new namespaces. This process must have one thread, and can do so once. Its stdin is a
+/// pipe that the caller holds open.
 ///
 /// # Errors
 ///
-/// The namespaces are refused: the message says what to do.
+/// The kernel refuses the namespaces: the message says what to do.
 pub fn run(command: &mut Command) -> anyhow::Result<ExitStatus> {
     isolate(!getuid().is_root())?;
-    // Afterwards: a process that enters a user namespace is nobody's to end any more.
+    // Only now: a process that entered a user namespace can no longer be killed from outside of it.
     end_with_parent()?;
     let name = command.get_program().display().to_string();
     command.status().context(name)
 }
 
-/// What process 1 does first.
+/// The first steps of process 1: its mounts, and its end with the caller.
 ///
 /// # Errors
 ///
@@ -45,7 +45,7 @@ pub fn begin() -> anyhow::Result<()> {
 
 fn end_with_parent() -> anyhow::Result<()> {
     set_pdeathsig(Signal::SIGKILL).context("follow the process that started this one")?;
-    // It may have ended just before: then nobody holds the other end of stdin.
+    // The parent may have ended just before: then the other end of stdin is closed.
     let stdin = io::stdin();
     let mut fds = [PollFd::new(stdin.as_fd(), PollFlags::empty())];
     poll(&mut fds, PollTimeout::ZERO).context("look at stdin")?;

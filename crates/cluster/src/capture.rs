@@ -29,42 +29,41 @@ use sluice_lab::Netns;
 
 pub use summary::{Filter, Summary};
 
-/// The longest packet: 64 KiB of IP behind the longest header of a link.
+/// The longest packet in bytes: 64 KiB of IP after the longest link header.
 const LONGEST: usize = 65_536 + 64;
 
-/// Room for packets that wait, in bytes. The kernel grants what it allows.
+/// Size of the socket's receive buffer in bytes. The kernel grants at most `net.core.rmem_max`.
 const WAITING: usize = 8 * 1024 * 1024;
 
-/// A packet at an interface.
+/// A captured packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Since 1970, by the kernel's clock: the packets of all machines have one order.
+    /// Time since 1970 by the kernel's clock, which orders the packets of all machines.
     pub at: Duration,
-    /// The machine, as its user calls it.
+    /// The machine, as users name it.
     pub machine: String,
-    /// The interface.
     pub interface: String,
-    /// Whether it leaves the machine, in place of coming in.
+    /// Whether the packet leaves the machine.
     pub outgoing: bool,
     /// The packet with its Ethernet header.
     pub bytes: Vec<u8>,
-    /// How long it was on the wire.
+    /// The length of the packet on the wire, in bytes.
     pub length: usize,
 }
 
-/// What all interfaces of one machine send and receive.
+/// Captures the packets at all interfaces of a machine.
 #[derive(Debug)]
 pub struct Tap {
     machine: String,
     netns: Netns,
     socket: OwnedFd,
-    /// Names of interfaces by their numbers.
+    /// Names of interfaces by their index.
     names: BTreeMap<usize, String>,
     buffer: Vec<u8>,
 }
 
 impl Tap {
-    /// Begins to listen in a machine of the lab that this process is in; `machine` is what a user calls it.
+    /// Starts to capture in a machine of the lab that this process is in; `machine` is the name that users know.
     ///
     /// # Errors
     ///
@@ -82,7 +81,7 @@ impl Tap {
         })
     }
 
-    /// The next packet; `None` when there is none yet.
+    /// The next packet; `None` when no packet waits.
     ///
     /// # Errors
     ///
@@ -94,7 +93,7 @@ impl Tap {
         let fd = self.socket.as_raw_fd();
         let received = match recvmsg::<LinkAddr>(fd, &mut slices, Some(&mut control), flags) {
             Ok(it) => it,
-            // An interface that goes down is an error once, and no end.
+            // An interface that goes down is reported as an error once; the capture goes on.
             Err(Errno::EAGAIN | Errno::EINTR | Errno::ENETDOWN) => return Ok(None),
             Err(errno) => return Err(errno.into()),
         };
@@ -117,12 +116,12 @@ impl Tap {
         }))
     }
 
-    /// The name of an interface, which may be a new one.
+    /// The name of an interface, which may be new.
     fn name(&mut self, index: usize) -> String {
         if !self.names.contains_key(&index) {
             self.names = self.netns.run(names);
         }
-        // One that went before its packets were read.
+        // The interface was removed before its packets were read.
         let gone = || format!("if{index}");
         self.names.entry(index).or_insert_with(gone).clone()
     }
@@ -134,7 +133,7 @@ impl AsFd for Tap {
     }
 }
 
-/// The interfaces of the calling thread's namespace.
+/// The interfaces of this thread's network namespace, by index.
 fn names() -> BTreeMap<usize, String> {
     let found = if_nameindex();
     let found = found.iter().flatten();
@@ -153,7 +152,7 @@ fn open_socket() -> nix::Result<OwnedFd> {
         SockProtocol::EthAll,
     )?;
     setsockopt(&socket, ReceiveTimestampns, &true)?;
-    // More than the kernel's limit is no error.
+    // A size above the kernel's limit is reduced, not refused.
     setsockopt(&socket, RcvBuf, &WAITING)?;
     Ok(socket)
 }

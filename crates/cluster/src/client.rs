@@ -1,4 +1,4 @@
-//! Requests to a lab's API, as kubectl makes them.
+//! The client of a lab's API.
 
 use std::path::Path;
 use std::thread;
@@ -12,18 +12,18 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 use sluice_api::{KINDS, Resource};
 
-use crate::place::Place;
+use crate::lab_dir::LabDir;
 
-/// Who writes, for server-side apply.
+/// The field manager of server-side apply.
 const MANAGER: &str = "sluice-lab";
 
-/// Between two questions while something is waited for.
+/// Pause between two attempts of [`Client::until`].
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How the server is asked for a table.
+/// The header `Accept` that asks for a table.
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
-/// The format of a patch.
+/// The type of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patch {
     /// RFC 7386.
@@ -32,30 +32,30 @@ pub enum Patch {
     Apply,
 }
 
-/// A connection to the API of one lab.
+/// A client of the API of one lab.
 pub struct Client {
     runtime: tokio::runtime::Runtime,
     client: kube::Client,
 }
 
 impl Client {
-    /// Connects with the kubeconfig of a lab that runs.
+    /// Connects with the kubeconfig of a running lab.
     ///
     /// # Errors
     ///
-    /// There is no such lab, or it does not run.
-    pub fn open(place: &Place) -> anyhow::Result<Self> {
-        place.running()?;
-        Self::of(&place.kubeconfig())
+    /// The lab does not exist or does not run.
+    pub fn open(lab_dir: &LabDir) -> anyhow::Result<Self> {
+        lab_dir.running()?;
+        Self::of(&lab_dir.kubeconfig())
     }
 
-    /// Connects from a process on the lab's LAN, which does not see the machine's address of the API.
+    /// Connects from a process on the lab's LAN, which cannot reach the API's address on the machine.
     ///
     /// # Errors
     ///
-    /// The lab has never been served.
-    pub fn on_lan(place: &Place) -> anyhow::Result<Self> {
-        Self::of(&place.agents_kubeconfig())
+    /// The lab has not been served yet.
+    pub fn on_lan(lab_dir: &LabDir) -> anyhow::Result<Self> {
+        Self::of(&lab_dir.agents_kubeconfig())
     }
 
     fn of(kubeconfig: &Path) -> anyhow::Result<Self> {
@@ -72,7 +72,7 @@ impl Client {
         Ok(Self { runtime, client })
     }
 
-    /// The answer to a GET.
+    /// GET of an object or list.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl Client {
         self.ask(Method::GET, path, None, None)
     }
 
-    /// A table of what a GET finds.
+    /// GET as a table.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl Client {
         self.send(request.body(Vec::new())?)
     }
 
-    /// Text, as logs are.
+    /// GET of text, such as a log.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl Client {
         self.runtime.block_on(answer).map_err(said)
     }
 
-    /// Changes an object.
+    /// PATCH of an object.
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ impl Client {
         self.ask(Method::PATCH, &path, Some(content_type), Some(body))
     }
 
-    /// Creates an object in a collection.
+    /// POST of an object to a collection.
     ///
     /// # Errors
     ///
@@ -127,7 +127,7 @@ impl Client {
         self.ask(Method::POST, path, Some("application/json"), Some(body))
     }
 
-    /// Deletes an object, after `grace` seconds if given.
+    /// DELETE of an object, with a grace period of `grace` seconds if given.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl Client {
         )
     }
 
-    /// Passes each line of a stream to `line`, until it says no or the server ends it.
+    /// Passes each line of a stream to `line` until it returns `false` or the server ends the stream.
     ///
     /// # Errors
     ///
@@ -172,11 +172,11 @@ impl Client {
         })
     }
 
-    /// Asks until `done` has a value; the last refusal after `within`.
+    /// Calls `done` until it returns a value, at most for `within`.
     ///
     /// # Errors
     ///
-    /// The time is over.
+    /// The last refusal when the time is over.
     pub fn until<T>(
         &self,
         within: Duration,
@@ -212,11 +212,11 @@ impl Client {
     }
 }
 
-/// The kind that somebody names: `pods`, `pod`, `po`, `Pod`, or `pods.v1`.
+/// The resource with a name that kubectl accepts: `pods`, `pod`, `po`, `Pod`, or `pods.v1`.
 ///
 /// # Errors
 ///
-/// No kind has that name.
+/// No resource has that name.
 pub fn kind(name: &str) -> anyhow::Result<&'static Resource> {
     let lower = name.to_lowercase();
     let known = |it: &&Resource| {
@@ -247,7 +247,7 @@ pub fn path(resource: &Resource, namespace: Option<&str>, name: Option<&str>) ->
     path
 }
 
-/// The server's own words, without those of the library.
+/// The server's message, without the words that the library adds.
 fn said(error: kube::Error) -> anyhow::Error {
     match error {
         kube::Error::Api(status) => anyhow!("{}", status.message),

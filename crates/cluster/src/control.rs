@@ -1,4 +1,4 @@
-//! The loop of all controllers: changes of the store in, writes out.
+//! The loop of all controllers: reads the changes of the store, and writes what the controllers ask for.
 //!
 //! ```text
 //! store ──changes──▶ Objects ──▶ slices, workloads, IPAddresses ──writes──▶ store
@@ -29,14 +29,13 @@ use crate::pods::Pods;
 use objects::Objects;
 use writes::Writes;
 
-/// After a refused write everything is observed again, ever later while that goes on.
+/// First back-off after a refused write, before everything is observed again. It doubles with each refusal.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Nothing is due for so long.
+/// Longest wait when no controller asks for an earlier run.
 const IDLE: Duration = Duration::from_secs(3600);
 
-/// All controllers of a lab.
 pub(crate) struct Control {
     pub(crate) store: Arc<Store>,
     pub(crate) allocator: Arc<Mutex<Allocator>>,
@@ -46,7 +45,7 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Works until the process ends.
+    /// Runs until the process ends.
     pub(crate) fn run(mut self) {
         let runtime = runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime.expect("a clock needs nothing of the machine");
@@ -58,7 +57,7 @@ impl Control {
             for it in self.all() {
                 self.absorb(None, Some(&it), &mut objects, &mut slices);
             }
-            // What went while nobody listened.
+            // Nodes and pods that were deleted while no server ran.
             self.nodes.keep(|name| objects.nodes.contains_key(name));
             let uids = objects.pods.values();
             let uids: BTreeSet<_> = uids.filter_map(|it| it.metadata.uid.as_deref()).collect();
@@ -66,7 +65,7 @@ impl Control {
             loop {
                 changed.mark_unchanged();
                 let Ok(changes) = self.store.changes_since(revision) else {
-                    // Slower than everybody else: from the beginning.
+                    // The history no longer reaches back to the last change that was read: start anew.
                     break;
                 };
                 for change in &changes {
@@ -91,7 +90,7 @@ impl Control {
                 }
                 pause = Duration::ZERO;
                 let until = plan.wake.map_or(IDLE, |it| until(it, now));
-                // Time is over or something changed: both are looked at.
+                // A timeout and a change both lead to the next round.
                 let _ = runtime.block_on(async { timeout(until, changed.changed()).await });
             }
         }
@@ -153,6 +152,6 @@ fn node_of(pod: &Pod) -> Option<&str> {
 
 fn until(wake: Timestamp, now: Timestamp) -> Duration {
     let left = wake.duration_since(now);
-    // A moment later: the clock of a timer may be ahead.
+    // Rounded up: the clock of the timer may be ahead by less than that.
     Duration::try_from(left).unwrap_or_default() + Duration::from_millis(1)
 }

@@ -1,4 +1,4 @@
-//! Into a lab, and into a machine of it.
+//! Enters the namespaces of a lab, and of a machine in it.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -12,26 +12,25 @@ use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{chroot, fchdir, sethostname};
 
+use crate::lab_dir::LabDir;
 use crate::launch::Program;
-use crate::place::Place;
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
-/// A machine of a lab: a namespace, a name, and a folder that is its `/run/sluice`.
+/// What a process in a machine sees: its network namespace, hostname, `/run/sluice` and `/etc/resolv.conf`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inside {
-    /// The name of its network namespace.
+    /// The name of the network namespace.
     pub netns: String,
-    /// What `hostname` says.
     pub hostname: String,
-    /// The folder that stands for `/run/sluice`, where an agent has its socket and locks.
+    /// The folder that is mounted at `/run/sluice`, for the agent's socket and locks.
     pub run: Option<PathBuf>,
-    /// The file that stands for `/etc/resolv.conf`; `None`: that of this machine.
+    /// The file that is mounted at `/etc/resolv.conf`; `None` leaves that of this machine.
     pub resolv_conf: Option<PathBuf>,
 }
 
 impl Inside {
-    /// The command line that runs `program` there, for a process of the lab.
+    /// The command line that runs `program` in the machine. For a process of the lab.
     #[must_use]
     pub fn command(&self, lab: Program<'_>, program: &Path) -> Command {
         let mut command = lab.command("inside");
@@ -46,7 +45,7 @@ impl Inside {
         command
     }
 
-    /// Becomes `program`; `sluice lab inside`. Returns only an error.
+    /// Replaces this process by `program` in the machine; `sluice lab inside`. Returns only on failure.
     ///
     /// # Errors
     ///
@@ -74,9 +73,9 @@ impl Inside {
                 .with_context(|| format!("mount {} at /run/sluice", run.display()))?;
         }
         if let Some(file) = &self.resolv_conf {
-            // It is often a link.
-            let place = fs::canonicalize(RESOLV_CONF).context(RESOLV_CONF)?;
-            mount(Some(file), &place, none, MsFlags::MS_BIND, none)
+            // `/etc/resolv.conf` is often a symbolic link.
+            let target = fs::canonicalize(RESOLV_CONF).context(RESOLV_CONF)?;
+            mount(Some(file), &target, none, MsFlags::MS_BIND, none)
                 .with_context(|| format!("mount {} at {RESOLV_CONF}", file.display()))?;
         }
         let Some((name, arguments)) = program.split_first() else {
@@ -90,7 +89,7 @@ impl Inside {
     }
 }
 
-/// The PATH with this very program first: `sluice` in a node is the one that runs there.
+/// The PATH with the folder of this program first, so that `sluice` in a machine is this program.
 fn path_with_sluice() -> anyhow::Result<OsString> {
     let own = std::env::current_exe().context("find the path of this program")?;
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -99,17 +98,17 @@ fn path_with_sluice() -> anyhow::Result<OsString> {
     std::env::join_paths(folders).context("PATH")
 }
 
-/// Runs a command of the lab's own processes from outside, with this process' terminal. This process stays in the
-/// lab's namespaces afterwards.
+/// Runs a command in the lab's namespaces from outside, on this process's terminal. This process stays in the lab's
+/// namespaces.
 ///
 /// # Errors
 ///
-/// The lab does not run, or is somebody else's.
-pub fn run(place: &Place, command: &mut Command) -> anyhow::Result<ExitStatus> {
-    join(place)?;
+/// The lab does not run, or belongs to another user.
+pub fn run(lab_dir: &LabDir, command: &mut Command) -> anyhow::Result<ExitStatus> {
+    join(lab_dir)?;
     let name = command.get_program().display().to_string();
     let mut child = command.spawn().with_context(|| name.clone())?;
-    // Ctrl-C at the terminal is for the command.
+    // Ctrl-C at the terminal goes to the command.
     let mut terminal = SigSet::empty();
     terminal.add(Signal::SIGINT);
     terminal.add(Signal::SIGQUIT);
@@ -117,14 +116,14 @@ pub fn run(place: &Place, command: &mut Command) -> anyhow::Result<ExitStatus> {
     child.wait().context(name)
 }
 
-/// Moves this process into the namespaces of a lab; its children are processes of it.
+/// Moves this process into the namespaces of a lab; its children are processes of the lab.
 ///
 /// # Errors
 ///
-/// The lab does not run, or is somebody else's.
-pub fn join(place: &Place) -> anyhow::Result<()> {
-    let unprivileged = place.settings()?.unprivileged;
-    let init = place.running()?;
+/// The lab does not run, or belongs to another user.
+pub fn join(lab_dir: &LabDir) -> anyhow::Result<()> {
+    let unprivileged = lab_dir.settings()?.unprivileged;
+    let init = lab_dir.running()?;
     let mut kinds = vec![
         ("pid", CloneFlags::CLONE_NEWPID),
         ("net", CloneFlags::CLONE_NEWNET),
@@ -133,7 +132,7 @@ pub fn join(place: &Place) -> anyhow::Result<()> {
     if unprivileged {
         kinds.insert(0, ("user", CloneFlags::CLONE_NEWUSER));
     }
-    // All are opened first: the mounts of the lab have a /proc of their own.
+    // Open all files first: after the mount namespace is entered, `/proc` is that of the lab.
     let mut files = Vec::new();
     for (name, kind) in kinds {
         let path = format!("/proc/{init}/ns/{name}");
@@ -148,7 +147,7 @@ pub fn join(place: &Place) -> anyhow::Result<()> {
     for (file, kind) in files {
         setns(file, kind).context("enter the lab's namespaces")?;
     }
-    // The root is now that of the mounts. In a machine or container that began with chroot(2) the lab's is another one.
+    // Set the root to that of the mount namespace: a process under chroot(2) would keep another one.
     fchdir(&root)
         .and_then(|()| chroot("."))
         .context("enter the lab's root")

@@ -1,4 +1,4 @@
-//! Events for people, counted when they repeat.
+//! Writes Kubernetes Events, and counts repetitions.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -8,13 +8,12 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::{Value, json};
 use sluice_api::Store;
 
-/// Writes Events about objects.
 #[derive(Clone)]
 pub(crate) struct Events {
     store: Arc<Store>,
 }
 
-/// The object that something happened to.
+/// The object that an Event is about.
 #[derive(Clone, Debug)]
 pub(crate) struct About {
     pub(crate) kind: String,
@@ -40,7 +39,7 @@ impl Events {
         Self { store }
     }
 
-    /// Writes an Event, or counts one more of it.
+    /// Writes an Event, or increments its count.
     pub(crate) fn tell(&self, about: &About, reason: &str, message: &str, warning: bool) {
         let now = now();
         let namespace = match about.namespace.as_str() {
@@ -78,17 +77,17 @@ impl Events {
     }
 }
 
-/// The name of the Event that says this: the same for each repetition. After an update of Sluice it may be another one,
-/// because the hash is that of the standard library.
+/// The name of the Event, equal for each repetition. It may change with an update of Sluice, because the hash is that
+/// of the standard library.
 fn event_name(about: &About, reason: &str, message: &str) -> String {
     let mut hasher = DefaultHasher::new();
     (&about.uid, &about.name, reason, message).hash(&mut hasher);
-    // An object's name has at most 253 characters.
+    // A name has at most 253 characters.
     let name: String = about.name.chars().take(230).collect();
     format!("{name}.{:016x}", hasher.finish())
 }
 
-/// The time as objects have it.
+/// The present time, as in objects.
 pub(crate) fn now() -> String {
     Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

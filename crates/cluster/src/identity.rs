@@ -1,4 +1,4 @@
-//! What plays a container: a server on each of its ports that says who it is and who asks.
+//! The identity server, which plays a container: each port answers with the server's name and the client's address.
 
 use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -13,14 +13,14 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// How long a server goes on after SIGTERM: until no proxy of the cluster leads new connections to it. Servers of
-/// real life have a `preStop` hook that sleeps for it.
+/// How long a server accepts connections after SIGTERM, until every proxy has removed it. In production a `preStop`
+/// hook sleeps for that time.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// The most that open requests may add to it.
+/// Longest time after SIGTERM while requests are open.
 const LAST: Duration = Duration::from_secs(5);
 
-/// A port to serve.
+/// A port to serve, and its protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Port {
     /// HTTP: `/` is `NAME CLIENT PORT`, `/hostname`, `/clientip`, `/healthz`, `/slow/SECONDS`.
@@ -56,7 +56,7 @@ impl std::fmt::Display for Port {
 ///
 /// # Errors
 ///
-/// A port is taken.
+/// A port is in use.
 pub fn serve(name: &str, ports: &[Port]) -> anyhow::Result<()> {
     if ports.is_empty() {
         bail!("no port to serve");
@@ -159,7 +159,7 @@ async fn answer_datagrams(
         tokio::select! {
             _ = stopped.changed() => return,
             received = socket.recv_from(&mut buffer) => {
-                // An error concerns one datagram.
+                // An error concerns one datagram only.
                 if let Ok((_, peer)) = received {
                     drop(socket.send_to(line(&name, peer).as_bytes(), peer).await);
                 }

@@ -1,4 +1,4 @@
-//! The store on disk: one line for each change, so that a lab outlives the kill of its server.
+//! The store on disk: one line for each change, so that the objects survive a kill of the server.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -11,28 +11,27 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sluice_api::Change;
 
-/// A file that is larger is written anew, with what exists alone.
+/// Size in bytes above which the file is rewritten with the existing objects only.
 const LARGEST: u64 = 64 * 1024 * 1024;
 
 /// Kind, namespace and name.
 type Key = (String, String, String);
 
-/// An open journal.
 pub(crate) struct Journal {
     path: PathBuf,
     file: File,
     bytes: u64,
-    /// It is made shorter when it is longer than this.
+    /// Size in bytes above which the file is rewritten.
     limit: u64,
-    /// What exists.
+    /// The objects that exist.
     objects: BTreeMap<Key, Arc<Value>>,
 }
 
-/// What a journal says.
+/// The content of a journal.
 #[derive(Debug, Default)]
 pub(crate) struct Read {
     pub(crate) objects: Vec<Value>,
-    /// The last version that was given out.
+    /// The version of the last change.
     pub(crate) revision: u64,
 }
 
@@ -41,13 +40,13 @@ struct Line {
     revision: u64,
     /// Of the API version and the kind, because Events have two.
     key: Key,
-    /// None for a deletion.
+    /// `None` for a deletion.
     object: Option<Arc<Value>>,
 }
 
 impl Journal {
-    /// Opens or makes the journal at `path`, and reads what is in it. A last line without end was not answered for: it
-    /// is left out.
+    /// Opens or creates the journal at `path`, and reads it. A last line without a line end is dropped: its write was
+    /// never answered.
     pub(crate) fn open(path: &Path) -> anyhow::Result<(Self, Read)> {
         let at = || path.display().to_string();
         let text = match fs::read(path) {
@@ -99,7 +98,7 @@ impl sluice_api::Journal for Journal {
         let mut text = serde_json::to_vec(&line)?;
         text.push(b'\n');
         if let Err(error) = self.file.write_all(&text) {
-            // Half a line must not come before the next one.
+            // Remove half a line, so that the next line does not follow it.
             self.file.set_len(self.bytes)?;
             return Err(error);
         }
@@ -111,7 +110,7 @@ impl sluice_api::Journal for Journal {
         if self.bytes > self.limit {
             match rewrite(&self.path, &self.objects, change.revision) {
                 Ok(new) => (self.file, self.bytes) = new,
-                // The change is on the disk: it counts.
+                // The change is on disk: it stays written.
                 Err(error) => {
                     tracing::warn!(%error, "the journal cannot be made shorter");
                     self.limit = self.bytes * 2;
@@ -122,7 +121,7 @@ impl sluice_api::Journal for Journal {
     }
 }
 
-/// The file as it is, without what comes after `whole` bytes: the disk may be full.
+/// Opens the file for appending, cut to its first `whole` bytes: a write may have failed on a full disk.
 fn append(path: &Path, whole: u64) -> io::Result<(File, u64)> {
     let file = OpenOptions::new().append(true).create(true).open(path)?;
     file.set_len(whole)?;
@@ -136,7 +135,7 @@ fn key(object: &Value) -> Key {
     (kind, text(&metadata["namespace"]), text(&metadata["name"]))
 }
 
-/// Replaces the file by one with these objects alone, in one step.
+/// Replaces the file atomically by one with these objects only.
 fn rewrite(
     path: &Path,
     objects: &BTreeMap<Key, Arc<Value>>,
@@ -194,7 +193,7 @@ mod tests {
             journal.write(&change(revision, name, exists)).unwrap();
         }
         drop(journal);
-        // As a kill in the middle of a write leaves it.
+        // As a kill during a write leaves it.
         let mut text = fs::read(&path).unwrap();
         text.extend_from_slice(b"{\"revision\":5,\"key\":[");
         fs::write(&path, text).unwrap();

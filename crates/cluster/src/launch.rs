@@ -1,4 +1,4 @@
-//! From a command to the first process of a lab.
+//! Starts the processes of a lab.
 //!
 //! ```text
 //! sluice lab up ─▶ supervise: new namespaces, the API's port ─▶ init: process 1 ─▶ serve: all the work
@@ -24,41 +24,39 @@ use nix::sys::signal::SigSet;
 use nix::sys::wait::{WaitStatus, wait};
 use nix::unistd::{getgid, getuid, setsid};
 
-use crate::place::{LABS, Place};
+use crate::lab_dir::{LABS, LabDir};
 use crate::process::Identity;
 
-/// A server that ends sooner than this did not come to work.
+/// A server that ends sooner than this has failed to start.
 const SHORT: Duration = Duration::from_secs(2);
 
-/// So many short lives after each other are enough.
+/// Most failed starts in a row.
 const ATTEMPTS: u32 = 5;
 
-/// The programs of a lab, all of them commands of `sluice lab`.
+/// The program of a lab's processes: all are commands of `sluice lab`.
 #[derive(Clone, Copy, Debug)]
 pub struct Program<'a> {
-    /// The path of `sluice`.
     pub path: &'a Path,
-    /// The lab.
-    pub place: &'a Place,
+    pub lab_dir: &'a LabDir,
 }
 
 impl Program<'_> {
-    /// `sluice lab WORD --name NAME`.
+    /// The command `sluice lab WORD --name NAME`.
     #[must_use]
     pub fn command(&self, word: &str) -> Command {
         let mut command = Command::new(self.path);
-        command.args(["lab", word, "--name", self.place.name()]);
-        command.env(LABS, self.place.dir().parent().unwrap_or(Path::new("/")));
+        command.args(["lab", word, "--name", self.lab_dir.name()]);
+        command.env(LABS, self.lab_dir.dir().parent().unwrap_or(Path::new("/")));
         command
     }
 
-    /// Starts the lab's processes. They write to the lab's log, and go on when this process ends.
+    /// Starts the lab's processes. They write to the lab's log, and outlive this process.
     ///
     /// # Errors
     ///
-    /// The namespaces are refused: the message says what to do.
+    /// The kernel refuses the namespaces: the message says what to do.
     pub fn launch(&self) -> anyhow::Result<()> {
-        let log = log(self.place)?;
+        let log = log(self.lab_dir)?;
         let mut supervise = self.command("supervise");
         supervise.stdin(Stdio::null()).stdout(Stdio::null());
         let output = supervise.stderr(Stdio::piped()).output();
@@ -75,23 +73,23 @@ impl Program<'_> {
     ///
     /// # Errors
     ///
-    /// The kernel refuses, or the port is taken.
+    /// The kernel refuses, or the port is in use.
     pub fn supervise(&self) -> anyhow::Result<()> {
-        let mut settings = self.place.settings()?;
-        // A new session: Ctrl-C at the terminal of `up` is not for the lab.
+        let mut settings = self.lab_dir.settings()?;
+        // A new session, so that Ctrl-C at the terminal of `up` does not reach the lab.
         setsid().context("make a session")?;
-        // `up` blocks them until then.
+        // `up` blocks signals until then.
         SigSet::all().thread_unblock().context("unblock signals")?;
-        // Before the namespaces: this port is the machine's.
+        // Bind before the namespaces change: the port is the machine's.
         let address = (Ipv4Addr::LOCALHOST, settings.port);
-        // A lab that was killed may find its port taken: it gets another one, and another kubeconfig.
+        // The port of a lab that was killed may be in use now: the lab gets another port and another kubeconfig.
         let listener = TcpListener::bind(address)
             .or_else(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
             .context("listen on 127.0.0.1")?;
         settings.port = listener.local_addr()?.port();
-        self.place.write_settings(&settings)?;
+        self.lab_dir.write_settings(&settings)?;
         isolate(settings.unprivileged)?;
-        let log = log(self.place)?;
+        let log = log(self.lab_dir)?;
         let init = self
             .command("init")
             .stdin(OwnedFd::from(listener))
@@ -100,14 +98,15 @@ impl Program<'_> {
             .spawn()
             .context("start the lab's first process")?;
         let identity = Identity::of(init.id()).context("the lab's first process ended at once")?;
-        self.place.write_init(&identity)
+        self.lab_dir.write_init(&identity)
     }
 
-    /// Process 1 of the lab: keeps `serve` running and reaps what nobody waits for; `sluice lab init`.
+    /// Process 1 of the lab: restarts `serve` when it ends, and reaps orphans; `sluice lab init`. The lab ends when
+    /// this returns.
     ///
     /// # Errors
     ///
-    /// A mount is refused, or the server ends again and again. Returning ends the lab.
+    /// A mount is refused, or the server fails to start several times in a row.
     pub fn init(&self) -> anyhow::Result<()> {
         prepare_mounts()?;
         let mut attempts = 0;
@@ -129,20 +128,20 @@ impl Program<'_> {
     }
 }
 
-fn log(place: &Place) -> anyhow::Result<File> {
-    let path = place.log();
+fn log(lab_dir: &LabDir) -> anyhow::Result<File> {
+    let path = lab_dir.log();
     let mut log = OpenOptions::new().create(true).append(true).open(&path);
     if let Ok(log) = &mut log {
-        // A log that cannot be written is no reason not to start.
+        // The start goes on without the log.
         let _ = writeln!(log, "--- {}", jiff::Timestamp::now());
     }
     log.with_context(|| path.display().to_string())
 }
 
-/// Moves this process into new namespaces; its next child is process 1 of a new pid namespace.
+/// Moves this process into new namespaces. Its next child is process 1 of a new pid namespace.
 pub(crate) fn isolate(unprivileged: bool) -> anyhow::Result<()> {
     let (uid, gid) = (getuid(), getgid());
-    // Process 1 makes the mounts its own: here /proc must stay the machine's.
+    // Process 1 makes the mounts private: `/proc` must stay the machine's here.
     let mut flags = CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWPID;
     if unprivileged {
         flags |= CloneFlags::CLONE_NEWUSER;
@@ -162,7 +161,7 @@ pub(crate) fn isolate(unprivileged: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `/proc` of the new pid namespace, and a `/run` where nobody else has network namespaces, sockets or locks.
+/// Mounts `/proc` of the new pid namespace, and an empty `/run` for network namespaces, sockets and locks.
 pub(crate) fn prepare_mounts() -> anyhow::Result<()> {
     unshare(CloneFlags::CLONE_NEWNS).context("make a mount namespace")?;
     let none = None::<&str>;
@@ -180,12 +179,12 @@ pub(crate) fn prepare_mounts() -> anyhow::Result<()> {
     )
     .context("mount /run")?;
     fs::create_dir_all("/run/netns").context("make /run/netns")?;
-    // Refused in a user namespace, where no eBPF program loads either.
+    // Refused in a user namespace, where eBPF programs cannot be loaded either.
     let _ = mount(Some("bpf"), "/sys/fs/bpf", Some("bpf"), quiet, none);
     Ok(())
 }
 
-/// Waits for all processes whose parent is gone, until `server` ends.
+/// Reaps orphans until `server` ends.
 fn reap_until(server: u32) -> anyhow::Result<WaitStatus> {
     loop {
         let status = wait().context("wait for processes")?;

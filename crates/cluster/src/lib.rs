@@ -11,7 +11,7 @@
 //! # Invariants
 //!
 //! - Everything of a lab is a descendant of one process, in a pid, mount and network namespace of its own:
-//!   when that process ends, nothing of the lab is left but its folder ([`place`]).
+//!   when that process ends, nothing of the lab is left but its folder ([`lab_dir`]).
 //! - The store is the only state. Every part compares it with what is there, and goes on after a restart of
 //!   the others.
 
@@ -24,13 +24,13 @@ pub mod enter;
 mod events;
 pub mod identity;
 mod journal;
+pub mod lab_dir;
 pub mod launch;
 mod log_file;
 mod logs;
 pub mod machines;
 pub mod nodes;
 mod object;
-pub mod place;
 mod pods;
 pub mod probe;
 mod process;

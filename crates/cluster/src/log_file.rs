@@ -13,17 +13,17 @@ use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::unistd::{Whence, lseek};
 
-/// The most that is read at once.
+/// Most bytes of one read.
 const PIECE: u64 = 64 * 1024;
 
-/// Holes begin and end where blocks of the file system do.
+/// Holes begin and end at blocks of the file system.
 const BLOCK: u64 = 4096;
 
-/// Of a log with more than `most` bytes, keeps the last half of that.
+/// When the log uses more than `most` bytes of disk, frees all but the last half of `most`.
 pub(crate) fn shorten(path: &Path, most: u64) -> io::Result<()> {
     let file = File::options().write(true).open(path)?;
     let metadata = file.metadata()?;
-    // Blocks are of 512 bytes here (stat(2)); a hole has none.
+    // `st_blocks` counts 512 bytes (stat(2)); a hole has no blocks.
     if metadata.blocks() * 512 <= most {
         return Ok(());
     }
@@ -31,13 +31,13 @@ pub(crate) fn shorten(path: &Path, most: u64) -> io::Result<()> {
     let end = i64::try_from(end - end % BLOCK).map_err(io::Error::other)?;
     let hole = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
     match fallocate(&file, hole, 0, end) {
-        // A file system without holes: programs append, so the log begins anew.
+        // The file system supports no holes. Programs append, so the log can be truncated.
         Err(Errno::EOPNOTSUPP) => file.set_len(0),
         other => Ok(other?),
     }
 }
 
-/// The last lines of a log, of which there may be fewer.
+/// The last `count` lines of a log, or all when it has fewer.
 pub(crate) fn last_lines(path: &Path, count: u64) -> io::Result<String> {
     let file = File::open(path)?;
     let end = file.metadata()?.len();
@@ -49,7 +49,7 @@ pub(crate) fn last_lines(path: &Path, count: u64) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Where the last `count` lines before `end` begin.
+/// The offset of the last `count` lines before `end`.
 pub(crate) fn tail(file: &File, end: u64, count: u64) -> io::Result<u64> {
     let start = kept(file, 0)?;
     let (mut at, mut left) = (end, count);
@@ -60,7 +60,7 @@ pub(crate) fn tail(file: &File, end: u64, count: u64) -> io::Result<u64> {
         let bytes = piece.iter().enumerate().rev();
         for (position, _) in bytes.filter(|(_, it)| **it == b'\n') {
             let line = from + position as u64 + 1;
-            // The last end of line begins no line.
+            // The newline at the end starts no line.
             if line < end {
                 left -= 1;
                 if left == 0 {
@@ -73,7 +73,7 @@ pub(crate) fn tail(file: &File, end: u64, count: u64) -> io::Result<u64> {
     Ok(if left == 0 { end } else { start })
 }
 
-/// The next bytes from `at`, which moves on; not beyond `end`. None when there are none.
+/// Reads from `at` and advances it, at most up to `end`. `None` at the end.
 pub(crate) fn read(file: &File, at: &mut u64, end: Option<u64>) -> io::Result<Option<Vec<u8>>> {
     *at = kept(file, *at)?;
     let room = end.map_or(PIECE, |it| it.saturating_sub(*at).min(PIECE));
@@ -84,11 +84,11 @@ pub(crate) fn read(file: &File, at: &mut u64, end: Option<u64>) -> io::Result<Op
     Ok((length > 0).then_some(piece))
 }
 
-/// `at`, or the first line after the hole in which that is.
+/// `at`, or the first line after the hole that contains it.
 fn kept(file: &File, at: u64) -> io::Result<u64> {
     let wanted = i64::try_from(at).map_err(io::Error::other)?;
     let found = match lseek(file.as_fd(), wanted, Whence::SeekData) {
-        // The end of the file, or a file system that knows no holes.
+        // The end of the file, or a file system without holes.
         Err(Errno::ENXIO | Errno::EINVAL) => return Ok(at),
         found => found?.cast_unsigned(),
     };
@@ -100,7 +100,7 @@ fn kept(file: &File, at: u64) -> io::Result<u64> {
         let length = file.read_at(&mut piece, from)?;
         match piece[..length].iter().position(|it| *it == b'\n') {
             Some(position) => return Ok(from + position as u64 + 1),
-            // One line that is longer than what is kept.
+            // One line is longer than what is kept.
             None if length == 0 => return Ok(found),
             None => from += length as u64,
         }
@@ -161,7 +161,7 @@ mod tests {
         let first = read(&reader, &mut slow, None).unwrap().unwrap();
         let lines = last_lines(&path, 1_000_000).unwrap();
         let kept = lines.lines().count();
-        // Half of the size, in lines of 16 bytes, but for a block.
+        // Half of the size, in lines of 16 bytes, with an error of one block.
         assert!((8_192..8_192 + 257).contains(&kept), "{kept}");
         assert_eq!(
             lines.lines().next_back(),

@@ -13,31 +13,31 @@ use serde_json::Value;
 use sluice_api::answer::Pieces;
 use sluice_api::{LogOptions, Status};
 
+use crate::lab_dir::LabDir;
 use crate::log_file;
-use crate::place::Place;
 use crate::pods::Record;
 
-/// How often a followed log is looked at.
+/// Interval at which a followed log is read.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The most bytes of one log: kubelet's `containerLogMaxSize`, whose newest file is all that `kubectl logs` reads.
+/// Largest log in bytes: kubelet's `containerLogMaxSize`, whose newest file is all that `kubectl logs` reads.
 const MOST: u64 = 10 * 1024 * 1024;
 
-/// How often all logs are looked at. kubelet's `containerLogMonitorInterval` is 10 s.
+/// Interval at which the sizes of all logs are checked. kubelet's `containerLogMonitorInterval` is 10 s.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Keeps the logs of containers, of agents and of the lab itself short, for ever.
-pub(crate) fn keep_short(place: &Place) {
+/// Keeps the logs of containers, agents and the lab short; never returns.
+pub(crate) fn keep_short(lab_dir: &LabDir) {
     loop {
-        let folders = [place.node(""), place.pod("")];
+        let folders = [lab_dir.node(""), lab_dir.pod("")];
         let entries = |it: PathBuf| fs::read_dir(it).into_iter().flatten().flatten();
         let folders = folders.into_iter().flat_map(entries);
         let files = folders.flat_map(|it| entries(it.path()));
         let logs = files.map(|it| it.path());
         let logs = logs.filter(|it| it.extension().is_some_and(|it| it == "log"));
-        for path in logs.chain([place.log()]) {
+        for path in logs.chain([lab_dir.log()]) {
             match log_file::shorten(&path, MOST) {
-                // Its pod went meanwhile.
+                // Its pod was removed meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => tracing::warn!(%error, path = %path.display(), "a log grows"),
                 Ok(()) => {}
@@ -47,9 +47,9 @@ pub(crate) fn keep_short(place: &Place) {
     }
 }
 
-/// Finds the files.
+/// Opens the logs of containers for the API.
 pub(crate) struct Logs {
-    pub(crate) place: Place,
+    pub(crate) lab_dir: LabDir,
 }
 
 impl sluice_api::Logs for Logs {
@@ -66,7 +66,7 @@ impl sluice_api::Logs for Logs {
         } else {
             ".log"
         };
-        let path = self.place.pod(uid).join(format!("{container}{suffix}"));
+        let path = self.lab_dir.pod(uid).join(format!("{container}{suffix}"));
         let refused = |error: io::Error| {
             let pod = pod["metadata"]["name"].as_str().unwrap_or_default();
             // kubelet's words (`pkg/kubelet/kubelet_pods.go`, `validateContainerLogStatus`).
@@ -91,7 +91,7 @@ impl sluice_api::Logs for Logs {
             at,
             end,
             followed: options.follow.then(|| Followed {
-                place: self.place.clone(),
+                lab_dir: self.lab_dir.clone(),
                 path,
                 uid: uid.to_owned(),
                 container: container.to_owned(),
@@ -102,28 +102,28 @@ impl sluice_api::Logs for Logs {
     }
 }
 
-/// A log that somebody reads.
+/// A log that is being read.
 struct Reading {
     file: File,
-    /// The next byte.
+    /// The offset of the next byte.
     at: u64,
-    /// Where it ended when the reading began.
+    /// The size when the reading began.
     end: u64,
     followed: Option<Followed>,
 }
 
-/// Of a log that is read as it is written.
+/// A log that is read while it is written.
 struct Followed {
-    place: Place,
+    lab_dir: LabDir,
     path: PathBuf,
     uid: String,
     container: String,
-    /// The container did not run at the last look.
+    /// Whether the container was not running at the last check.
     seemed_over: bool,
 }
 
 impl Reading {
-    /// The next that was written. None at the end: of a followed log when the container has ended, or has another log.
+    /// The next bytes; `None` at the end. A followed log ends when the container has ended, or writes to another file.
     async fn next(mut self) -> Option<(Bytes, Self)> {
         loop {
             let end = self.followed.is_none().then_some(self.end);
@@ -131,7 +131,7 @@ impl Reading {
                 return Some((piece.into(), self));
             }
             let now = self.file.metadata().ok()?;
-            // It began anew.
+            // The log was truncated.
             self.at = self.at.min(now.len());
             if self.followed.as_mut()?.is_over(now.ino()) {
                 return None;
@@ -142,13 +142,13 @@ impl Reading {
 }
 
 impl Followed {
-    /// Whether nothing more will come. A container counts as ended at the second look: it is written down a moment after
-    /// it starts, and its last words come a moment before it ends.
+    /// Whether the log is complete. A container must be found ended at two checks in a row: it is recorded a moment
+    /// after its start, and its last output comes a moment before its end.
     fn is_over(&mut self, ino: u64) -> bool {
         if fs::metadata(&self.path).map_or(true, |it| it.ino() != ino) {
             return true;
         }
-        let runs = Record::of(&self.place, &self.uid).is_some_and(|it| {
+        let runs = Record::of(&self.lab_dir, &self.uid).is_some_and(|it| {
             let mut containers = it.containers.iter();
             containers.any(|it| it.name == self.container && it.identity.is_running())
         });

@@ -1,4 +1,4 @@
-//! Nodes: a namespace on the LAN and an agent in it, each. One thread a node.
+//! Nodes: each is a network namespace on the LAN with an agent, and a thread here.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,60 +17,60 @@ use serde::{Deserialize, Serialize};
 use sluice_lab::HeldNode;
 
 use crate::enter::Inside;
+use crate::lab_dir::{LabDir, write};
 use crate::machines::{Addresses, Machines, netns_name};
-use crate::place::{Place, write};
 use crate::process::Identity;
 
-/// The annotation of a Node that chooses its data plane.
+/// The annotation of a Node with the mode of its data plane.
 pub const MODE: &str = "sluice.dev/proxy-mode";
 
-/// The annotation of a Node with more flags for its agent, between spaces.
+/// The annotation of a Node with more flags for its agent, separated by spaces.
 pub const FLAGS: &str = "sluice.dev/proxy-flags";
 
-/// The annotation of a Node without power: its cable is out and its agent is killed.
+/// The annotation that switches a Node off: its cable is unplugged and its agent is killed.
 pub const POWER: &str = "sluice.dev/power";
 
-/// Where an agent of the lab serves its web page: on the loopback of its node, which has no way to the machine.
+/// Address of an agent's web page, on the loopback of its node.
 pub const WEB: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10261);
 
-/// Where the agents' DNS servers answer: the nameservers of pods.
+/// Addresses of the agents' DNS servers, which are the nameservers of pods.
 pub(crate) const NAMESERVERS: [&str; 2] = ["169.254.20.10", "fd00:169:254:20::10"];
 
-/// How often an agent is looked at.
+/// Interval at which an agent is checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A dead agent is started again after this, and twice as long each time.
+/// First back-off before a dead agent is started again; it doubles each time.
 const PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// A silent node is given up after this. Real control planes wait for 40 s.
+/// A node that does not report for this long is NotReady. kube-controller-manager's default is 40 s.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// What a node has become.
+/// The health of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
-    /// Its agent has written all rules once.
+    /// Its agent has written all rules at least once.
     Ready,
-    /// Its agent starts.
+    /// Its agent has not written all rules yet.
     Starting,
-    /// Nobody hears of it.
+    /// Nothing reports: no kubelet, no agent.
     Silent,
 }
 
-/// Whom the nodes tell.
+/// Where nodes report to.
 pub(crate) trait Report: Send + Sync {
-    /// A node's health and addresses. Whether that is written.
+    /// Reports the health and the addresses of a node. Returns whether they are written.
     fn health(&self, node: &str, addresses: Addresses, cidrs: [String; 2], health: Health) -> bool;
-    /// Something happened to a node.
+    /// Writes an Event about a node.
     fn event(&self, node: &str, reason: &str, message: &str, warning: bool);
 }
 
-/// What starts an agent.
+/// How agents are started.
 #[derive(Clone, Debug)]
 pub(crate) struct AgentSettings {
-    /// The data plane of nodes that name none.
+    /// The mode of nodes without the annotation.
     pub(crate) mode: String,
-    /// Leads to the API from the LAN.
+    /// The kubeconfig for clients on the LAN.
     pub(crate) kubeconfig: PathBuf,
     /// Whether the agent behind this socket has written all rules.
     pub(crate) is_synced: fn(&Path) -> bool,
@@ -82,13 +82,12 @@ pub(crate) struct Nodes {
     report: Arc<dyn Report>,
     settings: AgentSettings,
     workers: BTreeMap<String, Known>,
-    /// Threads of nodes that are gone: another node of that name waits for the end.
+    /// Threads of deleted nodes: a new node of the same name waits until they end.
     ending: BTreeMap<String, JoinHandle<()>>,
 }
 
-/// A node that has a thread.
 struct Known {
-    /// Its number, of which its addresses are made.
+    /// The number that its addresses are made from.
     position: u8,
     news: Sender<Option<Arc<Node>>>,
     thread: JoinHandle<()>,
@@ -109,11 +108,11 @@ impl Nodes {
         }
     }
 
-    /// A node is there, or changed.
+    /// A Node was added or changed.
     pub(crate) fn set(&mut self, node: &Arc<Node>) {
         let name = node.metadata.name.clone().unwrap_or_default();
         if let Some(worker) = self.workers.get(&name) {
-            // A worker that ended needs no news.
+            // The worker may have ended.
             let _ = worker.news.send(Some(node.clone()));
             return;
         }
@@ -135,7 +134,7 @@ impl Nodes {
         };
         let before = self.ending.remove(&name);
         let thread = thread::spawn(move || {
-            // A panic there ends the process.
+            // A panic of the thread ends the process.
             drop(before.map(JoinHandle::join));
             worker.run(&news);
         });
@@ -147,7 +146,7 @@ impl Nodes {
         self.workers.insert(name, known);
     }
 
-    /// After all nodes were set: ends those that do not exist.
+    /// Removes the nodes that do not exist; called once all Nodes are known.
     pub(crate) fn keep(&mut self, exists: impl Fn(&str) -> bool) {
         let gone = self.workers.keys().filter(|it| !exists(it));
         for name in gone.cloned().collect::<Vec<_>>() {
@@ -155,9 +154,9 @@ impl Nodes {
         }
     }
 
-    /// The number of an earlier server, or else the first that nobody has.
+    /// The number that the node had under an earlier server, or the lowest free one.
     fn position(&self, name: &str) -> u8 {
-        let held = held(self.machines.place());
+        let held = held(self.machines.lab_dir());
         let taken = |it: &u8| {
             let mut known = self.workers.values().map(|it| it.position);
             known.any(|known| known == *it) || held.iter().any(|held| held.position == *it)
@@ -167,7 +166,7 @@ impl Nodes {
             .unwrap_or_else(|| (0..u8::MAX).find(|it| !taken(it)).unwrap_or(u8::MAX))
     }
 
-    /// A node is gone, with all that was on it.
+    /// Removes a node with its pods.
     pub(crate) fn delete(&mut self, name: &str) {
         if let Some(worker) = self.workers.remove(name) {
             let _ = worker.news.send(None);
@@ -177,8 +176,8 @@ impl Nodes {
 }
 
 /// The nodes that an earlier server made.
-pub(crate) fn held(place: &Place) -> Vec<HeldNode> {
-    let nodes = place.node("");
+pub(crate) fn held(lab_dir: &LabDir) -> Vec<HeldNode> {
+    let nodes = lab_dir.node("");
     let entries = fs::read_dir(nodes).into_iter().flatten().flatten();
     entries
         .filter_map(|it| {
@@ -189,12 +188,12 @@ pub(crate) fn held(place: &Place) -> Vec<HeldNode> {
         .collect()
 }
 
-/// Whether a node has no power: its kubelet is silent, too.
+/// Whether a node is switched off.
 pub(crate) fn is_off(node: &Node) -> bool {
     annotation(node, POWER) == Some("off")
 }
 
-/// The data plane of a node; `default` where its Node names none.
+/// The mode of a node; `default` without the annotation.
 #[must_use]
 pub fn mode<'a>(node: &'a Node, default: &'a str) -> &'a str {
     annotation(node, MODE).unwrap_or(default)
@@ -223,10 +222,10 @@ pub fn agent_flags(node: &Node, default_mode: &str, kubeconfig: &Path) -> Vec<St
         &NAMESERVERS.join(","),
         "--web-bind-address",
         &WEB.to_string(),
-        // Somebody watches: kube-proxy's second between two syncs would look like a fault.
+        // Without kube-proxy's second between two syncs, which would look like a fault to a person.
         "--min-sync-period",
         "0s",
-        // These belong to the whole machine.
+        // Sysctls of the whole machine are left alone.
         "--conntrack-max-per-core",
         "0",
         "--oom-score-adj",
@@ -246,7 +245,7 @@ fn annotation<'a>(node: &'a Node, name: &str) -> Option<&'a str> {
 struct Record {
     position: u8,
     agent: Option<Identity>,
-    /// The flags of the agent.
+    /// The flags for the agent.
     #[serde(default)]
     flags: Vec<String>,
 }
@@ -266,20 +265,20 @@ struct Worker {
     report: Arc<dyn Report>,
     settings: AgentSettings,
     agent: Option<Agent>,
-    /// When the next agent is started.
+    /// When the next agent starts.
     starts_at: Instant,
     pause: Duration,
     reported: Option<Health>,
     off_since: Option<Instant>,
-    /// Whether its cable is in; unknown at first.
+    /// Whether the cable is plugged in; `None` when unknown.
     is_plugged: Option<bool>,
 }
 
 struct Agent {
     process: Identity,
-    /// None for one that an earlier server started.
+    /// `None` for an agent that an earlier server started.
     child: Option<Child>,
-    /// The flags that it was started with.
+    /// The flags that the agent was started with.
     flags: Vec<String>,
     is_synced: bool,
 }
@@ -431,7 +430,7 @@ impl Worker {
         if ended.is_none() {
             agent.process.signal(Signal::SIGKILL);
         }
-        // A child leaves its number behind.
+        // Reap the child.
         drop(agent.child.as_mut().map(Child::wait));
         self.reported = None;
     }
@@ -442,7 +441,7 @@ impl Worker {
         if let Err(error) = removed {
             tracing::warn!(%error, node = %self.name, "cannot be removed");
         }
-        // Its log and socket.
+        // The log and the socket.
         let _ = fs::remove_dir_all(self.folder());
     }
 
@@ -479,7 +478,7 @@ impl Worker {
     }
 
     fn folder(&self) -> PathBuf {
-        self.machines.place().node(&self.name)
+        self.machines.lab_dir().node(&self.name)
     }
 
     fn socket(&self) -> PathBuf {

@@ -13,12 +13,12 @@ pub(crate) fn key_of(object: &Value) -> NamespacedName {
     NamespacedName::new(text(&metadata["namespace"]), text(&metadata["name"]))
 }
 
-/// Fields that the type does not have are left out.
+/// Reads an object as its type, which drops unknown fields.
 pub(crate) fn typed<T: DeserializeOwned>(value: &Value) -> Result<T, Status> {
     serde_json::from_value(value.clone()).map_err(|it| Status::bad_request(it.to_string()))
 }
 
-/// An object of k8s-openapi carries its kind when it is written.
+/// An object as JSON. Types of k8s-openapi include kind and `apiVersion`.
 pub(crate) fn untyped(object: &impl Serialize) -> Result<Value, Status> {
     serde_json::to_value(object).map_err(|it| Status::bad_request(it.to_string()))
 }

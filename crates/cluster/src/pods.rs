@@ -1,4 +1,4 @@
-//! The kubelets of all nodes: Pods with a node become namespaces and processes.
+//! The kubelets of all nodes: make a network namespace and processes for each Pod with a node.
 
 mod command;
 mod container;
@@ -20,23 +20,24 @@ pub(crate) use record::Record;
 use crate::machines::Machines;
 use worker::{News, Worker};
 
-/// Whom the kubelets tell.
+/// Where kubelets report to.
 pub(crate) trait Report: Send + Sync {
-    /// The pod's status is this now. Whether it was written.
+    /// Reports the status of a pod. Returns whether it is written.
     fn status(&self, pod: &Pod, status: &PodStatus) -> bool;
-    /// Something happened to the pod.
+    /// Writes an Event about a pod.
     fn event(&self, pod: &Pod, reason: &str, message: &str, warning: bool);
-    /// Its processes and its machine are gone: the object may go. Whether it went.
+    /// Reports that processes and machine of a pod are removed, so that the object can be deleted. Returns whether it
+    /// is deleted.
     fn finished(&self, pod: &Pod) -> bool;
 }
 
-/// One worker for each pod that has a node.
+/// One worker thread for each pod with a node.
 pub(crate) struct Pods {
     machines: Arc<Machines>,
     report: Arc<dyn Report>,
-    /// By uid.
+    /// By the pod's uid.
     workers: BTreeMap<String, Sender<News>>,
-    /// Of an earlier server, by uid.
+    /// Pods of an earlier server, by uid.
     records: BTreeMap<String, Record>,
 }
 
@@ -55,14 +56,14 @@ impl Pods {
         }
     }
 
-    /// A pod is there, or changed; `power`: whether its node has any.
+    /// A Pod was added or changed. `power`: whether its node is switched on.
     pub(crate) fn set(&mut self, pod: &Arc<Pod>, power: bool) {
         let scheduled = pod.spec.as_ref().is_some_and(|it| it.node_name.is_some());
         let Some(uid) = pod.metadata.uid.clone().filter(|_| scheduled) else {
             return;
         };
         if let Some(worker) = self.workers.get(&uid) {
-            // A worker that ended needs no news.
+            // The worker may have ended.
             let _ = worker.send(News::Pod(pod.clone(), power));
             return;
         }
@@ -76,14 +77,14 @@ impl Pods {
         self.workers.insert(uid, sender);
     }
 
-    /// A pod is gone.
+    /// Removes a pod.
     pub(crate) fn delete(&mut self, uid: &str) {
         if let Some(worker) = self.workers.remove(uid) {
             let _ = worker.send(News::Remove);
         }
     }
 
-    /// After all pods were set: ends those that do not exist, and what an earlier server knew and nobody wants.
+    /// Removes the pods that do not exist, those of an earlier server included; called once all Pods are known.
     pub(crate) fn keep(&mut self, exists: impl Fn(&str) -> bool) {
         let gone = self.workers.keys().filter(|it| !exists(it));
         for uid in gone.cloned().collect::<Vec<_>>() {
@@ -93,7 +94,7 @@ impl Pods {
             if let Err(error) = self.machines.lock().remove_pod(&record.pod.name) {
                 tracing::warn!(%error, pod = %record.pod.name, "cannot be removed");
             }
-            record.forget(self.machines.place());
+            record.forget(self.machines.lab_dir());
         }
     }
 }

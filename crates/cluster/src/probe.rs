@@ -1,4 +1,4 @@
-//! Requests to an identity server: who answers, how fast, and what goes wrong.
+//! Requests to identity servers: which server answers, how fast, and what fails.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
@@ -7,42 +7,41 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// More of an answer is not read.
+/// Bytes of an answer that are read.
 const LARGEST: usize = 64 * 1024;
 
-/// What to ask, and how often.
+/// The requests of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Whom.
     pub target: SocketAddr,
-    /// One datagram each, in place of one HTTP request on a connection of its own.
+    /// Send a UDP datagram in place of an HTTP request on a connection of its own.
     pub udp: bool,
-    /// How many requests, one after the other.
+    /// Number of requests, sent one after the other.
     pub count: u32,
-    /// For one request.
+    /// Timeout of one request.
     pub timeout: Duration,
-    /// Between two requests.
+    /// Pause between two requests.
     pub pause: Duration,
-    /// The client's port, always the same; for UDP.
+    /// The source port of every UDP datagram; `None`: one that the kernel chooses.
     pub source_port: Option<u16>,
 }
 
-/// What came of the requests.
+/// The results of a probe.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answers {
-    /// Answers by the server's name.
+    /// Number of answers by the name of the server.
     pub answered: BTreeMap<String, u64>,
-    /// Answers by the client address that the server saw.
+    /// Number of answers by the client address that the server saw.
     pub seen_from: BTreeMap<String, u64>,
-    /// Requests without an answer, by what happened.
+    /// Number of failed requests by error.
     pub failed: BTreeMap<String, u64>,
-    /// From the first packet to the connection, in microseconds, sorted. Empty for UDP.
+    /// Time from the first packet to the connection in microseconds, sorted. Empty for UDP.
     pub connect_us: Vec<u64>,
-    /// From the first packet to the whole answer, in microseconds, sorted.
+    /// Time from the first packet to the whole answer in microseconds, sorted.
     pub answer_us: Vec<u64>,
 }
 
-/// Sends the requests from the namespace of the calling thread.
+/// Sends the requests from the network namespace of this thread.
 #[must_use]
 pub fn ask(request: &Request) -> Answers {
     let mut answers = Answers::default();
@@ -77,14 +76,14 @@ pub fn ask(request: &Request) -> Answers {
 }
 
 impl Answers {
-    /// The value that so many per cent of `sorted` do not exceed; none of no values.
+    /// The value that `percent` per cent of `sorted` do not exceed; `None` of no values.
     #[must_use]
     pub fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {
         let last = sorted.len().checked_sub(1)?;
         Some(sorted[(sorted.len() * percent / 100).min(last)])
     }
 
-    /// Requests without an answer.
+    /// Number of failed requests.
     #[must_use]
     pub fn failures(&self) -> u64 {
         self.failed.values().sum()
@@ -101,7 +100,7 @@ fn ask_http(request: &Request) -> io::Result<(String, Duration)> {
     Ok((line, answer.connected))
 }
 
-/// The status of a request over HTTP, as a probe of kubelet asks.
+/// The HTTP status of a request, as a probe of kubelet sends it.
 pub(crate) fn http_status(
     target: SocketAddr,
     path: &str,
@@ -114,11 +113,11 @@ pub(crate) fn http_status(
 struct Answer {
     status: u16,
     body: String,
-    /// From the first packet to the connection.
+    /// Time from the first packet to the connection.
     connected: Duration,
 }
 
-/// One request on a connection of its own. `timeout` is for all of it.
+/// Sends one request on a connection of its own. `timeout` is for all of it.
 fn get(target: SocketAddr, path: &str, host: &str, timeout: Duration) -> io::Result<Answer> {
     let started = Instant::now();
     let mut stream = TcpStream::connect_timeout(&target, timeout)?;

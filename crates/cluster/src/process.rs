@@ -1,4 +1,4 @@
-//! Processes that outlive who started them.
+//! Processes that outlive the server that started them.
 
 use std::fs;
 
@@ -6,16 +6,16 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
-/// A process, told from a later one with the same number by the time it started.
+/// A process. Its start time tells it from a later process with the same pid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     pid: i32,
-    /// In clock ticks since the machine's start; field 22 of `/proc/PID/stat`.
+    /// Start time in clock ticks since boot: field 22 of `/proc/PID/stat`.
     started: u64,
 }
 
 impl Identity {
-    /// The process `pid`: a child that nobody waited for, even if it has ended.
+    /// The process `pid`. A child that was not waited for has an identity even after its end.
     #[must_use]
     pub(crate) fn of(pid: u32) -> Option<Self> {
         let pid = i32::try_from(pid).ok()?;
@@ -23,31 +23,30 @@ impl Identity {
         Some(Self { pid, started })
     }
 
-    /// Its number.
     #[must_use]
     pub(crate) fn pid(&self) -> Pid {
         Pid::from_raw(self.pid)
     }
 
-    /// Whether it has not ended.
+    /// Whether the process has not ended.
     #[must_use]
     pub(crate) fn is_running(&self) -> bool {
         read(self.pid) == Some((self.started, true))
     }
 
-    /// Sends a signal, unless it has ended.
+    /// Sends a signal, unless the process has ended.
     pub(crate) fn signal(&self, signal: Signal) {
         if self.is_running() {
-            // It may end by itself in between.
+            // The process may end by itself meanwhile.
             let _ = kill(self.pid(), signal);
         }
     }
 }
 
-/// When it started, and whether it is alive: one that has ended waits for its parent.
+/// Start time of a process, and whether it is no zombie.
 fn read(pid: i32) -> Option<(u64, bool)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may contain anything, also spaces and brackets.
+    // The name may contain spaces and brackets.
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
     let state = fields.next()?;

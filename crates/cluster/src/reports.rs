@@ -1,4 +1,4 @@
-//! What nodes and pods tell, written to the store.
+//! Writes the reports of nodes and pods to the store.
 
 use std::sync::Arc;
 
@@ -14,10 +14,9 @@ use crate::machines::Addresses;
 use crate::nodes::{self, Health};
 use crate::pods;
 
-/// The version that nodes tell of themselves.
+/// The kubelet version in the status of Nodes.
 const VERSION: &str = "v1.36.0";
 
-/// Writes statuses and Events.
 pub(crate) struct Reports {
     pub(crate) store: Arc<Store>,
     pub(crate) events: Events,
@@ -131,7 +130,7 @@ fn names(metadata: &ObjectMeta) -> (&str, &str) {
     )
 }
 
-/// Whether nothing is left to write: an object that is gone needs no status. A conflict is tried again.
+/// Whether nothing is left to write. A deleted object needs no status; a conflict is retried.
 fn told<T>(written: Result<T, Status>) -> bool {
     let Err(status) = written else {
         return true;

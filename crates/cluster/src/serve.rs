@@ -1,4 +1,4 @@
-//! The server of a lab: everything but the machines themselves.
+//! The server of a lab: API, controllers, kubelets.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -20,23 +20,24 @@ use crate::admission::{Admission, CheckMode};
 use crate::control::Control;
 use crate::events::Events;
 use crate::journal::Journal;
+use crate::lab_dir::{LabDir, Settings as LabSettings, write};
 use crate::launch::Program;
 use crate::logs::{self, Logs};
 use crate::machines::Machines;
 use crate::nodes::{AgentSettings, Nodes};
 use crate::object::key_of;
-use crate::place::{Place, Settings as LabSettings, write};
 use crate::pods::Pods;
 use crate::reports::Reports;
 
-/// Where the API is for nodes and pods, on the LAN's own address.
+/// The port of the API on the LAN, for nodes and pods.
 const PORT: u16 = 6443;
 
-/// Changes that a watch may be behind.
+/// Most changes that a watch may lag behind.
 const HISTORY: usize = 20_000;
 
-/// Works until the process is killed; `sluice lab serve`. `host` is where the machine asks. `is_synced`: whether the agent
-/// behind a socket has written all rules. `check_mode`: why nodes of a lab cannot have a data plane.
+/// Serves until the process is killed; `sluice lab serve`. `host` is the socket of the API on the machine. `is_synced`
+/// tells whether the agent behind a socket has written all rules. `check_mode` tells why nodes of a lab cannot run a
+/// data plane.
 ///
 /// # Errors
 ///
@@ -47,39 +48,39 @@ pub fn serve(
     is_synced: fn(&Path) -> bool,
     check_mode: impl Fn(&str, &LabSettings) -> Result<(), String> + Send + 'static,
 ) -> anyhow::Result<()> {
-    // A lab without one of its threads is no lab: process 1 starts another server.
+    // A panic of any thread ends the server: process 1 starts another one.
     let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         print(panic);
         std::process::abort();
     }));
-    let place = lab.place;
-    let settings = place.settings()?;
+    let lab_dir = lab.lab_dir;
+    let settings = lab_dir.settings()?;
     let of_lab = settings.clone();
     let check_mode: CheckMode = Box::new(move |mode| check_mode(mode, &of_lab));
-    let (store, allocator) = open_store(place, check_mode)?;
-    let (machines, records) = Machines::open(place, lab.path.to_owned())?;
+    let (store, allocator) = open_store(lab_dir, check_mode)?;
+    let (machines, records) = Machines::open(lab_dir, lab.path.to_owned())?;
     let machines = Arc::new(machines);
     let address = SocketAddr::new(Cluster::lan_address().into(), PORT);
     let listen = || TcpListener::bind(address);
     let lan = machines.lock().lan().run(listen);
     let lan = lan.with_context(|| format!("listen on {address} of the LAN"))?;
-    let identity = Identity::new(pems(place)?, ClientCertificates::Accepted)?;
+    let identity = Identity::new(pems(lab_dir)?, ClientCertificates::Accepted)?;
     let url = format!("https://{}", host.local_addr()?);
-    let agents = place.agents_kubeconfig();
-    let text = |url: &str| kubeconfig(place.name(), url, Some(&identity.pems), None);
-    write(&place.kubeconfig(), text(&url).as_bytes())?;
+    let agents = lab_dir.agents_kubeconfig();
+    let text = |url: &str| kubeconfig(lab_dir.name(), url, Some(&identity.pems), None);
+    write(&lab_dir.kubeconfig(), text(&url).as_bytes())?;
     write(&agents, text(&format!("https://{address}")).as_bytes())?;
 
     let api = Arc::new(Api {
         store: store.clone(),
         logs: Some(Box::new(Logs {
-            place: place.clone(),
+            lab_dir: lab_dir.clone(),
         })),
-        // Nobody is told of it: clients have certificates.
+        // Not used: clients have certificates.
         token: random()?,
     });
-    let of_logs = place.clone();
+    let of_logs = lab_dir.clone();
     thread::spawn(move || logs::keep_short(&of_logs));
     let _server = Server::start(api, vec![host, lan], &identity)?;
     info!(%url, mode = settings.mode, "the lab's API is served");
@@ -105,7 +106,7 @@ pub fn serve(
     Ok(())
 }
 
-/// 32 bytes of chance, as text.
+/// 32 random bytes in hexadecimal.
 fn random() -> anyhow::Result<String> {
     let mut bytes = [0; 32];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -113,10 +114,10 @@ fn random() -> anyhow::Result<String> {
 }
 
 fn open_store(
-    place: &Place,
+    lab_dir: &LabDir,
     check_mode: CheckMode,
 ) -> anyhow::Result<(Arc<Store>, Arc<Mutex<Allocator>>)> {
-    let (journal, read) = Journal::open(&place.journal())?;
+    let (journal, read) = Journal::open(&lab_dir.journal())?;
     let mut allocator = Allocator::new(Pools {
         service_cidrs: Vec::new(),
         node_ports: 30000..=32767,
@@ -129,7 +130,7 @@ fn open_store(
     let services: Vec<Service> = services
         .filter_map(|it| serde_json::from_value(it.clone()).ok())
         .collect();
-    // Two Services never have the same: every write was admitted.
+    // Two Services never have the same address or port: every write was admitted.
     drop(allocator.recover(&services));
     let allocator = Arc::new(Mutex::new(allocator));
     let admission = Admission::new(allocator.clone(), &read.objects, check_mode);
@@ -152,7 +153,7 @@ fn open_store(
     Ok((store, allocator))
 }
 
-/// What kube-apiserver itself makes: the range of ClusterIPs, and the Service by which pods find it.
+/// The objects that kube-apiserver makes: the default ServiceCIDR, and the Service `kubernetes`.
 fn first_objects() -> [Value; 3] {
     let cidrs = [
         sluice_lab::SERVICE_CIDR_V4.to_string(),
@@ -187,12 +188,12 @@ fn first_objects() -> [Value; 3] {
     ]
 }
 
-/// The certificates of an earlier run, so that kubeconfigs stay good, or new ones.
-fn pems(place: &Place) -> anyhow::Result<Pems> {
+/// The certificates of an earlier run, so that kubeconfigs stay valid, or new ones.
+fn pems(lab_dir: &LabDir) -> anyhow::Result<Pems> {
     #[derive(Serialize, Deserialize)]
     struct Text(String, String, String, String, String);
 
-    let path = place.dir().join("certificates.json");
+    let path = lab_dir.dir().join("certificates.json");
     if let Ok(text) = std::fs::read(&path) {
         let Text(authority, certificate, key, client_certificate, client_key) =
             serde_json::from_slice(&text).with_context(|| path.display().to_string())?;

@@ -22,23 +22,23 @@ use crate::meta;
 pub use reserved::is_allocated;
 use reserved::{ALLOCATOR, MANAGED_BY, Reserved};
 
-/// What Services may get.
+/// The ranges that Services get addresses and ports from.
 #[derive(Clone, Debug)]
 pub struct Pools {
-    /// For ClusterIPs. The family of the first is that of Services which ask for none.
+    /// Ranges of ClusterIPs. The family of the first range is the default family.
     pub service_cidrs: Vec<IpNet>,
-    /// For NodePorts and health check node ports.
+    /// The range of NodePorts and health check NodePorts.
     pub node_ports: RangeInclusive<u16>,
-    /// For Services of type LoadBalancer; none: they stay without.
+    /// Ranges of load balancer addresses; without any, Services of type LoadBalancer get none.
     pub load_balancers: Vec<IpNet>,
 }
 
-/// A field of a Service that cannot be had.
+/// A field of a Service whose value cannot be allocated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Refusal {
     /// `spec.clusterIPs[0]`.
     pub field: String,
-    /// What is wrong with it, and what to do.
+    /// What is wrong, and what to do about it.
     pub why: String,
 }
 
@@ -57,15 +57,15 @@ impl Refusal {
     }
 }
 
-/// What one Service has.
+/// The addresses and ports of one Service.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Claims {
-    /// ClusterIPs, and addresses of load balancers.
+    /// ClusterIPs and load balancer addresses.
     ips: BTreeSet<IpAddr>,
     ports: BTreeSet<u16>,
 }
 
-/// Who has which address and port.
+/// Allocates addresses and ports to Services.
 #[derive(Clone, Debug)]
 pub struct Allocator {
     pools: Pools,
@@ -76,7 +76,7 @@ pub struct Allocator {
 }
 
 impl Allocator {
-    /// Nobody has anything.
+    /// An allocator without Services.
     #[must_use]
     pub fn new(pools: Pools) -> Self {
         Self {
@@ -88,8 +88,8 @@ impl Allocator {
         }
     }
 
-    /// The IPAddress objects that exist. What one keeps for something else, no Service gets; a Service that has it already
-    /// is a refusal, and keeps it.
+    /// Sets the IPAddress objects that exist. An address that one of them reserves is not allocated. A Service that
+    /// already has such an address keeps it, and is returned as a refusal.
     pub fn set_reserved<'a>(
         &mut self,
         addresses: impl IntoIterator<Item = &'a IPAddress>,
@@ -104,13 +104,13 @@ impl Allocator {
         held.collect()
     }
 
-    /// Other ServiceCIDRs. Services keep the addresses they have.
+    /// Replaces the ranges of ClusterIPs. Services keep their addresses.
     pub fn set_service_cidrs(&mut self, service_cidrs: Vec<IpNet>) {
         self.pools.service_cidrs = service_cidrs;
     }
 
-    /// Takes what Services of an earlier run have, the oldest first. A second Service with the same address or port is a
-    /// refusal; it keeps what nobody else has.
+    /// Records the addresses and ports of the Services of an earlier run, the oldest first. When two Services have the
+    /// same one, the later Service is a refusal; its other addresses and ports are recorded.
     pub fn recover<'a>(
         &mut self,
         services: impl IntoIterator<Item = &'a Service>,
@@ -141,12 +141,12 @@ impl Allocator {
         refusals
     }
 
-    /// Gives a Service what it lacks, and releases what it no longer wants. `old` is the Service as it was; what it
-    /// had and the new version does not mention stays. Nothing changes when something is refused.
+    /// Allocates what a Service lacks, and releases what it no longer needs. `old` is the previous version: addresses
+    /// and ports that the new version leaves out are kept. Nothing changes when a field is refused.
     ///
     /// # Errors
     ///
-    /// Every field that cannot be had.
+    /// Every field whose value cannot be allocated.
     pub fn complete(
         &mut self,
         service: &mut Service,
@@ -175,7 +175,7 @@ impl Allocator {
         Ok(())
     }
 
-    /// A Service is gone.
+    /// Releases the addresses and ports of a deleted Service.
     pub fn release(&mut self, service: &NamespacedName) {
         let claims = self.claims.remove(service).unwrap_or_default();
         claims.ips.iter().for_each(|it| drop(self.ips.remove(it)));
@@ -185,7 +185,7 @@ impl Allocator {
             .for_each(|it| drop(self.ports.remove(it)));
     }
 
-    /// The IPAddress objects of a Service's ClusterIPs (KEP-1880).
+    /// The IPAddress objects for the ClusterIPs of a Service (KEP-1880).
     pub fn ip_addresses_of(&self, service: &NamespacedName) -> Vec<IPAddress> {
         let is_cluster_ip =
             |ip: &&IpAddr| self.pools.service_cidrs.iter().any(|it| it.contains(*ip));
@@ -194,7 +194,7 @@ impl Allocator {
         ips.map(|ip| ip_address(*ip, service)).collect()
     }
 
-    /// The families of the ServiceCIDRs, that of the first one first.
+    /// The families of the ServiceCIDRs, in their order.
     fn families(&self) -> Vec<IpFamily> {
         let mut families = Vec::new();
         for family in self.pools.service_cidrs.iter().map(IpFamily::of_net) {
@@ -248,7 +248,7 @@ impl Allocator {
         spec.cluster_ips = Some(ips);
     }
 
-    /// The wanted address, or any where none is wanted.
+    /// Allocates the wanted address, or any free one.
     fn address(
         &self,
         key: &NamespacedName,
@@ -304,7 +304,7 @@ impl Allocator {
             let allocates = spec.type_.as_deref() != Some("LoadBalancer")
                 || spec.allocate_load_balancer_node_ports != Some(false);
             let mut ports = spec.ports.take().unwrap_or_default();
-            // The same port of two protocols has one number, a wanted one if there is any.
+            // The same port number of two protocols gets one NodePort, a wanted one if there is any.
             let mut numbers = BTreeMap::new();
             for it in ports
                 .iter()
@@ -371,8 +371,8 @@ impl Allocator {
         }
     }
 
-    /// Sets the address of the load balancer, one of each family that there are pools for. What another controller
-    /// wrote, and Services of another class, stay as they are.
+    /// Sets the load balancer addresses, one of each family that has a range. Addresses of another controller, and
+    /// Services of another class, stay as they are.
     fn load_balancer(
         &self,
         key: &NamespacedName,
@@ -439,7 +439,7 @@ fn of_family<'a>(nets: &'a [IpNet], family: &str) -> Vec<&'a IpNet> {
         .collect()
 }
 
-/// What a Service has by its own account.
+/// The addresses and ports that are in a Service's fields.
 fn claims_of(service: &Service) -> Claims {
     let spec = service.spec.as_ref();
     let cluster_ips = spec.iter().flat_map(|it| it.cluster_ips.iter().flatten());

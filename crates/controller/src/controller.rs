@@ -1,4 +1,4 @@
-//! What is known, and what must be written: a change costs what it changes.
+//! The controller of EndpointSlices. The work for a change is proportional to the change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,34 +15,34 @@ use crate::slices::{
     self, MANAGED_BY, MIRRORS, SERVICE_NAME, SLICES, SliceChanges, TRIGGERED, Zones,
 };
 
-/// The label of a Node that names its zone.
+/// The label with the zone of a Node.
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// An object that a controller reads.
+/// An object that the controller reads.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Object {
     /// A Service.
     Service(Arc<Service>),
     /// A Pod.
     Pod(Arc<Pod>),
-    /// A Node: its zone counts, and that it exists.
+    /// A Node: only its zone and its existence matter.
     Node(Arc<Node>),
-    /// Endpoints that somebody wrote.
+    /// Endpoints of a person, for a Service without selector.
     Endpoints(Arc<Endpoints>),
-    /// A slice, of whatever writer.
+    /// An EndpointSlice of any writer.
     EndpointSlice(Arc<EndpointSlice>),
 }
 
-/// Something that must be written, or was.
+/// A change of an object: one to write, or one that happened.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// The object exists with this content.
     Set(Object),
-    /// The object is gone; its content does not matter.
+    /// The object is deleted; its content does not matter.
     Delete(Object),
 }
 
-/// Writes EndpointSlices for Services.
+/// Computes the EndpointSlices of Services.
 #[derive(Debug, Default)]
 pub struct Controller {
     services: BTreeMap<NamespacedName, Arc<Service>>,
@@ -56,12 +56,12 @@ pub struct Controller {
     labelled: Index,
     /// Slices by the Service they name.
     owned: Index,
-    /// Services whose slices may be wrong, and the time of the first change since.
+    /// Services whose slices must be computed again, with the time of their first change since the last time.
     dirty: BTreeMap<NamespacedName, Timestamp>,
 }
 
 impl Controller {
-    /// Learns of a change that happened at `now`, also of those that it asked for.
+    /// Records a change that happened at `now`. The controller's own writes are such changes, too.
     pub fn absorb(&mut self, change: Change, now: Timestamp) {
         let (object, exists) = match change {
             Change::Set(object) => (object, true),
@@ -133,8 +133,8 @@ impl Controller {
         }
     }
 
-    /// What must be written for everything learnt so far. The caller writes it and tells the controller with
-    /// [`absorb`](Self::absorb), at once or when the write is seen.
+    /// The writes for all changes so far. The caller makes them and reports each with [`absorb`](Self::absorb), at once
+    /// or when it reads it.
     pub fn changes(&mut self) -> Vec<Change> {
         let dirty = std::mem::take(&mut self.dirty);
         let changes = dirty
@@ -154,7 +154,7 @@ impl Controller {
         }
     }
 
-    /// Services that select a pod with these labels.
+    /// The Services that select a pod with these labels.
     fn selecting(
         &self,
         pod: &NamespacedName,
@@ -171,7 +171,7 @@ impl Controller {
         selecting.cloned().collect()
     }
 
-    /// Services with a pod on a node.
+    /// The Services with a pod on a node.
     fn on_node(&self, node: &str) -> BTreeSet<NamespacedName> {
         let here = self.pods.iter().filter(|(_, pod)| {
             let spec = pod.spec.as_ref();
@@ -217,7 +217,7 @@ impl Controller {
         changes
     }
 
-    /// The slices of a Service that a controller wrote.
+    /// The slices of a Service from this writer.
     fn written_by(&self, service: &NamespacedName, writer: &str) -> Vec<&EndpointSlice> {
         let names = self
             .owned
@@ -227,7 +227,7 @@ impl Controller {
         own.map(|it| &**it).collect()
     }
 
-    /// The pods of a Service.
+    /// The pods that a Service selects.
     fn selected(&self, key: &NamespacedName, service: &Service) -> Vec<&Pod> {
         let names = first_pair(service)
             .map(|(label, value)| self.labelled.get(&key.namespace, label, value));
@@ -259,7 +259,7 @@ impl Controller {
     }
 }
 
-/// All slices go.
+/// Deletes all slices.
 fn removal(slices: &[&EndpointSlice]) -> SliceChanges {
     let names = slices.iter().filter_map(|it| it.metadata.name.clone());
     SliceChanges {
@@ -268,16 +268,16 @@ fn removal(slices: &[&EndpointSlice]) -> SliceChanges {
     }
 }
 
-/// The Service that a slice belongs to.
+/// The Service of a slice.
 pub(crate) fn owner(slice: &EndpointSlice) -> NamespacedName {
     let namespace = slice.metadata.namespace.as_deref().unwrap_or_default();
     NamespacedName::new(namespace, meta::label(&slice.metadata, SERVICE_NAME))
 }
 
-/// The versions of an object before and after.
+/// An object before and after a change.
 type Versions<T> = (Option<Arc<T>>, Option<Arc<T>>);
 
-/// Puts or removes an object; `None` where nothing changed.
+/// Inserts or removes an object. Returns both versions, `None` where they are equal.
 fn replace<T: PartialEq>(
     map: &mut BTreeMap<NamespacedName, Arc<T>>,
     key: &NamespacedName,

@@ -3,10 +3,10 @@
 use k8s_openapi::api::core::v1::{ClientIPConfig, Service, SessionAffinityConfig};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-/// Seconds that a client stays with its endpoint.
+/// Default timeout of session affinity in seconds.
 const AFFINITY_SECONDS: i32 = 10_800;
 
-/// Fills in what a manifest may leave out, as kube-apiserver does.
+/// Sets the fields that kube-apiserver sets.
 pub fn set_defaults(service: &mut Service) {
     let spec = service.spec.get_or_insert_default();
     let kind = spec

@@ -1,4 +1,4 @@
-//! Manifests as a control plane would complete them.
+//! Completes a folder of manifests as a control plane would.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,56 +15,54 @@ use crate::controller::owner;
 use crate::slices::{MANAGED_BY, MIRRORS, SLICES};
 use crate::{Allocator, Change, Controller, Object, Pools, Refusal, meta, set_defaults};
 
-/// The objects of manifests that a control plane acts on.
+/// The objects of a folder of manifests.
 #[derive(Clone, Debug, Default)]
 pub struct Manifests {
-    /// Services as somebody wrote them.
     pub services: Vec<Service>,
-    /// Pods with their addresses (`status.podIPs`). Nobody probes them here: one without conditions is ready.
+    /// Pods with their addresses (`status.podIPs`). A pod without conditions counts as ready: nothing probes it.
     pub pods: Vec<Pod>,
-    /// Nodes. Without any, every node exists.
+    /// Without any Node, every node name counts as existing.
     pub nodes: Vec<Node>,
-    /// Endpoints of Services without selector.
+    /// Endpoints for Services without selector.
     pub endpoints: Vec<Endpoints>,
-    /// EndpointSlices that somebody wrote.
+    /// EndpointSlices of other writers.
     pub slices: Vec<EndpointSlice>,
-    /// ServiceCIDRs; without any, those before count, at first those of the [`Pools`].
+    /// Without any ServiceCIDR, the previous ones stay, at first those of the [`Pools`].
     pub service_cidrs: Vec<ServiceCIDR>,
-    /// IPAddresses that somebody wrote: no Service gets what they keep for something else.
+    /// IPAddresses of other writers, which reserve addresses.
     pub ip_addresses: Vec<IPAddress>,
-    /// Some manifest cannot be read. An object that is missing may be in it, so it stays.
+    /// Whether a manifest cannot be read. It may contain an object that is missing, so missing objects stay.
     pub unread: bool,
 }
 
-/// The place of Nodes among what the controller is told.
+/// The rank of Nodes among the objects that the controller reads.
 const NODE: u8 = 1;
 
-/// A Service with all that belongs to it.
+/// A completed Service with the objects that belong to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Completed {
     /// With addresses and ports.
     pub service: Service,
-    /// Ours, and those that somebody wrote.
+    /// Ours, and those of other writers.
     pub slices: Vec<EndpointSlice>,
-    /// Of its ClusterIPs.
+    /// The IPAddresses of its ClusterIPs.
     pub ip_addresses: Vec<IPAddress>,
 }
 
-/// Completes manifests, each time as little differently from the last time as they allow.
+/// Completes manifests. Keeps the result of the previous time as far as the manifests allow.
 #[derive(Debug)]
 pub struct Folder {
     allocator: Allocator,
     controller: Controller,
-    /// What the controller was told.
+    /// The objects that the controller has read.
     told: BTreeMap<(u8, NamespacedName), Object>,
-    /// Services as they were written when they were completed.
+    /// Services as in the manifests when they were completed.
     written: BTreeMap<NamespacedName, Service>,
     services: BTreeMap<NamespacedName, Service>,
 }
 
 impl Folder {
-    /// Goes on where an earlier run ended, with the Services and slices that it made. Addresses that two of them have are
-    /// the refusals.
+    /// Starts from the Services and slices of an earlier run. An address that two of them have is a refusal.
     #[must_use]
     pub fn new(
         pools: Pools,
@@ -89,7 +87,7 @@ impl Folder {
         (folder, refusals)
     }
 
-    /// Takes in all manifests as they are at `now`. What is refused stays as it was.
+    /// Reads all manifests at `now`. A Service that is refused keeps its previous version.
     pub fn update(
         &mut self,
         mut manifests: Manifests,
@@ -98,7 +96,7 @@ impl Folder {
         let mut refusals = Vec::new();
         let unread = manifests.unread;
         if unread && self.told.is_empty() && !self.services.is_empty() {
-            // An earlier run knew the Pods that are missing now: its slices stay.
+            // The manifest with the missing Pods may be the unreadable one: slices stay.
             return refusals;
         }
         let cidrs = manifests
@@ -122,14 +120,15 @@ impl Folder {
             }
         }
         self.tell(objects, now);
-        // What was written is told; slices of two writers never wait for each other.
+        // Report the writes back to the controller. One round is enough: slices of two writers do not depend on each
+        // other.
         for change in self.controller.changes() {
             self.controller.absorb(change, now);
         }
         refusals
     }
 
-    /// Every Service with what belongs to it.
+    /// Every Service with the objects that belong to it.
     pub fn completed(&self) -> BTreeMap<NamespacedName, Completed> {
         let mut slices: BTreeMap<NamespacedName, Vec<EndpointSlice>> = BTreeMap::new();
         for slice in self.controller.slices() {
@@ -185,7 +184,7 @@ impl Folder {
             .into_iter()
             .filter(|(key, it)| self.written.get(key) != Some(it));
         let mut changed: Vec<_> = changed.collect();
-        // Who asks for an address or a port gets it before another one gets it by chance.
+        // Services that request an address or port come first: no other Service may get it by chance.
         changed.sort_by_key(|(_, it)| !asks(it));
         for (key, written) in changed {
             let mut service = written.clone();
@@ -202,7 +201,7 @@ impl Folder {
         }
     }
 
-    /// All objects that the controller reads, but its own slices.
+    /// All objects for the controller but its own slices.
     fn objects(&self, manifests: Manifests) -> BTreeMap<(u8, NamespacedName), Object> {
         let mut objects = BTreeMap::new();
         for (key, service) in &self.services {
@@ -257,12 +256,12 @@ fn in_namespace(metadata: &mut ObjectMeta) {
         .get_or_insert_with(|| "default".to_owned());
 }
 
-/// Whether a controller of ours wrote a slice.
+/// Whether our controller wrote a slice.
 fn is_ours(slice: &EndpointSlice) -> bool {
     [SLICES, MIRRORS].contains(&meta::label(&slice.metadata, MANAGED_BY))
 }
 
-/// Whether a Service asks for an address or a port by its number.
+/// Whether a Service requests an address or port by its number.
 fn asks(service: &Service) -> bool {
     let Some(spec) = &service.spec else {
         return false;

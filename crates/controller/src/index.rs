@@ -1,21 +1,21 @@
-//! Objects by the labels they have, or ask for.
+//! An index of objects by the pairs of their labels or selectors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sluice_model::NamespacedName;
 
-/// Namespace, name of a label, value.
+/// Namespace, label, value.
 type Pair = (Arc<str>, String, String);
 
-/// Names of objects by pairs of a label and its value, in each namespace.
+/// Names of objects by pair, in each namespace.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     names: BTreeMap<Pair, BTreeSet<NamespacedName>>,
 }
 
 impl Index {
-    /// An object has these pairs.
+    /// Adds an object with these pairs.
     pub(crate) fn add<'a>(
         &mut self,
         object: &NamespacedName,
@@ -27,7 +27,7 @@ impl Index {
         }
     }
 
-    /// An object no longer has these pairs.
+    /// Removes an object with these pairs.
     pub(crate) fn remove<'a>(
         &mut self,
         object: &NamespacedName,
@@ -44,7 +44,7 @@ impl Index {
         }
     }
 
-    /// The objects of a namespace with this pair.
+    /// The objects in a namespace with this pair.
     pub(crate) fn get(
         &self,
         namespace: &Arc<str>,

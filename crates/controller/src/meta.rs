@@ -7,8 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use sha2::{Digest, Sha256};
 use sluice_model::NamespacedName;
 
-/// Characters of generated names: no vowels and nothing that looks like another character
-/// (`k8s.io/apimachinery/pkg/util/rand`).
+/// Characters of generated names: no vowels, and no characters that look alike (`k8s.io/apimachinery/pkg/util/rand`).
 const ALPHANUMERICS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// Namespace and name.
@@ -31,7 +30,7 @@ fn value<'a>(map: Option<&'a BTreeMap<String, String>>, name: &str) -> &'a str {
     map.and_then(|it| it.get(name)).map_or("", String::as_str)
 }
 
-/// The owner reference of an object that goes with another one, of a kind of the core group.
+/// The owner reference of a dependent to an object of the core group.
 pub(crate) fn owned_by(kind: &str, owner: &ObjectMeta) -> OwnerReference {
     controlled_by("v1", kind, owner)
 }
@@ -48,7 +47,7 @@ pub(crate) fn controlled_by(api_version: &str, kind: &str, owner: &ObjectMeta) -
     }
 }
 
-/// Whether an object goes with this Service, and not with an earlier one of the same name.
+/// Whether an object belongs to this Service, and not to an earlier one of the same name.
 pub(crate) fn is_owned_by(metadata: &ObjectMeta, service: &Service) -> bool {
     let owner = owned_by("Service", &service.metadata);
     metadata.owner_references.iter().flatten().any(|it| {
@@ -56,7 +55,7 @@ pub(crate) fn is_owned_by(metadata: &ObjectMeta, service: &Service) -> bool {
     })
 }
 
-/// A number that depends on these texts alone.
+/// A hash that is the same in every run.
 pub(crate) fn hash(texts: &[&str]) -> u64 {
     let mut hasher = Sha256::new();
     for text in texts {
@@ -69,7 +68,7 @@ pub(crate) fn hash(texts: &[&str]) -> u64 {
     u64::from_be_bytes(first)
 }
 
-/// `prefix` and five characters, which no other object has.
+/// `prefix` and five characters, a name that is not taken.
 pub(crate) fn generated_name(prefix: &str, seed: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let names = (0_u64..).map(|attempt| {
         let number = hash(&[seed, prefix, &attempt.to_string()]);
@@ -79,7 +78,7 @@ pub(crate) fn generated_name(prefix: &str, seed: &str, is_taken: impl Fn(&str) -
     free.next().expect("the names never end")
 }
 
-/// A number as so many of the characters of names, 13 at most.
+/// The last `count` digits of a number, at most 13, in the characters of generated names.
 pub(crate) fn characters(mut number: u64, count: usize) -> String {
     let length = ALPHANUMERICS.len() as u64;
     let characters = (0..count).map(|_| {

@@ -1,16 +1,16 @@
-//! Selectors: pairs of labels.
+//! Selectors of Services.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Service;
 
-/// The selector of a Service; `None` for an empty one: somebody else writes the endpoints.
+/// The selector of a Service; `None` for an empty one: its Endpoints are written by someone else.
 pub(crate) fn of(service: &Service) -> Option<&BTreeMap<String, String>> {
     let selector = service.spec.as_ref().and_then(|it| it.selector.as_ref());
     selector.filter(|it| !it.is_empty())
 }
 
-/// A pair that every pod of a Service has.
+/// One pair that every pod of a Service has.
 pub(crate) fn first_pair(service: &Service) -> Option<(&String, &String)> {
     of(service).and_then(|it| it.iter().next())
 }

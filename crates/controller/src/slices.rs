@@ -21,34 +21,35 @@ pub(crate) use mirror::{is_mirrored, mirror};
 
 /// Most endpoints of a slice (`--max-endpoints-per-slice` of kube-controller-manager).
 pub(crate) const MAX_ENDPOINTS: usize = 100;
-/// Who writes slices for Services with a selector.
+/// The writer of slices for Services with a selector.
 pub(crate) const SLICES: &str = "endpointslice-controller.k8s.io";
-/// Who writes slices for Endpoints objects.
+/// The writer of slices for Endpoints objects.
 pub(crate) const MIRRORS: &str = "endpointslicemirroring-controller.k8s.io";
-/// The label of a slice that names its Service.
+/// The label with the Service of a slice.
 pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";
-/// The label of a slice that names its writer.
+/// The label with the writer of a slice.
 pub(crate) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
-/// The label of the slices of a Service without ClusterIP.
+/// The label of the slices of a headless Service.
 pub(crate) const HEADLESS: &str = "service.kubernetes.io/headless";
 
-/// When a slice's change happened, RFC 3339: what the time until rules are in place is measured from.
+/// The annotation with the time of the change that led to a slice, RFC 3339. Latency until the rules are written is
+/// measured from it.
 pub(crate) const TRIGGERED: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
-/// What must happen to the slices of a Service.
+/// The writes to the slices of a Service.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SliceChanges {
     /// New slices, and slices with new content.
     pub(crate) write: Vec<EndpointSlice>,
-    /// Names of slices that go.
+    /// Names of slices to delete.
     pub(crate) delete: Vec<String>,
 }
 
-/// The zones of all nodes; `None` for a node in no zone.
+/// The zone of every node; `None` for a node without zone.
 pub(crate) type Zones = BTreeMap<String, Option<String>>;
 
-/// What the slices of `service` lack. `existing` are its slices that this controller wrote, `is_taken` says which names
-/// other slices of the namespace have.
+/// Compares the slices of `service` with the desired ones. `existing` are the slices of this controller; `is_taken`
+/// tells which names in the namespace other slices have.
 pub(crate) fn reconcile(
     service: &Service,
     pods: &[&Pod],
@@ -83,7 +84,7 @@ pub(crate) fn reconcile(
     changes
 }
 
-/// The slices of one family as they should be.
+/// The desired slices of one family.
 fn family_packing(
     service: &Service,
     pods: &[&Pod],
@@ -113,7 +114,7 @@ fn family_packing(
         .delete
         .extend(groups.into_values().flatten().cloned());
     if packing.create.is_empty() && packing.delete.len() == existing.len() {
-        // A Service without endpoints has one empty slice, so that clients learn that it has none.
+        // A Service without endpoints has one empty slice, which tells clients so.
         let empty = template.slice(family, &[]);
         match packing.delete.as_slice() {
             [only] if template::is_same_but_name(only, &empty) => packing.delete.clear(),
@@ -123,7 +124,7 @@ fn family_packing(
     packing
 }
 
-/// Gives new slices names, those of slices that would go where there are some, and hints to all.
+/// Names new slices, reusing those of slices that would be deleted, and sets hints.
 fn settle(
     mut packing: Packing,
     existing: &[&EndpointSlice],
@@ -147,7 +148,7 @@ fn settle(
         hints::set(&mut slice, service);
         changes.write.push(slice);
     }
-    // No new slices for a Service on its way out: they would outlive it.
+    // A Service that is being deleted gets no new slices: they would outlive it.
     if service.metadata.deletion_timestamp.is_none() {
         for mut slice in packing.create {
             hints::set(&mut slice, service);
@@ -180,7 +181,7 @@ fn families(service: &Service) -> Vec<IpFamily> {
     let ip = spec.and_then(|it| it.cluster_ip.as_deref());
     match ip.unwrap_or_default().parse() {
         Ok(ip) => vec![IpFamily::of(&ip)],
-        // Headless, and nobody said which family.
+        // A headless Service without families.
         Err(_) => IpFamily::ALL.to_vec(),
     }
 }

@@ -56,27 +56,23 @@ pub use validation::{
     validate_replica_set, validate_stateful_set,
 };
 
-/// The objects that the controllers read: all of the cluster, with the API's defaults. An owner that is missing here does
-/// not exist: what it owned goes.
+/// All objects that the controllers read, with the API's defaults. An owner that is missing here does not exist, so its
+/// dependents are deleted.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
-    /// Nodes.
     pub nodes: Vec<Arc<Node>>,
-    /// Pods of every phase, also those that end.
+    /// Pods of every phase, terminating ones included.
     pub pods: Vec<Arc<Pod>>,
-    /// Deployments.
     pub deployments: Vec<Arc<Deployment>>,
     /// ReplicaSets, of Deployments and others.
     pub replica_sets: Vec<Arc<ReplicaSet>>,
-    /// StatefulSets.
     pub stateful_sets: Vec<Arc<StatefulSet>>,
-    /// DaemonSets.
     pub daemon_sets: Vec<Arc<DaemonSet>>,
-    /// The templates that StatefulSets and DaemonSets have or had.
+    /// The revisions of StatefulSets and DaemonSets.
     pub revisions: Vec<Arc<ControllerRevision>>,
 }
 
-/// What must be written now, in this order. The time it takes is proportional to pods times nodes.
+/// The writes to make now, in this order. Takes time proportional to pods times nodes.
 #[must_use]
 pub fn reconcile(cluster: &Cluster, now: Timestamp) -> Plan {
     let mut plan = Plan::new(now);

@@ -7,8 +7,8 @@ use anyhow::{Context, bail};
 use k8s_openapi::api::core::v1::Node;
 use serde_json::Value;
 use sluice_cluster::client::Client;
+use sluice_cluster::lab_dir::LabDir;
 use sluice_cluster::nodes;
-use sluice_cluster::place::Place;
 use sluice_cluster::probe::Request;
 use sluice_lab::Cluster;
 use sluice_model::NamespacedName;
@@ -26,9 +26,9 @@ const WIDTH: u32 = 920;
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) fn run(args: &DrawArgs, host: Host) -> anyhow::Result<()> {
-    let place = Place::of(&args.lab.name)?;
-    let client = Client::open(&place)?;
-    let view = View::read(&client, place.settings()?.mode, host)?;
+    let lab_dir = LabDir::of(&args.lab.name)?;
+    let client = Client::open(&lab_dir)?;
+    let view = View::read(&client, lab_dir.settings()?.mode, host)?;
     let Some(service) = &args.service else {
         let topology = view.topology()?;
         match args.output {
@@ -53,7 +53,7 @@ pub(super) fn run(args: &DrawArgs, host: Host) -> anyhow::Result<()> {
             pause: Duration::ZERO,
             source_port: None,
         };
-        let answers = machines::ask(&place, &from, &request)?;
+        let answers = machines::ask(&lab_dir, &from, &request)?;
         way = way.measured(Measured {
             answered: answers.answered,
             seen_from: answers.seen_from,

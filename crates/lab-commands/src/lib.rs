@@ -31,8 +31,8 @@ use nix::unistd::getuid;
 use serde_json::{Value, json};
 use sluice_cluster::client::Client;
 use sluice_cluster::enter::Inside;
+use sluice_cluster::lab_dir::{LabDir, Settings};
 use sluice_cluster::launch::Program;
-use sluice_cluster::place::{Place, Settings};
 use sluice_cluster::{alone, identity, probe, serve};
 use sluice_config::{Invalid, Mode};
 use sluice_lab::{Interrupt, Interrupted};
@@ -70,17 +70,17 @@ pub fn run(args: &LabArgs, host: Host) -> anyhow::Result<ExitCode> {
         LabCommand::Demo(args) => demo::run(args, host)?,
         LabCommand::Up(args) => up(args, host)?,
         LabCommand::Down(args) if args.all => {
-            let all = Place::all()?;
+            let all = LabDir::all()?;
             let ended = all.iter().map(down);
             let failed = ended.filter_map(Result::err);
             Invalid::check(failed.map(|it| format!("{it:#}")).collect())?;
         }
-        LabCommand::Down(args) => down(&Place::of(&args.lab.name)?)?,
+        LabCommand::Down(args) => down(&LabDir::of(&args.lab.name)?)?,
         LabCommand::List => list()?,
         LabCommand::Kubeconfig(lab) => {
-            let place = Place::of(&lab.name)?;
-            place.settings()?;
-            println!("{}", place.kubeconfig().display());
+            let lab_dir = LabDir::of(&lab.name)?;
+            lab_dir.settings()?;
+            println!("{}", lab_dir.kubeconfig().display());
         }
         LabCommand::Apply(args) => {
             let client = open(&args.at.lab.name)?;
@@ -116,10 +116,10 @@ pub fn run(args: &LabArgs, host: Host) -> anyhow::Result<ExitCode> {
 fn run_process(process: &LabProcess, host: Host) -> anyhow::Result<ExitCode> {
     let path = std::env::current_exe().context("find the path of this program")?;
     let with = |name: &str, run: &dyn Fn(Program<'_>) -> anyhow::Result<()>| {
-        let place = Place::of(name)?;
+        let lab_dir = LabDir::of(name)?;
         run(Program {
             path: &path,
-            place: &place,
+            lab_dir: &lab_dir,
         })
     };
     match process {
@@ -142,7 +142,7 @@ fn run_process(process: &LabProcess, host: Host) -> anyhow::Result<ExitCode> {
             };
             return Err(inside.become_program(&args.command));
         }
-        LabProcess::Pages(lab) => web::serve(&Place::of(&lab.name)?, host)?,
+        LabProcess::Pages(lab) => web::serve(&LabDir::of(&lab.name)?, host)?,
         LabProcess::Alone(args) => {
             let status = alone::run(Process::new(&path).arg("lab").args(&args.command))?;
             return Ok(machines::code(status));
@@ -166,12 +166,12 @@ fn run_process(process: &LabProcess, host: Host) -> anyhow::Result<ExitCode> {
 }
 
 fn open(name: &str) -> anyhow::Result<Client> {
-    Client::open(&Place::of(name)?)
+    Client::open(&LabDir::of(name)?)
 }
 
 fn up(args: &UpArgs, host: Host) -> anyhow::Result<()> {
-    let place = Place::of(&args.lab.name)?;
-    let name = place.name();
+    let lab_dir = LabDir::of(&args.lab.name)?;
+    let name = lab_dir.name();
     let given = Settings {
         mode: (args.proxy_mode.clone()).unwrap_or_else(|| "nftables".to_owned()),
         network: (args.network.clone()).unwrap_or_else(|| "host-gw".to_owned()),
@@ -183,16 +183,16 @@ fn up(args: &UpArgs, host: Host) -> anyhow::Result<()> {
     }
     // Nothing is made before every manifest is read.
     let objects = manifests::read(&args.manifests)?;
-    let _lock = place.lock()?;
-    if place.init().is_some() {
+    let _lock = lab_dir.lock()?;
+    if lab_dir.init().is_some() {
         bail!(
             "lab {name} runs already: `sluice lab apply` changes it, `sluice lab down --name {name}` ends it, \
              --name starts another"
         );
     }
-    let existed = place.exists();
+    let existed = lab_dir.exists();
     if existed {
-        let made = place.settings()?;
+        let made = lab_dir.settings()?;
         for (flag, given, has) in [
             ("--proxy-mode", &args.proxy_mode, &made.mode),
             ("--network", &args.network, &made.network),
@@ -201,9 +201,9 @@ fn up(args: &UpArgs, host: Host) -> anyhow::Result<()> {
                 bail!("lab {name} was made with {flag} {has}: `sluice lab down` ends it");
             }
         }
-    } else if let Err(error) = place.write_settings(&given) {
+    } else if let Err(error) = lab_dir.write_settings(&given) {
         // The disk is full: of a lab that never was there is no folder.
-        place.remove()?;
+        lab_dir.remove()?;
         return Err(error);
     }
     let progress = Progress::new();
@@ -213,24 +213,24 @@ fn up(args: &UpArgs, host: Host) -> anyhow::Result<()> {
         "namespaces, API, controllers"
     });
     let interrupt = Interrupt::new()?;
-    let made = start(&place, args, &objects, &progress, &interrupt, host);
+    let made = start(&lab_dir, args, &objects, &progress, &interrupt, host);
     progress.clear();
     let client = match made {
         Ok(client) => client,
         // What began now is not worth keeping; its log is in the message.
         Err(error) if !existed => {
-            place.remove()?;
+            lab_dir.remove()?;
             return Err(error);
         }
         Err(error) if error.is::<Interrupted>() => {
-            place.end();
+            lab_dir.end();
             return Err(error.context(format!("lab {name} keeps its objects")));
         }
         Err(error) => return Err(error),
     };
     let nodes = client.get("/api/v1/nodes")?;
     let node = nodes["items"][0]["metadata"]["name"].as_str();
-    let settings = place.settings()?;
+    let settings = lab_dir.settings()?;
     println!(
         "lab {name} is up ({}, {}). Next:",
         settings.mode, settings.network
@@ -250,7 +250,7 @@ fn up(args: &UpArgs, host: Host) -> anyhow::Result<()> {
 }
 
 fn start(
-    place: &Place,
+    lab_dir: &LabDir,
     args: &UpArgs,
     objects: &[Value],
     progress: &Progress,
@@ -260,15 +260,15 @@ fn start(
     let program = std::env::current_exe().context("find the path of this program")?;
     let program = Program {
         path: &program,
-        place,
+        lab_dir,
     };
     program.launch()?;
     let started = || {
-        let client = Client::open(place)?;
+        let client = Client::open(lab_dir)?;
         client.get("/api/v1/nodes")?;
         anyhow::Ok(client)
     };
-    let client = wait(START, place, interrupt, started)?;
+    let client = wait(START, lab_dir, interrupt, started)?;
     let has_node = objects.iter().any(|it| it["kind"] == "Node");
     if !has_node && count_ready(&client, "nodes")?.1 == 0 {
         let nodes: Vec<Value> = (0..args.nodes).map(node).collect();
@@ -303,9 +303,9 @@ fn start(
         }
         Ok(())
     };
-    match wait(START, place, interrupt, ready) {
+    match wait(START, lab_dir, interrupt, ready) {
         // A pod may need something that comes later; the lab stays.
-        Err(error) if place.init().is_some() && !error.is::<Interrupted>() => {
+        Err(error) if lab_dir.init().is_some() && !error.is::<Interrupted>() => {
             progress.clear();
             (host.say)(&format!(
                 "{error:#} after {START:?}: see `sluice lab get events`"
@@ -343,7 +343,7 @@ fn count_ready(client: &Client, plural: &str) -> anyhow::Result<(usize, usize)> 
 
 fn wait<T>(
     within: Duration,
-    place: &Place,
+    lab_dir: &LabDir,
     interrupt: &Interrupt,
     mut done: impl FnMut() -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
@@ -351,8 +351,8 @@ fn wait<T>(
     loop {
         match done() {
             Ok(it) => return Ok(it),
-            Err(error) if place.init().is_none() => {
-                let last = place.last_words();
+            Err(error) if lab_dir.init().is_none() => {
+                let last = lab_dir.last_words();
                 return Err(error).with_context(|| format!("the lab ended: {last}"));
             }
             Err(error) if Instant::now() >= deadline => return Err(error),
@@ -381,26 +381,26 @@ fn node(position: u8) -> Value {
     })
 }
 
-fn down(place: &Place) -> anyhow::Result<()> {
-    if !place.dir().exists() {
-        bail!("there is no lab {}", place.name());
+fn down(lab_dir: &LabDir) -> anyhow::Result<()> {
+    if !lab_dir.dir().exists() {
+        bail!("there is no lab {}", lab_dir.name());
     }
-    let _lock = place.lock()?;
-    place.remove()
+    let _lock = lab_dir.lock()?;
+    lab_dir.remove()
 }
 
 fn list() -> anyhow::Result<()> {
     let mut rows = vec![["NAME", "STATE", "MODE", "NETWORK"].map(str::to_owned)];
-    for place in Place::all()? {
-        let Ok(settings) = place.settings() else {
+    for lab_dir in LabDir::all()? {
+        let Ok(settings) = lab_dir.settings() else {
             continue;
         };
-        let state = match place.init() {
+        let state = match lab_dir.init() {
             Some(_) => "running",
             None => "killed",
         };
         rows.push([
-            place.name().to_owned(),
+            lab_dir.name().to_owned(),
             state.to_owned(),
             settings.mode,
             settings.network,

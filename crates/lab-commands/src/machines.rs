@@ -8,10 +8,10 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use sluice_cluster::client::{Client, Patch, kind, path};
 use sluice_cluster::enter::{self, Inside};
+use sluice_cluster::lab_dir::LabDir;
 use sluice_cluster::launch::Program;
 use sluice_cluster::machines::{CLIENT, machine_of_pod, netns_name};
 use sluice_cluster::nodes::POWER;
-use sluice_cluster::place::Place;
 use sluice_cluster::probe::{Answers, Request};
 use sluice_lab::Spread;
 
@@ -54,11 +54,11 @@ pub(super) fn find(client: &Client, name: &str, namespace: &str) -> anyhow::Resu
 
 impl Machine {
     /// The name of its network namespace.
-    pub(super) fn netns(&self, place: &Place) -> String {
-        self.inside(place).netns
+    pub(super) fn netns(&self, lab_dir: &LabDir) -> String {
+        self.inside(lab_dir).netns
     }
 
-    fn inside(&self, place: &Place) -> Inside {
+    fn inside(&self, lab_dir: &LabDir) -> Inside {
         match self {
             Self::Client => Inside {
                 netns: netns_name(CLIENT),
@@ -69,7 +69,7 @@ impl Machine {
             Self::Node(name) => Inside {
                 netns: netns_name(name),
                 hostname: name.clone(),
-                run: Some(place.node(name).join("run")),
+                run: Some(lab_dir.node(name).join("run")),
                 resolv_conf: None,
             },
             Self::Pod { object } => {
@@ -84,7 +84,7 @@ impl Machine {
                     netns: netns_name(&machine),
                     hostname: name,
                     run: None,
-                    resolv_conf: place.resolv_conf(&uid),
+                    resolv_conf: lab_dir.resolv_conf(&uid),
                 }
             }
         }
@@ -93,26 +93,29 @@ impl Machine {
 
 /// A command that runs in a machine once this process is in the lab.
 pub(super) fn command(
-    place: &Place,
+    lab_dir: &LabDir,
     machine: &Machine,
     words: &[String],
 ) -> anyhow::Result<Command> {
     let path = std::env::current_exe().context("find the path of this program")?;
-    let lab = Program { path: &path, place };
+    let lab = Program {
+        path: &path,
+        lab_dir,
+    };
     let (program, arguments) = words.split_first().context("name a program")?;
-    let mut command = machine.inside(place).command(lab, program.as_ref());
+    let mut command = machine.inside(lab_dir).command(lab, program.as_ref());
     command.args(arguments);
     Ok(command)
 }
 
 pub(super) fn exec(args: &MachineArgs, words: &[String]) -> anyhow::Result<ExitCode> {
-    let place = Place::of(&args.at.lab.name)?;
-    let client = Client::open(&place)?;
+    let lab_dir = LabDir::of(&args.at.lab.name)?;
+    let client = Client::open(&lab_dir)?;
     let machine = find(&client, &args.machine, &args.at.namespace)?;
     // Its threads may not come along into the lab.
     drop(client);
-    let mut command = command(&place, &machine, words)?;
-    Ok(code(enter::run(&place, &mut command)?))
+    let mut command = command(&lab_dir, &machine, words)?;
+    Ok(code(enter::run(&lab_dir, &mut command)?))
 }
 
 pub(super) fn code(status: ExitStatus) -> ExitCode {
@@ -139,12 +142,12 @@ pub(super) fn kill(args: &MachineArgs) -> anyhow::Result<ExitCode> {
             let machine = Machine::Pod { object };
             let script =
                 "for pid in $(ip netns pids \"$0\"); do [ $pid = $$ ] || kill -9 $pid; done";
-            let place = Place::of(&args.at.lab.name)?;
-            let netns = machine.inside(&place).netns;
+            let lab_dir = LabDir::of(&args.at.lab.name)?;
+            let netns = machine.inside(&lab_dir).netns;
             let words = ["sh", "-c", script, &netns].map(str::to_owned);
             // Outside the pod's namespace: it does not kill itself.
-            let mut command = command(&place, &Machine::Client, &words)?;
-            Ok(code(enter::run(&place, &mut command)?))
+            let mut command = command(&lab_dir, &Machine::Client, &words)?;
+            Ok(code(enter::run(&lab_dir, &mut command)?))
         }
     }
 }
@@ -163,8 +166,8 @@ fn power(client: &Client, node: &str, value: Option<&str>) -> anyhow::Result<()>
 }
 
 pub(super) fn probe(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
-    let place = Place::of(&args.lab.name)?;
-    let client = Client::open(&place)?;
+    let lab_dir = LabDir::of(&args.lab.name)?;
+    let client = Client::open(&lab_dir)?;
     let from = find(&client, &args.from, &args.namespace)?;
     let (target, udp) = target(&client, &from, &args.to, &args.namespace)?;
     drop(client);
@@ -176,7 +179,7 @@ pub(super) fn probe(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
         pause: args.pause,
         source_port: args.source_port,
     };
-    let answers = ask(&place, &from, &request)?;
+    let answers = ask(&lab_dir, &from, &request)?;
     if args.output.is_some() {
         println!("{}", serde_json::to_string_pretty(&answers)?);
     } else {
@@ -190,7 +193,7 @@ pub(super) fn probe(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Sends requests from a machine. This process stays in the lab's namespaces afterwards.
-pub(super) fn ask(place: &Place, from: &Machine, request: &Request) -> anyhow::Result<Answers> {
+pub(super) fn ask(lab_dir: &LabDir, from: &Machine, request: &Request) -> anyhow::Result<Answers> {
     let program = std::env::current_exe()?.to_string_lossy().into_owned();
     let micros = |it: std::time::Duration| format!("{}us", it.as_micros());
     let (target, count) = (request.target.to_string(), request.count.to_string());
@@ -203,8 +206,8 @@ pub(super) fn ask(place: &Place, from: &Machine, request: &Request) -> anyhow::R
         words.extend(["--source-port", port]);
     }
     let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
-    let mut command = command(place, from, &words)?;
-    enter::join(place)?;
+    let mut command = command(lab_dir, from, &words)?;
+    enter::join(lab_dir)?;
     let output = command.stderr(Stdio::inherit()).output()?;
     serde_json::from_slice(&output.stdout).context("the requests could not be sent")
 }

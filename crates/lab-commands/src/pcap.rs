@@ -19,7 +19,7 @@ use sluice_cluster::capture::pcapng::Writer;
 use sluice_cluster::capture::{Filter, Packet, Summary, Tap};
 use sluice_cluster::client::Client;
 use sluice_cluster::enter;
-use sluice_cluster::place::Place;
+use sluice_cluster::lab_dir::LabDir;
 use sluice_cluster::probe::Answers;
 use sluice_lab::{Interrupt, Netns};
 
@@ -31,19 +31,19 @@ const QUIET: u8 = 100;
 
 /// Begins to capture in the lab.
 pub(super) fn run(args: &PcapArgs) -> anyhow::Result<ExitCode> {
-    let place = Place::of(&args.at.lab.name)?;
-    let client = Client::open(&place)?;
+    let lab_dir = LabDir::of(&args.at.lab.name)?;
+    let client = Client::open(&lab_dir)?;
     let find = |name: &String| find(&client, name, &args.at.namespace);
     let mut words = vec![std::env::current_exe()?.to_string_lossy().into_owned()];
     words.extend(["lab", "capture"].map(str::to_owned));
     for name in &args.machines {
-        let netns = find(name)?.netns(&place);
+        let netns = find(name)?.netns(&lab_dir);
         words.extend(["--machine".to_owned(), format!("{name}={netns}")]);
     }
     if let [from, to] = args.probe.as_slice() {
         let from = find(from)?;
         let (target, udp) = target(&client, &from, to, &args.at.namespace)?;
-        words.extend(["--from".to_owned(), from.netns(&place)]);
+        words.extend(["--from".to_owned(), from.netns(&lab_dir)]);
         words.extend(["--target".to_owned(), target.to_string()]);
         words.extend(udp.then(|| "--udp".to_owned()));
     }
@@ -60,13 +60,13 @@ pub(super) fn run(args: &PcapArgs) -> anyhow::Result<ExitCode> {
         bail!("a file of packets is nothing for a terminal: --write FILE, or pipe it to a program");
     }
     words.extend(of_wanted(&args.wanted, format));
-    let mut command = command(&place, &Machine::Client, &words)?;
+    let mut command = command(&lab_dir, &Machine::Client, &words)?;
     if let Some(path) = file {
         // A path of this machine: the lab has a /run of its own.
         let file = File::create(path).with_context(|| path.display().to_string())?;
         command.stdout(file);
     }
-    Ok(code(enter::run(&place, &mut command)?))
+    Ok(code(enter::run(&lab_dir, &mut command)?))
 }
 
 /// The same flags for the command in the lab.

@@ -32,9 +32,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sluice_cluster::client::Client;
 use sluice_cluster::enter::{self, Inside};
+use sluice_cluster::lab_dir::LabDir;
 use sluice_cluster::launch::Program;
 use sluice_cluster::machines::{LAN, netns_name};
-use sluice_cluster::place::Place;
 use sluice_model::NamespacedName;
 use sluice_node::{Page, Token, WebServer, guarded};
 
@@ -48,7 +48,7 @@ const TOKEN: &str = "SLUICE_WEB_TOKEN";
 
 /// Serves until Ctrl-C or the lab's end.
 pub(super) fn run(args: &WebArgs, host: Host) -> anyhow::Result<ExitCode> {
-    let place = Place::of(&args.lab.name)?;
+    let lab_dir = LabDir::of(&args.lab.name)?;
     let server = (host.web_server)(args.web_bind_address, args.web_token_file.clone())?;
     let listener = TcpListener::bind(server.address);
     let listener = listener.with_context(|| format!("listen on {}", server.address))?;
@@ -56,30 +56,30 @@ pub(super) fn run(args: &WebArgs, host: Host) -> anyhow::Result<ExitCode> {
     let path = std::env::current_exe().context("find the path of this program")?;
     let lab = Program {
         path: &path,
-        place: &place,
+        lab_dir: &lab_dir,
     };
     let lan = Inside {
         netns: netns_name(LAN),
-        hostname: place.name().to_owned(),
+        hostname: lab_dir.name().to_owned(),
         run: None,
         resolv_conf: None,
     };
     let mut command = lan.command(lab, &path);
-    command.args(["lab", "pages", "--name", place.name()]);
+    command.args(["lab", "pages", "--name", lab_dir.name()]);
     command.stdin(OwnedFd::from(listener));
     if let Some(token) = &server.token {
         command.env(TOKEN, token.secret());
     }
-    if place.init().is_some() {
+    if lab_dir.init().is_some() {
         println!(
             "lab {} is at http://{address}/ (Ctrl-C ends it)",
-            place.name()
+            lab_dir.name()
         );
         std::io::stdout().flush()?;
     }
-    let status = enter::run(&place, &mut command)?;
+    let status = enter::run(&lab_dir, &mut command)?;
     match status.signal() {
-        Some(signal) if signal == Signal::SIGKILL as i32 => bail!("lab {} ended", place.name()),
+        Some(signal) if signal == Signal::SIGKILL as i32 => bail!("lab {} ended", lab_dir.name()),
         _ => Ok(machines::code(status)),
     }
 }
@@ -102,7 +102,7 @@ impl Lab {
 type Shared = State<Arc<Lab>>;
 
 /// Serves on the socket of stdin, in the lab; `sluice lab pages`.
-pub(super) fn serve(place: &Place, host: Host) -> anyhow::Result<()> {
+pub(super) fn serve(lab_dir: &LabDir, host: Host) -> anyhow::Result<()> {
     // `sluice lab web` may be killed.
     set_pdeathsig(Signal::SIGTERM).context("follow the process outside")?;
     let listener = TcpListener::from(std::io::stdin().as_fd().try_clone_to_owned()?);
@@ -114,9 +114,9 @@ pub(super) fn serve(place: &Place, host: Host) -> anyhow::Result<()> {
         token: token.transpose()?,
     };
     let lab = Lab {
-        name: place.name().to_owned(),
-        mode: place.settings()?.mode,
-        client: Client::on_lan(place)?,
+        name: lab_dir.name().to_owned(),
+        mode: lab_dir.settings()?.mode,
+        client: Client::on_lan(lab_dir)?,
         host,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::drawing::{Canvas, Drawing, Font, Place};
+use crate::drawing::{Canvas, Drawing, Font, Rectangle};
 
 /// Bars of one quantity, in groups.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -128,7 +128,7 @@ fn words(line: &str) -> String {
 }
 
 fn panel(canvas: &mut Canvas, chart: &Chart, (x, top): (u32, u32)) {
-    let place = Place {
+    let place = Rectangle {
         x,
         y: top,
         width: PANEL,
@@ -150,7 +150,7 @@ fn panel(canvas: &mut Canvas, chart: &Chart, (x, top): (u32, u32)) {
             canvas.text(Font::Small, (x + 2 * GAP, y + 12), NAME, name);
             let share = value.map_or(0.0, |it| chart.share(it));
             let length = (share * f64::from(room)).round() as u32;
-            let bar = Place {
+            let bar = Rectangle {
                 x: x + 2 * GAP + NAME,
                 y: y + 3,
                 width: length,

@@ -74,14 +74,14 @@ impl Font {
 
 /// A rectangle of a drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Rectangle {
     pub(crate) x: u32,
     pub(crate) y: u32,
     pub(crate) width: u32,
     pub(crate) height: u32,
 }
 
-impl Place {
+impl Rectangle {
     pub(crate) fn right(self) -> u32 {
         self.x + self.width
     }
@@ -97,7 +97,7 @@ pub(crate) struct Canvas(pub(crate) Vec<Element>);
 
 impl Canvas {
     /// A box with round corners.
-    pub(crate) fn rect(&mut self, class: &str, at: Place) {
+    pub(crate) fn rect(&mut self, class: &str, at: Rectangle) {
         let attributes = vec![
             ("class", class.to_owned()),
             ("x", at.x.to_string()),
@@ -110,7 +110,7 @@ impl Canvas {
     }
 
     /// A filled bar, in the colour of a variable of the style sheet.
-    pub(crate) fn bar(&mut self, colour: &str, at: Place) {
+    pub(crate) fn bar(&mut self, colour: &str, at: Rectangle) {
         let attributes = vec![
             ("style", format!("fill: var({colour}); stroke: none")),
             ("x", at.x.to_string()),

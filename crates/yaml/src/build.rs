@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, StrInput, Tag};
 
-use super::{Key, MAX_DEPTH, MAX_NODES, Meaning, Node, Place, Read, Scalar, SyntaxError, Value};
+use super::{Key, MAX_DEPTH, MAX_NODES, Meaning, Node, Position, Read, Scalar, SyntaxError, Value};
 
 /// The documents of a text.
 #[derive(Debug, Default)]
@@ -71,10 +71,10 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn next(&mut self) -> Read<Option<(Event<'a>, Place)>> {
+    fn next(&mut self) -> Read<Option<(Event<'a>, Position)>> {
         let lines_before = self.lines_before;
         let short = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
-        let place = |line, column| Place {
+        let place = |line, column| Position {
             line: lines_before.saturating_add(short(line)),
             column: short(column).saturating_add(1),
         };
@@ -93,7 +93,7 @@ impl<'a> Builder<'a> {
 
     /// Reads the node that begins with `event`, inside `depth` collections. Returns it with the
     /// number of levels below it.
-    fn node(&mut self, event: Event<'a>, place: Place, depth: usize) -> Read<(Node<'a>, usize)> {
+    fn node(&mut self, event: Event<'a>, place: Position, depth: usize) -> Read<(Node<'a>, usize)> {
         let nodes_before = self.nodes;
         let (value, anchor, height) = match event {
             Event::Alias(anchor) => {
@@ -142,7 +142,7 @@ impl<'a> Builder<'a> {
 
     /// Reads up to the end of the collection that began at `place`: elements of a list, or keys
     /// and values of a mapping in turn. Returns them with the number of levels.
-    fn items(&mut self, place: Place, depth: usize) -> Read<(Vec<Node<'a>>, usize)> {
+    fn items(&mut self, place: Position, depth: usize) -> Read<(Vec<Node<'a>>, usize)> {
         self.count(1, depth + 1, place)?;
         let (mut items, mut levels) = (Vec::new(), 0);
         while let Some((event, place)) = self.next()?
@@ -156,7 +156,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Adds to the number of nodes.
-    fn count(&mut self, nodes: usize, depth: usize, place: Place) -> Read<()> {
+    fn count(&mut self, nodes: usize, depth: usize, place: Position) -> Read<()> {
         self.nodes = self.nodes.saturating_add(nodes);
         if depth > MAX_DEPTH {
             return SyntaxError::at(place, format!("nested deeper than {MAX_DEPTH} levels"));
@@ -169,7 +169,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Pairs keys and values, marks repeated keys, and merges what `<<` names.
-    fn map(&mut self, items: Vec<Node<'a>>, depth: usize, place: Place) -> Read<Value<'a>> {
+    fn map(&mut self, items: Vec<Node<'a>>, depth: usize, place: Position) -> Read<Value<'a>> {
         let (mut entries, mut has_merges) = (Vec::with_capacity(items.len() / 2), false);
         let mut items = items.into_iter();
         while let (Some(key), Some(value)) = (items.next(), items.next()) {
@@ -195,7 +195,7 @@ impl<'a> Builder<'a> {
         &mut self,
         written: Vec<(Key<'a>, Node<'a>, bool)>,
         depth: usize,
-        place: Place,
+        place: Position,
     ) -> Read<Vec<(Key<'a>, Node<'a>)>> {
         let (mut entries, mut own_keys) = (LastWins::default(), HashSet::new());
         for (mut key, value, is_merge) in written {
@@ -272,7 +272,7 @@ pub(super) fn mark_repeated(entries: &mut [(Key<'_>, Node<'_>)]) -> bool {
 const UNKNOWN_TAG: &str = "a tag that Kubernetes does not know";
 
 /// Whether a scalar is to be read as plain, given its tag.
-fn is_plain(plain: bool, tag: Option<&Tag>, place: Place) -> Read<bool> {
+fn is_plain(plain: bool, tag: Option<&Tag>, place: Position) -> Read<bool> {
     let Some(tag) = tag else {
         return Ok(plain);
     };

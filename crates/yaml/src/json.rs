@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::de::IgnoredAny;
 
 use super::build::{Parsed, mark_repeated};
-use super::{Key, MAX_DEPTH, MAX_NODES, Node, Place, Read, Scalar, SyntaxError, Value};
+use super::{Key, MAX_DEPTH, MAX_NODES, Node, Position, Read, Scalar, SyntaxError, Value};
 
 /// Reads the JSON values of a text, one after the other.
 pub fn parse_json(text: &str) -> Parsed<'_> {
@@ -57,9 +57,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> Position {
         let column = u32::try_from(self.at - self.line_start).unwrap_or(u32::MAX);
-        Place {
+        Position {
             line: self.line,
             column: column.saturating_add(1),
         }

@@ -16,7 +16,7 @@ mod text;
 pub use build::{Parsed, parse_yaml};
 pub use de::{TypeFault, decode};
 pub use json::parse_json;
-pub use node::{Key, Node, Place, Value};
+pub use node::{Key, Node, Position, Value};
 pub use scalar::{Meaning, Scalar};
 pub use split::{Chunk, documents};
 pub use text::{escaped, message, push_field, push_index, quoted, readable};
@@ -25,7 +25,7 @@ pub use text::{escaped, message, push_field, push_index, quoted, readable};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyntaxError {
     /// Where the reader stopped.
-    pub place: Place,
+    pub place: Position,
     /// What is wrong there.
     pub message: String,
 }
@@ -33,7 +33,7 @@ pub struct SyntaxError {
 type Read<T> = Result<T, SyntaxError>;
 
 impl SyntaxError {
-    fn at<T>(place: Place, message: impl Into<String>) -> Read<T> {
+    fn at<T>(place: Position, message: impl Into<String>) -> Read<T> {
         let message = message.into();
         Err(Self { place, message })
     }

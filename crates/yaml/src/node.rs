@@ -9,7 +9,7 @@ use super::text::{push_field, push_index};
 
 /// A place in a file. Lines and columns count from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct Position {
     /// Line, from 1.
     pub line: u32,
     /// Column, from 1.
@@ -20,7 +20,7 @@ pub struct Place {
 #[derive(Clone, Debug)]
 pub struct Node<'a> {
     /// Where it begins.
-    pub place: Place,
+    pub place: Position,
     /// The value.
     pub value: Value<'a>,
 }
@@ -42,7 +42,7 @@ pub enum Value<'a> {
 #[derive(Clone, Debug)]
 pub struct Key<'a> {
     /// Where it begins.
-    pub place: Place,
+    pub place: Position,
     /// Its text, as a string.
     pub text: Cow<'a, str>,
     /// An earlier entry of the mapping has the same key.
@@ -98,7 +98,7 @@ impl<'a> Node<'a> {
 
     /// Keys in the tree that an earlier entry of their mapping has, each with its place and path,
     /// at most 20.
-    pub fn repeated_keys(&self) -> Vec<(Place, String)> {
+    pub fn repeated_keys(&self) -> Vec<(Position, String)> {
         const MAX: usize = 20;
         let mut found = Vec::new();
         let _ = self.walk(&mut String::new(), &mut |place, path, is_repeated, _| {
@@ -119,7 +119,7 @@ impl<'a> Node<'a> {
     fn walk(
         &self,
         path: &mut String,
-        visit: &mut dyn FnMut(Place, &str, bool, &Self) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(Position, &str, bool, &Self) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let length = path.len();
         match self.value() {

@@ -1,6 +1,6 @@
 //! Bytes as text, and foreign text in messages: field paths, quotes, escapes.
 
-use crate::{Place, Read, SyntaxError};
+use crate::{Position, Read, SyntaxError};
 
 /// The bytes as text. A NUL byte would end the file for the parser.
 ///
@@ -12,7 +12,7 @@ pub fn readable(bytes: &[u8]) -> Read<&str> {
     let fail = |offset: usize, message: String| {
         let lines = bytes[..offset].iter().filter(|it| **it == b'\n').count();
         let line = u32::try_from(lines + 1).unwrap_or(u32::MAX);
-        SyntaxError::at(Place { line, column: 1 }, message)
+        SyntaxError::at(Position { line, column: 1 }, message)
     };
     let is_bad = |it: &u8| (*it < 0x20 && !b"\t\n\r".contains(it)) || *it == 0x7f;
     match (std::str::from_utf8(bytes), bytes.iter().position(is_bad)) {

@@ -6,7 +6,7 @@ use super::*;
 
 const RANGE: &str = "10.96.0.0/16";
 
-/// On a machine that can run the data plane nftables alone.
+/// An admission for a machine that can run the data plane nftables only.
 fn admission() -> Admission {
     let allocator = Allocator::new(Pools {
         service_cidrs: Vec::new(),
@@ -93,7 +93,7 @@ fn a_node_asks_for_a_data_plane_that_can_run() {
     );
     store.create(node("nftables")).unwrap();
     store.update(node("ipvs")).unwrap_err();
-    // Of an earlier run, when the machine had more: its status is written all the same.
+    // A Node from an earlier run, when the machine could run ipvs: its status can still be written.
     let old = node("ipvs");
     admission().admit(Some(&old), &mut old.clone()).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Packets as a file that tcpdump and Wireshark read: pcapng, draft-ietf-opsawg-pcapng.
+//! Writes packets as pcapng (draft-ietf-opsawg-pcapng), which tcpdump and Wireshark read.
 //!
 //! The older format pcap has no names of interfaces, and no room for more than one.
 
@@ -12,7 +12,7 @@ const SECTION: u32 = 0x0A0D_0D0A;
 const INTERFACE: u32 = 1;
 const PACKET: u32 = 6;
 
-/// By it a reader knows the order of bytes.
+/// Tells a reader the byte order.
 const MAGIC: u32 = 0x1A2B_3C4D;
 
 /// `LINKTYPE_ETHERNET`.
@@ -23,19 +23,19 @@ const NAME: u16 = 2;
 const FLAGS: u16 = 2;
 const RESOLUTION: u16 = 9;
 
-/// Times are 10^-9 seconds.
+/// Timestamps are in units of 10^-9 seconds.
 const NANOSECONDS: u8 = 9;
 
-/// A file that is being written.
+/// Writes a pcapng file.
 #[derive(Debug)]
 pub struct Writer<W> {
     out: W,
-    /// The number of each interface of a machine that was named in the file.
+    /// The index of each interface in the file, by machine and interface.
     interfaces: BTreeMap<(String, String), u32>,
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a file.
+    /// Starts a file.
     ///
     /// # Errors
     ///
@@ -46,14 +46,14 @@ impl<W: Write> Writer<W> {
         let mut body = MAGIC.to_le_bytes().to_vec();
         body.extend(1_u16.to_le_bytes());
         body.extend(0_u16.to_le_bytes());
-        // The length of the section is not known.
+        // The length of the section is unknown.
         body.extend((-1_i64).to_le_bytes());
         writer.block(SECTION, &body)?;
         writer.out.flush()?;
         Ok(writer)
     }
 
-    /// Adds a packet, and its interface before the first one of it.
+    /// Writes a packet, and before the first packet of an interface its description.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl<W: Write> Writer<W> {
         self.block(PACKET, &body)
     }
 
-    /// Gives everything to the reader.
+    /// Flushes the writer.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl<W: Write> Writer<W> {
     fn interface(&mut self, key: (String, String)) -> io::Result<u32> {
         let mut body = ETHERNET.to_le_bytes().to_vec();
         body.extend(0_u16.to_le_bytes());
-        // Packets are whole.
+        // No options: packets are not truncated.
         body.extend(0_u32.to_le_bytes());
         option(&mut body, NAME, format!("{} {}", key.0, key.1).as_bytes());
         option(&mut body, RESOLUTION, &[NANOSECONDS]);
@@ -101,7 +101,7 @@ impl<W: Write> Writer<W> {
         Ok(number)
     }
 
-    /// A block has its length at both ends.
+    /// Writes a block, which has its length at both ends.
     fn block(&mut self, kind: u32, body: &[u8]) -> io::Result<()> {
         let length = length(body.len() + 12).to_le_bytes();
         self.out.write_all(&kind.to_le_bytes())?;
@@ -119,7 +119,7 @@ fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) {
     pad(body);
 }
 
-/// Everything begins at a multiple of four.
+/// Pads to a multiple of four bytes, where every part of a block begins.
 fn pad(body: &mut Vec<u8>) {
     body.resize(body.len().next_multiple_of(4), 0);
 }
@@ -138,7 +138,7 @@ mod tests {
         u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
     }
 
-    /// Type and body of each block, whose two lengths must agree.
+    /// Type and body of each block; checks that its two lengths are equal.
     fn blocks(mut file: &[u8]) -> Vec<(u32, Vec<u8>)> {
         let mut found = Vec::new();
         while !file.is_empty() {

@@ -1,4 +1,4 @@
-//! A packet as one line, and which packets somebody wants.
+//! A packet as one line, and the filter of packets.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -8,34 +8,34 @@ use etherparse::{LaxNetSlice, LaxSlicedPacket, TcpSlice, TransportSlice};
 /// Ports of VXLAN: the registered one, the lab's network and direct server return.
 const TUNNELS: [u16; 3] = [4789, 8472, 8476];
 
-/// A VXLAN header (RFC 7348): the flag says that it has a network.
+/// The length of a VXLAN header in bytes (RFC 7348).
 const TUNNEL_HEADER: usize = 8;
 const TUNNEL_FLAG: u8 = 0x08;
 
-/// What a line says of a packet. Displays as `192.168.100.100:40000 > 192.168.100.10:30080 tcp SYN`.
+/// The summary of a packet. Displays as `192.168.100.100:40000 > 192.168.100.10:30080 tcp SYN`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     ends: Option<(SocketAddr, SocketAddr)>,
     protocol: &'static str,
-    /// More that is worth knowing.
+    /// What follows the protocol, such as the flags of TCP.
     rest: String,
     /// The packet in the tunnel.
     inner: Option<Box<Summary>>,
 }
 
-/// Which packets; all without any condition. What is in a tunnel counts too.
+/// Which packets to show; without any condition all of them. A packet in a tunnel is compared, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// One of these is an address of the packet.
+    /// One of these is source or destination of the packet; empty for any.
     pub hosts: Vec<IpAddr>,
-    /// One of these is a port of the packet.
+    /// One of these is source or destination port of the packet; empty for any.
     pub ports: Vec<u16>,
-    /// Its protocol: `tcp`, `udp`, `icmp`, `arp` and others.
+    /// The protocol: `tcp`, `udp`, `icmp`, `arp` and others.
     pub protocol: Option<String>,
 }
 
 impl Summary {
-    /// Reads an Ethernet frame.
+    /// Parses an Ethernet frame.
     #[must_use]
     pub fn of(frame: &[u8]) -> Self {
         let unknown = Self {
@@ -116,7 +116,7 @@ impl Summary {
 }
 
 impl Filter {
-    /// Whether a packet, or the one in it, meets the conditions.
+    /// Whether the packet, or the one in its tunnel, meets the conditions.
     #[must_use]
     pub fn wants(&self, packet: &Summary) -> bool {
         let inner = packet.inner.as_ref();

@@ -1,4 +1,4 @@
-//! The objects that controllers read, typed.
+//! The objects that the controllers read, as typed values.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use sluice_model::NamespacedName;
 
 use crate::object::{key_of, typed};
 
-/// All kinds that are read here.
+/// The kinds that the controllers read.
 pub(super) const KINDS: [&str; 12] = [
     "Node",
     "Pod",
@@ -41,7 +41,7 @@ pub(super) struct Objects {
     pub(super) nodes: BTreeMap<String, Arc<Node>>,
     pub(super) pods: All<Pod>,
     pub(super) services: All<Service>,
-    /// By name, which is the address.
+    /// By name, which is the IP address.
     pub(super) addresses: BTreeMap<String, Arc<IPAddress>>,
     endpoints: All<Endpoints>,
     slices: All<EndpointSlice>,
@@ -53,7 +53,7 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Takes in an object that exists, or existed.
+    /// Stores or removes an object.
     pub(super) fn absorb(&mut self, object: &Value, exists: bool) -> Result<(), Status> {
         let key = key_of(object);
         let name = key.name.to_string();
@@ -73,7 +73,7 @@ impl Objects {
         }
     }
 
-    /// The change for the controller of EndpointSlices, after [`absorb`](Self::absorb).
+    /// The change for the controller of EndpointSlices. Call it after [`absorb`](Self::absorb).
     pub(super) fn of_slices(&self, object: &Value, exists: bool) -> Option<Change> {
         let key = key_of(object);
         let kind = object["kind"].as_str().unwrap_or_default();
@@ -97,7 +97,7 @@ impl Objects {
         })
     }
 
-    /// As the controllers of workloads read them.
+    /// The objects that the controllers of workloads read.
     pub(super) fn cluster(&self) -> workloads::Cluster {
         workloads::Cluster {
             nodes: self.nodes.values().cloned().collect(),

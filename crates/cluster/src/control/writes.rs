@@ -1,4 +1,4 @@
-//! What controllers want, written to the store. A refusal is logged and counted: the caller observes again.
+//! Writes the results of the controllers to the store. A refusal is logged and counted: the caller observes again.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -21,7 +21,7 @@ pub(super) struct Writes<'a> {
 }
 
 impl Writes<'_> {
-    /// EndpointSlices.
+    /// Writes EndpointSlices. Returns the number of refusals.
     pub(super) fn slices(&self, changes: Vec<Change>) -> usize {
         let write = |change: Change| match change {
             Change::Set(Object::EndpointSlice(it)) => self.put(&*it),
@@ -32,13 +32,13 @@ impl Writes<'_> {
                 let options = DeleteOptions::default();
                 gone(self.store.delete("EndpointSlice", namespace, name, options))
             }
-            // It writes nothing else.
+            // The controller of EndpointSlices writes no other kind.
             _ => Ok(()),
         };
         count(changes.into_iter().map(write))
     }
 
-    /// What the controllers of workloads ask for.
+    /// Carries out the writes of the workload controllers. Returns the number of refusals.
     pub(super) fn workloads(&self, writes: Vec<Write>) -> usize {
         count(writes.into_iter().map(|it| self.workload(it)))
     }
@@ -49,7 +49,7 @@ impl Writes<'_> {
             Write::Update(it) => {
                 let object = untyped(&it)?;
                 if object["kind"] == "Pod" {
-                    // The scheduler's binding: nodeName is spec, its condition is status.
+                    // The scheduler's binding: nodeName is in spec, the condition in status.
                     let stored = self.store.update(object.clone())?;
                     let mut status = (*stored).clone();
                     status["status"] = object["status"].clone();
@@ -85,7 +85,8 @@ impl Writes<'_> {
         }
     }
 
-    /// Load balancer addresses in the status of Services, and the IPAddress objects of ClusterIPs.
+    /// Writes load balancer addresses into the status of Services, and the IPAddress objects of ClusterIPs. Returns the
+    /// number of refusals.
     pub(super) fn addresses(&self, objects: &Objects, allocator: &Mutex<Allocator>) -> usize {
         let mut wanted = BTreeMap::new();
         let mut statuses = Vec::new();
@@ -96,7 +97,7 @@ impl Writes<'_> {
                     wanted.insert(it.metadata.name.clone().unwrap_or_default(), it);
                 }
                 let mut new = Service::clone(service);
-                // It has what it asks for: the load balancer's address alone may be new.
+                // The ClusterIPs are allocated already; only the address of the load balancer can be new.
                 if allocator.complete(&mut new, Some(service)).is_ok()
                     && new.status != service.status
                 {
@@ -108,7 +109,7 @@ impl Writes<'_> {
             .into_iter()
             .map(|it| self.store.update_status(untyped(&it)?).map(drop));
         let mut refused = count(statuses);
-        // Missing, or ours and of another Service. What somebody else wrote stays.
+        // Missing, or written by us for another Service. An IPAddress of another writer stays.
         let wrong = wanted.iter().filter(|(name, it)| {
             let held = objects.addresses.get(*name);
             held.is_none_or(|held| is_allocated(held) && held.spec != it.spec)
@@ -125,7 +126,7 @@ impl Writes<'_> {
             }))
     }
 
-    /// Creates or replaces.
+    /// Creates or replaces an object.
     fn put(&self, object: &(impl Serialize + k8s_openapi::Resource)) -> Result<(), Status> {
         let object = untyped(object)?;
         let key = key_of(&object);
@@ -138,7 +139,7 @@ impl Writes<'_> {
     }
 }
 
-/// What is gone already needs no deletion.
+/// The result of a deletion; an object that does not exist is a success.
 fn gone<T>(deleted: Result<T, Status>) -> Result<(), Status> {
     match deleted {
         Err(status) if status.code == StatusCode::NOT_FOUND => Ok(()),
@@ -148,7 +149,7 @@ fn gone<T>(deleted: Result<T, Status>) -> Result<(), Status> {
 
 fn count(results: impl Iterator<Item = Result<(), Status>>) -> usize {
     let refused = results.filter_map(Result::err).map(|status| {
-        // Somebody else was faster: the next look sees what they wrote.
+        // Another client wrote the object meanwhile: the next round reads its version.
         if status.code != StatusCode::CONFLICT {
             warn!(%status, "a controller's write was refused");
         }

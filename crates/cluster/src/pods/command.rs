@@ -1,4 +1,4 @@
-//! Which program plays a container.
+//! The command that plays a container.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::identity::Port;
 /// that container. A shell reads it.
 const COMMAND: &str = "sluice.dev/command";
 
-/// Ports of a container that declares none: those that images of tutorials listen on.
+/// Ports of a container that declares none: the ports that images in tutorials listen on.
 const DEFAULT_PORTS: [Port; 2] = [Port::Tcp(80), Port::Tcp(8080)];
 
 /// The command of a container in its pod's machine. No image is run: without an annotation the identity server
@@ -47,7 +47,7 @@ pub(super) fn of_container(
     command
 }
 
-/// What `hostname` says in the pod.
+/// The hostname of a pod.
 pub(super) fn hostname(pod: &Pod) -> String {
     let named = pod.spec.as_ref().and_then(|it| it.hostname.clone());
     let name = named.or_else(|| pod.metadata.name.clone());

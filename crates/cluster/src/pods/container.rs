@@ -1,4 +1,4 @@
-//! One container of a pod: a process, its log, and why it does not run.
+//! One container of a pod: its process, its log, and its state.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -19,20 +19,18 @@ use super::prober::{Kind, Prober};
 use super::record::Process;
 use crate::process::Identity;
 
-/// The first pause before a container that ended is started again. kubelet begins with 10 s; nobody waits so
-/// long in a lab.
+/// First back-off before a container is started again. kubelet starts with 10 s, which is long for a lab.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The longest pause.
+/// Longest back-off.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// After so long a life the pauses begin anew, as in kubelet.
+/// The back-off is reset after a run of this length, as in kubelet.
 const LONG_LIFE: Duration = Duration::from_secs(600);
 
-/// What a container does.
 #[derive(Debug)]
 pub(super) enum State {
-    /// Not started, or to be started again.
+    /// Not started yet, or waiting for a restart.
     Waiting {
         reason: &'static str,
         message: String,
@@ -42,11 +40,10 @@ pub(super) enum State {
         process: Identity,
         since: Timestamp,
     },
-    /// Ended for good.
+    /// Ended; it is not started again.
     Terminated(ContainerStateTerminated),
 }
 
-/// A container of a pod that has a machine.
 #[derive(Debug)]
 pub(super) struct Container {
     pub(super) spec: Spec,
@@ -54,7 +51,7 @@ pub(super) struct Container {
     pub(super) restarts: i32,
     last: Option<ContainerStateTerminated>,
     pub(super) probers: Vec<Prober>,
-    /// The runs of this server, so that news of an earlier one is told from that of this one.
+    /// The number of the present run, which tells messages about an earlier run apart.
     pub(super) run: u64,
     pause: Duration,
     folder: PathBuf,
@@ -64,7 +61,7 @@ pub(super) struct Container {
 pub(super) struct Started(pub(super) std::process::Child);
 
 impl Container {
-    /// `told`: what an earlier server said of it. One that ended for good stays so.
+    /// `told` is the state that an earlier server reported. A container that terminated stays so.
     pub(super) fn new(
         spec: Spec,
         told: Option<&ContainerStatus>,
@@ -89,7 +86,7 @@ impl Container {
         }
     }
 
-    /// Goes on with the process that an earlier server started.
+    /// Takes over the process that an earlier server started.
     pub(super) fn adopt(&mut self, process: &Process, now: Instant) {
         self.restarts = process.restarts;
         self.run += 1;
@@ -100,7 +97,7 @@ impl Container {
         };
     }
 
-    /// What the record says of it.
+    /// The process, as the record stores it.
     pub(super) fn process(&self) -> Option<Process> {
         let State::Running { process, since } = &self.state else {
             return None;
@@ -113,7 +110,7 @@ impl Container {
         })
     }
 
-    /// Starts it, with output into its log.
+    /// Starts the process, with its output in the log.
     pub(super) fn start(&mut self, mut command: Command, now: Instant) -> anyhow::Result<Started> {
         let log = self.folder.join(format!("{}.log", self.spec.name));
         if log.exists() {
@@ -124,7 +121,7 @@ impl Container {
         let out = out.with_context(|| log.display().to_string())?;
         let err = out.try_clone()?;
         command.stdin(Stdio::null()).stdout(out).stderr(err);
-        // A group of its own: a shell's children get the signals, too.
+        // A process group of its own, so that signals reach the children of a shell, too.
         let child = command.process_group(0).spawn()?;
         self.run += 1;
         self.probers = Prober::of(&self.spec, now);
@@ -136,7 +133,7 @@ impl Container {
         Ok(Started(child))
     }
 
-    /// It could not be started.
+    /// The start failed.
     pub(super) fn failed(&mut self, reason: &'static str, message: String, now: Instant) {
         self.state = State::Waiting {
             reason,
@@ -145,7 +142,7 @@ impl Container {
         };
     }
 
-    /// Its process ended. `again`: whether the pod's `restartPolicy` wants it to run again.
+    /// The process ended. `again`: whether the pod's `restartPolicy` asks for a restart.
     pub(super) fn ended(
         &mut self,
         status: Option<std::process::ExitStatus>,
@@ -155,10 +152,10 @@ impl Container {
         let State::Running { since, process } = &self.state else {
             return;
         };
-        // What it left behind would keep its ports; there may be nothing.
+        // Kill the rest of the process group, which would keep its ports in use.
         let _ = killpg(process.pid(), Signal::SIGKILL);
         let signal = status.and_then(|it| it.signal());
-        // As a shell counts; nobody saw how an adopted process ended.
+        // 128 plus the signal, as a shell reports it. The status of an adopted process is unknown.
         let code = status.and_then(|it| it.code());
         let code = code.unwrap_or(128 + signal.unwrap_or(9));
         let ended = ContainerStateTerminated {
@@ -192,12 +189,12 @@ impl Container {
         };
     }
 
-    /// Sends a signal to its processes.
+    /// Sends a signal to the process group.
     pub(super) fn signal(&self, signal: Signal) {
         if let State::Running { process, .. } = &self.state
             && process.is_running()
         {
-            // It may end by itself in between.
+            // The processes may end by themselves meanwhile.
             let _ = killpg(process.pid(), signal);
         }
     }
@@ -206,7 +203,7 @@ impl Container {
         matches!(self.state, State::Running { .. })
     }
 
-    /// Whether it runs and its start was confirmed.
+    /// Whether the container runs and its startup probe succeeded.
     pub(super) fn is_started(&self) -> bool {
         let mut startup = self.probers.iter().filter(|it| it.kind == Kind::Startup);
         self.is_running() && startup.all(|it| it.passed)

@@ -1,4 +1,4 @@
-//! Probes of containers: when the next one is due, what it asks, and what the results mean.
+//! Probes of containers: schedule, execution and results.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -14,21 +14,21 @@ use sluice_lab::Netns;
 
 use crate::probe::http_status;
 
-/// Before the first question: a server needs a moment to listen. kubelet waits for a part of the period.
+/// Delay before the first probe: a server needs a moment to listen. kubelet waits for a random part of the period.
 const MOMENT: Duration = Duration::from_millis(200);
 
-/// What a probe decides (`pkg/kubelet/prober`).
+/// The type of a probe (`pkg/kubelet/prober`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
-    /// Before the others begin; a failure restarts the container.
+    /// Runs before the others; its failure restarts the container.
     Startup,
-    /// A failure restarts the container.
+    /// Its failure restarts the container.
     Liveness,
-    /// Whether the pod is an endpoint.
+    /// Decides whether the pod is an endpoint.
     Readiness,
 }
 
-/// One question to a container.
+/// What a probe does.
 pub(super) enum Question {
     Http {
         target: SocketAddr,
@@ -39,16 +39,16 @@ pub(super) enum Question {
     Exec(Command),
 }
 
-/// One probe of one run of a container.
+/// A probe of one run of a container.
 #[derive(Debug)]
 pub(super) struct Prober {
     pub(super) kind: Kind,
     probe: Probe,
-    /// When the next question is due; none while one is asked.
+    /// The time of the next probe; `None` while one runs.
     due: Option<Instant>,
     successes: i32,
     failures: i32,
-    /// The verdict so far.
+    /// The result so far.
     pub(super) passed: bool,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Prober {
 pub(super) enum Verdict {
     Unchanged,
     Changed,
-    /// The container is to be ended.
+    /// The container must be restarted.
     Fatal,
 }
 
@@ -91,12 +91,12 @@ impl Prober {
         self.due
     }
 
-    /// The container has not started yet for this probe: it is asked later.
+    /// Delays the probe: the container has not started yet.
     pub(super) fn postpone(&mut self, until: Instant) {
         self.due = Some(until);
     }
 
-    /// The question that is due; [`answered`](Self::answered) makes the next one due.
+    /// The question of a probe that is due; [`answered`](Self::answered) schedules the next one.
     pub(super) fn question(
         &mut self,
         container: &Container,
@@ -121,7 +121,7 @@ impl Prober {
         exec.map(Question::Exec)
     }
 
-    /// The words of a command that is to be run in the pod.
+    /// The command of an exec probe.
     pub(super) fn exec(&self) -> Option<&[String]> {
         self.probe.exec.as_ref()?.command.as_deref()
     }
@@ -130,7 +130,8 @@ impl Prober {
         seconds(self.probe.timeout_seconds, 1)
     }
 
-    /// Counts an answer. As in kubelet, a verdict changes after `failureThreshold` or `successThreshold` answers.
+    /// Counts a result. As in kubelet, the state changes after `failureThreshold` failures or `successThreshold`
+    /// successes.
     pub(super) fn answered(&mut self, success: bool, now: Instant) -> Verdict {
         self.due = Some(now + seconds(self.probe.period_seconds, 10));
         let threshold = if success {
@@ -151,7 +152,7 @@ impl Prober {
         let changed = self.passed != success;
         self.passed = success;
         if success && self.kind == Kind::Startup {
-            // It has started; the others go on.
+            // The container has started; the other probes begin.
             self.due = None;
         }
         if changed {
@@ -163,7 +164,7 @@ impl Prober {
 }
 
 impl Question {
-    /// Asks from `node`, as kubelet does. The reason is that of a failure.
+    /// Runs the probe from `node`, as kubelet does. The error is the reason of the failure.
     pub(super) fn ask(self, node: &Netns, timeout: Duration) -> Result<(), String> {
         match self {
             Self::Http { target, path, host } => {
@@ -202,12 +203,12 @@ impl Question {
 }
 
 fn kill(child: &mut std::process::Child) -> io::Result<()> {
-    // With what it started.
+    // Kill the whole process group.
     killpg(Pid::from_raw(child.id().cast_signed()), Signal::SIGKILL)?;
     child.wait().map(drop)
 }
 
-/// The number of a port, by number or by the name in the container.
+/// The number of a port, given by number or by name.
 fn number(container: &Container, port: &IntOrString) -> Option<u16> {
     match port {
         IntOrString::Int(number) => u16::try_from(*number).ok(),

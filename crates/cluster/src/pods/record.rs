@@ -1,4 +1,4 @@
-//! What an earlier server of the lab did for a pod.
+//! The record of a pod's machine and processes, which outlives the server.
 
 use std::fs;
 
@@ -6,25 +6,24 @@ use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 use sluice_lab::HeldPod;
 
-use crate::place::{Place, write};
+use crate::lab_dir::{LabDir, write};
 use crate::process::Identity;
 
-/// A pod with its machine and processes, as its folder says.
+/// A pod with a machine, as its folder records it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
-    /// Of the Pod.
+    /// The uid of the Pod.
     pub(crate) uid: String,
     pub(crate) pod: HeldPod,
     pub(crate) containers: Vec<Process>,
 }
 
-/// The process of a container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Process {
     pub(crate) name: String,
     pub(crate) identity: Identity,
     pub(crate) restarts: i32,
-    /// Of the process, in Unix seconds.
+    /// The start of the process, in Unix seconds.
     pub(crate) started: i64,
 }
 
@@ -37,18 +36,18 @@ struct Text {
 }
 
 impl Record {
-    /// Every pod that has a machine.
-    pub(crate) fn all(place: &Place) -> Vec<Self> {
-        let pods = place.pod("");
+    /// Every pod with a machine.
+    pub(crate) fn all(lab_dir: &LabDir) -> Vec<Self> {
+        let pods = lab_dir.pod("");
         let entries = fs::read_dir(&pods).into_iter().flatten().flatten();
         entries
-            .filter_map(|it| Self::of(place, it.file_name().to_str()?))
+            .filter_map(|it| Self::of(lab_dir, it.file_name().to_str()?))
             .collect()
     }
 
     /// The pod with this uid, if it has a machine.
-    pub(crate) fn of(place: &Place, uid: &str) -> Option<Self> {
-        let text = fs::read(place.pod(uid).join("record.json")).ok()?;
+    pub(crate) fn of(lab_dir: &LabDir, uid: &str) -> Option<Self> {
+        let text = fs::read(lab_dir.pod(uid).join("record.json")).ok()?;
         let text: Text = serde_json::from_slice(&text).ok()?;
         Some(Self {
             uid: uid.to_owned(),
@@ -61,24 +60,24 @@ impl Record {
         })
     }
 
-    /// Ends its processes and removes its folder: the pod has no machine any more.
-    pub(crate) fn forget(&self, place: &Place) {
+    /// Ends the processes and removes the folder of a pod without a machine.
+    pub(crate) fn forget(&self, lab_dir: &LabDir) {
         for it in &self.containers {
             it.identity.signal(Signal::SIGKILL);
         }
-        // It may be gone.
-        let _ = fs::remove_dir_all(place.pod(&self.uid));
+        // The folder may be gone.
+        let _ = fs::remove_dir_all(lab_dir.pod(&self.uid));
     }
 
-    /// Replaces the file.
-    pub(crate) fn write(&self, place: &Place) -> anyhow::Result<()> {
+    /// Replaces the record.
+    pub(crate) fn write(&self, lab_dir: &LabDir) -> anyhow::Result<()> {
         let text = Text {
             machine: self.pod.name.clone(),
             node: self.pod.node.clone(),
             host: self.pod.host,
             containers: self.containers.clone(),
         };
-        let path = place.pod(&self.uid).join("record.json");
+        let path = lab_dir.pod(&self.uid).join("record.json");
         write(&path, &serde_json::to_vec(&text)?)
     }
 }

@@ -7,7 +7,7 @@ use crate::nodes::NAMESERVERS;
 /// The domain of the cluster.
 const DOMAIN: &str = "cluster.local";
 
-/// The text of the file; `None` for a pod that has its node's, which is this machine's.
+/// The text of the file; `None` for a pod that uses its node's, which is this machine's.
 pub(super) fn text(pod: &Pod) -> Option<String> {
     let spec = pod.spec.as_ref()?;
     let host_network = spec.host_network == Some(true);
@@ -39,7 +39,7 @@ pub(super) fn text(pod: &Pod) -> Option<String> {
     Some(text)
 }
 
-/// What `dnsConfig` adds. A resolver takes the last of equal options.
+/// Adds `dnsConfig`. A resolver uses the last of equal options.
 fn add(
     config: &PodDNSConfig,
     servers: &mut Vec<String>,

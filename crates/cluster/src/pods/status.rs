@@ -1,4 +1,4 @@
-//! What kubelet says of a pod.
+//! The status of a pod, as kubelet reports it.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::container::{Container, State};
 
-/// The status of a pod on a machine, with the conditions of others as they are.
+/// The status of a pod with a machine. Conditions that kubelet does not own stay.
 ///
 /// Phases and conditions are those of `pkg/kubelet/kubelet_pods.go`.
 pub(super) fn status(

@@ -1,4 +1,4 @@
-//! The life of one pod: machine, containers, probes, end. One thread each.
+//! The life of one pod: machine, containers, probes, end. Each pod has a thread.
 
 use std::fs;
 use std::net::IpAddr;
@@ -20,33 +20,33 @@ use super::record::Record;
 use super::status::status;
 use super::{Report, command, resolver};
 use crate::enter::Inside;
+use crate::lab_dir::RESOLV_CONF;
 use crate::machines::{Machines, machine_of_pod, netns_name};
-use crate::place::RESOLV_CONF;
 use crate::process::Identity;
 
-/// How often an adopted process is looked at: nobody is told of its end.
+/// Interval at which an adopted process is checked: it is no child, so its end is not signalled.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Nothing is due for so long.
+/// Longest wait when nothing is due.
 const IDLE: Duration = Duration::from_secs(3600);
 
-/// A machine that could not be made is tried again after this.
+/// Back-off after a machine could not be made.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// What a worker is told.
+/// A message to a worker.
 #[derive(Debug)]
 pub(super) enum News {
-    /// The object changed, or the power of its node.
+    /// The Pod changed; whether its node is switched on.
     Pod(Arc<Pod>, bool),
-    /// It is no longer wanted, and nobody waits for its grace.
+    /// The Pod was deleted without a grace period.
     Remove,
-    /// A process of run `run` ended; `None`: nobody saw how.
+    /// The process of run `run` ended, with its status if that is known.
     Ended {
         container: usize,
         run: u64,
         status: Option<ExitStatus>,
     },
-    /// A probe of run `run` was answered.
+    /// A probe of run `run` has a result.
     Probed {
         container: usize,
         prober: usize,
@@ -57,22 +57,22 @@ pub(super) enum News {
 
 pub(super) struct Worker {
     pub(super) pod: Arc<Pod>,
-    /// Without power nothing is done and nothing is told.
+    /// Whether the node is switched on. While it is off, the kubelet does nothing and reports nothing.
     pub(super) power: bool,
     pub(super) machines: Arc<Machines>,
     pub(super) report: Arc<dyn Report>,
     pub(super) news: Sender<News>,
     pub(super) uid: String,
     pub(super) containers: Vec<Container>,
-    /// Once the machine is made.
+    /// The machine, once it is made.
     pub(super) held: Option<HeldPod>,
     pub(super) addresses: Option<[IpAddr; 2]>,
     pub(super) start: Timestamp,
-    /// The object is gone.
+    /// Whether the object is deleted.
     pub(super) removed: bool,
     /// When SIGKILL follows SIGTERM.
     pub(super) deadline: Option<Instant>,
-    /// Seconds between the two, as the object said last.
+    /// Seconds between SIGTERM and SIGKILL, as the Pod last said.
     pub(super) grace: Option<u64>,
     pub(super) reported: Option<PodStatus>,
 }
@@ -86,7 +86,7 @@ impl Worker {
         news: Sender<News>,
     ) -> Self {
         let uid = pod.metadata.uid.clone().unwrap_or_default();
-        let folder = machines.place().pod(&uid);
+        let folder = machines.lab_dir().pod(&uid);
         let specs = pod.spec.iter().flat_map(|it| &it.containers);
         let now = Instant::now();
         let told = pod.status.as_ref();
@@ -114,7 +114,7 @@ impl Worker {
         }
     }
 
-    /// Goes on where an earlier server was.
+    /// Takes over the machine and the processes that an earlier server made.
     pub(super) fn adopt(&mut self, record: &Record) {
         self.held = Some(record.pod.clone());
         self.addresses = self.addresses_of(&record.pod.name);
@@ -186,7 +186,7 @@ impl Worker {
         }
     }
 
-    /// Does all that is due at `now`; when the next thing is.
+    /// Does what is due at `now`. Returns when the next action is due.
     fn act(&mut self, now: Instant) -> Instant {
         if self.pod.metadata.deletion_timestamp.is_some() {
             self.set_deadline(now);
@@ -195,7 +195,7 @@ impl Worker {
             if deadline <= now {
                 self.signal(Signal::SIGKILL);
             }
-            // What did not run will not.
+            // Containers that wait are not started any more.
             for it in &mut self.containers {
                 if matches!(it.state, State::Waiting { .. }) {
                     it.state = State::Terminated(Default::default());
@@ -225,7 +225,8 @@ impl Worker {
         next
     }
 
-    /// Begins to end the pod. A later request with less grace shortens the time that is left, as with kubelet.
+    /// Begins to terminate the pod. A later request with a shorter grace period shortens the time that is left, as in
+    /// kubelet.
     fn set_deadline(&mut self, now: Instant) {
         let grace = self.pod.metadata.deletion_grace_period_seconds;
         let grace = grace.and_then(|it| u64::try_from(it).ok()).unwrap_or(30);
@@ -245,7 +246,7 @@ impl Worker {
         let node = spec.node_name.as_deref().context("no node")?;
         let name = self.pod.metadata.name.as_deref().unwrap_or_default();
         let machine = machine_of_pod(name, &self.uid);
-        let folder = self.machines.place().pod(&self.uid);
+        let folder = self.machines.lab_dir().pod(&self.uid);
         fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
         if let Some(text) = resolver::text(&self.pod) {
             let file = folder.join(RESOLV_CONF);
@@ -316,7 +317,7 @@ impl Worker {
         });
     }
 
-    /// Asks the probes that are due; when the next one is.
+    /// Starts the probes that are due. Returns when the next one is due.
     fn ask(&mut self, position: usize, now: Instant) -> Instant {
         let mut next = now + IDLE;
         let container = &self.containers[position];
@@ -417,7 +418,7 @@ impl Worker {
             netns: netns_name(&machine),
             hostname,
             run: None,
-            resolv_conf: self.machines.place().resolv_conf(&self.uid),
+            resolv_conf: self.machines.lab_dir().resolv_conf(&self.uid),
         };
         self.machines.command(&inside, program)
     }
@@ -430,7 +431,7 @@ impl Worker {
         self.deadline.is_some() && !self.containers.iter().any(Container::is_running)
     }
 
-    /// Removes the machine, then the pod may go.
+    /// Removes the machine, then reports that the pod is finished.
     fn finish(self) {
         if let Some(held) = &self.held {
             let removed = self.machines.lock().remove_pod(&held.name);
@@ -438,14 +439,14 @@ impl Worker {
                 tracing::debug!(%error, pod = %held.name, "its node may be gone");
             }
         }
-        // Logs go with the pod, as they do with kubelet.
-        let _ = fs::remove_dir_all(self.machines.place().pod(&self.uid));
+        // Logs are removed with the pod, as by kubelet.
+        let _ = fs::remove_dir_all(self.machines.lab_dir().pod(&self.uid));
         while !self.report.finished(&self.pod) {
             thread::sleep(RETRY);
         }
     }
 
-    /// Whether what is known is written.
+    /// Writes the status if it changed. Returns whether it is written.
     fn tell(&mut self) -> bool {
         let Some(node) = self.node_addresses() else {
             return true;
@@ -461,7 +462,7 @@ impl Worker {
             if !self.report.status(&self.pod, &status) {
                 return false;
             }
-            // Until the object comes back: times of transitions stay.
+            // Until the object with this status is read: transition times stay.
             Arc::make_mut(&mut self.pod).status = Some(status.clone());
             self.reported = Some(status);
         }
@@ -483,7 +484,7 @@ impl Worker {
             pod,
             containers: processes.collect(),
         };
-        if let Err(error) = record.write(self.machines.place()) {
+        if let Err(error) = record.write(self.machines.lab_dir()) {
             let text = format!("a restart of the lab's server will restart it: {error:#}");
             self.report.event(&self.pod, "FailedRecord", &text, true);
         }

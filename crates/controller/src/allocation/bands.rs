@@ -1,17 +1,17 @@
 //! The order in which addresses and ports are tried.
 //!
-//! The lower part of a range is for those who ask for a number (KEP-3070, KEP-3668): who does not gets one of the upper
-//! part while there is one. Kubernetes begins at random; we begin at a hash of the Service's name.
+//! The lower part of a range is for Services that ask for a number (KEP-3070, KEP-3668): the others get a number of the
+//! upper part while one is free. Kubernetes starts at a random number, we start at a hash of the Service's name.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
 use ipnet::IpNet;
 
-/// Most addresses of a range that are told apart.
+/// Most addresses of a range that are used.
 const MOST: u128 = 1 << 62;
 
-/// Numbers of the addresses that Services can have: not the network's own, nor IPv4's broadcast address.
+/// Offsets of the addresses that Services can have: without the network address, and IPv4's broadcast address.
 fn usable(net: &IpNet) -> RangeInclusive<u64> {
     let (bits, last) = match net {
         IpNet::V4(_) => (32 - net.prefix_len(), 2),
@@ -22,7 +22,7 @@ fn usable(net: &IpNet) -> RangeInclusive<u64> {
     1..=size.saturating_sub(last)
 }
 
-/// Whether a Service can have an address of this range.
+/// Whether a Service can have this address of the range.
 pub(crate) fn is_usable(net: &IpNet, ip: IpAddr) -> bool {
     let number = match (net.network(), ip) {
         (IpAddr::V4(first), IpAddr::V4(ip)) => {
@@ -34,7 +34,7 @@ pub(crate) fn is_usable(net: &IpNet, ip: IpAddr) -> bool {
     net.contains(&ip) && u64::try_from(number).is_ok_and(|it| usable(net).contains(&it))
 }
 
-/// The addresses of a range, in the order in which they are given away.
+/// The addresses of a range, in the order in which they are tried.
 pub(crate) fn addresses(net: &IpNet, seed: u64) -> impl Iterator<Item = IpAddr> + use<> {
     let (all, first) = (usable(net), net.network());
     // `calculateRangeOffset` in `pkg/registry/core/service/ipallocator/bitmap.go`.
@@ -48,7 +48,7 @@ pub(crate) fn addresses(net: &IpNet, seed: u64) -> impl Iterator<Item = IpAddr> 
     })
 }
 
-/// The ports of a range, in the order in which they are given away.
+/// The ports of a range, in the order in which they are tried.
 pub(crate) fn ports(range: &RangeInclusive<u16>, seed: u64) -> impl Iterator<Item = u16> + use<> {
     let first = u64::from(*range.start());
     let size = u64::try_from(range.len()).expect("at most 65,536");
@@ -57,7 +57,7 @@ pub(crate) fn ports(range: &RangeInclusive<u16>, seed: u64) -> impl Iterator<Ite
     numbers.map(move |it| u16::try_from(first + it).expect("of the range"))
 }
 
-/// The numbers that are kept for those who ask: one of `share`, 16 to `most`; none of a small range.
+/// Size of the lower part: `size / share`, between 16 and `most`; 0 for a small range.
 fn band(size: u64, share: u64, most: u64) -> u64 {
     if size < 16 {
         0
@@ -66,7 +66,8 @@ fn band(size: u64, share: u64, most: u64) -> u64 {
     }
 }
 
-/// All numbers above the first `band` ones, from a place of the seed's choice around; then those.
+/// The numbers above the first `band`, starting at a position that the seed chooses and wrapping around; then the first
+/// `band`.
 fn upper_first(all: RangeInclusive<u64>, band: u64, seed: u64) -> impl Iterator<Item = u64> {
     let (first, last) = all.into_inner();
     let upper = first + band;

@@ -1,12 +1,12 @@
-//! The families of a Service (`initIPFamilyFields`).
+//! IP families of a Service (`initIPFamilyFields`).
 
 use k8s_openapi::api::core::v1::ServiceSpec;
 use sluice_model::IpFamily;
 
 use super::Refusal;
 
-/// Sets `ipFamilyPolicy` and `ipFamilies` from each other, from the addresses that are asked for, and from the
-/// families of the cluster.
+/// Sets `ipFamilyPolicy` and `ipFamilies` from each other, from the requested addresses, and from the families of the
+/// ServiceCIDRs.
 pub(crate) fn choose(
     spec: &mut ServiceSpec,
     old: Option<&ServiceSpec>,
@@ -30,7 +30,7 @@ pub(crate) fn choose(
     let is_single = policy == "SingleStack";
     let mut families = spec.ip_families.clone().unwrap_or_default();
     let ips = spec.cluster_ips.get_or_insert_default();
-    // Who has two and asks for one gives the second back.
+    // A dual-stack Service that becomes single-stack gives up its second address.
     if is_single && old.is_some_and(|it| it.ip_family_policy.as_deref() != Some("SingleStack")) {
         ips.truncate(1);
         families.truncate(1);

@@ -1,4 +1,4 @@
-//! What a Service keeps of its earlier version (`patchAllocatedValues`).
+//! Keeps the addresses and ports of a Service's previous version (`patchAllocatedValues`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::ServiceSpec;
 
 use super::Refusal;
 
-/// Takes over addresses and ports that the new version does not mention, so that a manifest without them can be applied again.
+/// Copies addresses and ports that the new version leaves out, so that a manifest without them can be applied again.
 pub(crate) fn adopt(
     spec: &mut ServiceSpec,
     old: Option<&ServiceSpec>,
@@ -85,12 +85,11 @@ fn needs_cluster_ip(spec: &ServiceSpec) -> bool {
     spec.type_.as_deref() != Some("ExternalName")
 }
 
-/// Whether a Service has NodePorts.
 pub(crate) fn needs_node_ports(spec: &ServiceSpec) -> bool {
     matches!(spec.type_.as_deref(), Some("NodePort" | "LoadBalancer"))
 }
 
-/// Whether a load balancer asks each node whether it has endpoints.
+/// Whether load balancers ask each node whether it has endpoints.
 pub(crate) fn needs_health_check(spec: &ServiceSpec) -> bool {
     spec.type_.as_deref() == Some("LoadBalancer")
         && spec.external_traffic_policy.as_deref() == Some("Local")

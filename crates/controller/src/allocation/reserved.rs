@@ -1,4 +1,4 @@
-//! Addresses that an IPAddress object keeps for something that is no Service of ours (KEP-1880).
+//! Addresses that IPAddress objects reserve for something other than a Service of ours (KEP-1880).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -6,13 +6,13 @@ use std::net::IpAddr;
 use k8s_openapi::api::networking::v1::{IPAddress, ParentReference};
 use sluice_model::NamespacedName;
 
-/// The label that names the writer of an IPAddress.
+/// The label with the writer of an IPAddress.
 pub(super) const MANAGED_BY: &str = "ipaddress.kubernetes.io/managed-by";
 
-/// What the allocators of Kubernetes and ours write there.
+/// The value of that label for Kubernetes' allocators and for ours.
 pub(super) const ALLOCATOR: &str = "ipallocator.k8s.io";
 
-/// Whether an allocator wrote an IPAddress for a Service: it follows the Service and keeps nothing by itself.
+/// Whether an allocator wrote an IPAddress for a Service: such an object reserves nothing by itself.
 #[must_use]
 pub fn is_allocated(address: &IPAddress) -> bool {
     let labels = address.metadata.labels.as_ref();
@@ -20,12 +20,12 @@ pub fn is_allocated(address: &IPAddress) -> bool {
     manager.is_some_and(|it| it == ALLOCATOR)
 }
 
-/// Addresses and what they are kept for.
+/// Reserved addresses, and what for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reserved(BTreeMap<IpAddr, ParentReference>);
 
 impl Reserved {
-    /// Those of IPAddress objects that no allocator wrote. A name that is no address keeps nothing.
+    /// The addresses of IPAddress objects that no allocator wrote. A name that is no address is ignored.
     pub(super) fn new<'a>(addresses: impl IntoIterator<Item = &'a IPAddress>) -> Self {
         let others = addresses.into_iter().filter(|it| !is_allocated(it));
         let kept = others.filter_map(|it| {
@@ -35,7 +35,7 @@ impl Reserved {
         Self(kept.collect())
     }
 
-    /// What keeps an address away from a Service.
+    /// Why an address is reserved against a Service; `None` when it is not.
     pub(super) fn against(&self, service: &NamespacedName, ip: IpAddr) -> Option<String> {
         let parent = self.0.get(&ip)?;
         let is_own = parent.resource == "services"
@@ -44,7 +44,6 @@ impl Reserved {
         (!is_own).then(|| format!("{ip} is kept for {} by an IPAddress", words(parent)))
     }
 
-    /// All addresses.
     pub(super) fn ips(&self) -> impl Iterator<Item = IpAddr> {
         self.0.keys().copied()
     }

@@ -75,7 +75,7 @@ fn node_ports(service: &Service) -> Vec<i32> {
 
 #[test]
 fn families_follow_policy_and_cluster() {
-    // Policy and families that are asked for, and those that come out.
+    // Policy and families of the request, and of the result.
     for (cidrs, asked, policy, families) in [
         (
             &["10.96.0.0/24", "fd00:96::/112"][..],
@@ -215,7 +215,7 @@ fn who_asks_for_nothing_gets_none_of_the_static_band() {
     let numbers: Vec<u8> = (0..254)
         .map(|it| last(&create(&mut allocator, &format!("s{it}"), json!({})).unwrap()))
         .collect();
-    // A /24 keeps 16 addresses, until there is nothing else (KEP-3070).
+    // A /24 keeps 16 addresses for requests, until no other is free (KEP-3070).
     assert!(numbers[..238].iter().all(|it| *it > 16), "{numbers:?}");
     assert!(numbers[238..].iter().all(|it| *it <= 16), "{numbers:?}");
     assert_eq!(numbers.iter().collect::<BTreeSet<_>>().len(), 254);
@@ -225,7 +225,7 @@ fn who_asks_for_nothing_gets_none_of_the_static_band() {
     );
     allocator.release(&meta::key(&service("s7", &json!({})).metadata));
     create(&mut allocator, "more", json!({})).unwrap();
-    // Of 2,768 NodePorts 86 are kept (KEP-3668).
+    // 86 of 2,768 NodePorts are for requests (KEP-3668).
     let port = node_ports(&create(&mut dual(), "p", json!({"type": "NodePort"})).unwrap())[0];
     assert!(port >= 30_086, "{port}");
 }
@@ -268,12 +268,12 @@ fn a_manifest_can_be_applied_again() {
     assert_eq!(made.spec, again.spec);
     let health = made.spec.as_ref().unwrap().health_check_node_port.unwrap();
     assert!(health >= 30_000 && !node_ports(&made).contains(&health));
-    // A port more; the first one keeps its number.
+    // One more port; the first one keeps its NodePort.
     let two = json!({"type": "NodePort", "ports": [{"name": "http", "port": 80}, {"name": "more", "port": 81}]});
     let wider = update(&mut allocator, Some(&made), "web", two).unwrap();
     assert_eq!(node_ports(&wider)[0], node_ports(&made)[0]);
     assert_eq!(ips(&wider), ips(&made));
-    // NodePorts are free again; the number can be had.
+    // The NodePorts are free again.
     let port = node_ports(&made)[0];
     update(&mut allocator, Some(&wider), "web", json!({})).unwrap();
     let taken = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]});
@@ -389,7 +389,7 @@ fn an_address_of_somebody_else_is_no_service_s() {
     let mut allocator = Allocator::new(pools(&["10.96.0.0/29"]));
     let edge = json!({"group": "gateway.networking.k8s.io", "resource": "gateways", "namespace": "infra", "name": "edge"});
     let web = json!({"group": "", "resource": "services", "namespace": "default", "name": "web"});
-    // What an allocator wrote for a Service that is gone keeps nothing.
+    // An IPAddress of an allocator whose Service is gone reserves nothing.
     let kept = [
         ip_address("10.96.0.2", "gateways", edge.clone()),
         ip_address("10.96.0.3", "gateways", web),
@@ -420,7 +420,7 @@ fn an_address_of_somebody_else_is_no_service_s() {
     );
     let full = create(&mut allocator, "d", json!({})).unwrap_err();
     assert!(full.contains("no address"), "{full}");
-    // Who has it keeps it, and somebody must choose.
+    // The Service keeps the address; a person must decide.
     let late = allocator.set_reserved(&[ip_address("10.96.0.4", "gateways", edge)]);
     assert_eq!(late.len(), 1);
     assert!(
@@ -434,7 +434,7 @@ fn an_address_of_somebody_else_is_no_service_s() {
 }
 
 proptest! {
-    /// No two Services ever have the same address or port, and who is deleted has nothing.
+    /// Two Services never have the same address or port, and a deleted Service has none.
     #[test]
     fn nothing_is_given_twice(steps in prop::collection::vec((0..12_u8, 0..6_u8), 1..80)) {
         let mut allocator = Allocator::new(pools(&["10.96.0.0/28", "fd00:96::/124"]));

@@ -22,7 +22,7 @@ fn read<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }
 
-/// A Service of the pods with its name as label `app`.
+/// A Service that selects pods with its name as label `app`.
 fn service<T: DeserializeOwned>(name: &str, more: Value) -> T {
     let mut spec = json!({"selector": {"app": name}, "ports": [{"port": 80, "targetPort": 8080}]});
     spec.as_object_mut()
@@ -160,7 +160,7 @@ fn what_is_refused_takes_nothing_from_others() {
     ]);
     assert_eq!(ip(&folder, "web"), Some(had.clone()));
     assert!(ip(&folder, "good").is_some());
-    // Once web is gone, the address can be had.
+    // Once web is deleted, its address is free.
     let problems = update(
         &mut folder,
         manifests(vec![service("twin", json!({"clusterIP": had}))]),

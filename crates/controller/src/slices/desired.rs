@@ -1,4 +1,4 @@
-//! The endpoints that a Service should have (`podToEndpoint`, `getEndpointPorts`).
+//! The desired endpoints of a Service (`podToEndpoint`, `getEndpointPorts`).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use sluice_model::IpFamily;
 
 use super::Zones;
 
-/// A port of a slice, in an order.
+/// A port of a slice, with an order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PortKey {
     name: String,
@@ -45,14 +45,14 @@ fn tcp() -> String {
     "TCP".to_owned()
 }
 
-/// The ports of a slice, in their order.
+/// The ports of a slice, sorted.
 pub(crate) fn port_keys(slice: &EndpointSlice) -> Vec<PortKey> {
     let mut ports: Vec<_> = slice.ports.iter().flatten().map(PortKey::of).collect();
     ports.sort();
     ports
 }
 
-/// What makes an endpoint the same in two versions of a slice (`hashEndpoint`).
+/// What identifies an endpoint in two versions of a slice (`hashEndpoint`).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Identity {
     addresses: Vec<String>,
@@ -76,10 +76,10 @@ impl Identity {
     }
 }
 
-/// Endpoints that have the same ports.
+/// Endpoints with the same ports.
 pub(crate) type Endpoints = BTreeMap<Identity, Endpoint>;
 
-/// The endpoints of one family by their ports: pods may disagree on the number of a named port.
+/// The endpoints of one family by their ports: pods may have different numbers for a named port.
 pub(crate) fn groups(
     service: &Service,
     pods: &[&Pod],
@@ -96,7 +96,7 @@ pub(crate) fn groups(
     groups
 }
 
-/// Whether a pod runs and has an address (`ShouldPodBeInEndpoints`); terminating pods do.
+/// Whether a pod runs and has an address (`ShouldPodBeInEndpoints`). Terminating pods count.
 fn has_address(pod: &Pod) -> bool {
     let status = pod.status.as_ref();
     let phase = status.and_then(|it| it.phase.as_deref());
@@ -117,7 +117,7 @@ fn endpoint(service: &Service, pod: &Pod, zones: &Zones, family: IpFamily) -> Op
     let publishes = spec.and_then(|it| it.publish_not_ready_addresses) == Some(true);
     let node = pod.spec.as_ref().and_then(|it| it.node_name.clone());
     let zone = node.as_ref().and_then(|it| zones.get(it));
-    // The node of this pod was removed, and with it the pod, unless it is wanted at any price.
+    // The node of the pod is gone, and the pod with it, unless unready addresses are published.
     if zone.is_none() && !publishes {
         return None;
     }
@@ -147,7 +147,7 @@ fn endpoint(service: &Service, pod: &Pod, zones: &Zones, family: IpFamily) -> Op
     })
 }
 
-/// The Ready condition of a pod.
+/// Whether the condition Ready is True.
 fn is_ready(pod: &Pod) -> bool {
     let conditions = pod
         .status
@@ -157,14 +157,14 @@ fn is_ready(pod: &Pod) -> bool {
     ready.next().is_some_and(|it| it.status == "True")
 }
 
-/// The pod's own name in DNS, where it is in the subdomain of this Service (`ShouldSetHostname`).
+/// The hostname of a pod in the subdomain of this Service (`ShouldSetHostname`).
 fn hostname(service: &Service, pod: &Pod) -> Option<String> {
     let spec = pod.spec.as_ref()?;
     let hostname = spec.hostname.clone().filter(|it| !it.is_empty())?;
     (spec.subdomain == service.metadata.name).then_some(hostname)
 }
 
-/// The ports of a Service on this pod; a named port that the pod does not have is left out.
+/// The ports of a Service on this pod. A named port that the pod lacks is left out.
 fn ports(service: &Service, pod: &Pod) -> Vec<PortKey> {
     let ports = service.spec.iter().flat_map(|it| it.ports.iter().flatten());
     let ports = ports.filter_map(|port| {
@@ -181,7 +181,7 @@ fn ports(service: &Service, pod: &Pod) -> Vec<PortKey> {
     ports
 }
 
-/// The target port on this pod (`FindPort`).
+/// The number of the target port on this pod (`FindPort`).
 fn number(port: &ServicePort, protocol: &str, pod: &Pod) -> Option<i32> {
     let name = match &port.target_port {
         None => return Some(port.port),

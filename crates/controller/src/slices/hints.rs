@@ -10,14 +10,14 @@ pub(crate) fn set(slice: &mut EndpointSlice, service: &Service) {
     }
 }
 
-/// Whether all endpoints have the hints that they should.
+/// Whether all endpoints have the right hints.
 pub(crate) fn are_set(slice: &EndpointSlice, service: &Service) -> bool {
     let mut endpoints = slice.endpoints.iter().flatten();
     endpoints.all(|it| it.hints == wanted(it, service))
 }
 
-/// Only ready endpoints get new hints; others keep what they had while there is a distribution, because readiness
-/// alone changes nothing for anybody (`trafficdist.go`).
+/// The hints of an endpoint. An unready endpoint keeps the hints that it has while `trafficDistribution` is set: a
+/// change of readiness alone rewrites no hints (`trafficdist.go`).
 fn wanted(endpoint: &Endpoint, service: &Service) -> Option<EndpointHints> {
     let spec = service.spec.as_ref();
     let nodes = match spec.and_then(|it| it.traffic_distribution.as_deref()) {

@@ -1,5 +1,4 @@
-//! EndpointSlices from Endpoints that somebody wrote, for Services without selector
-//! (`pkg/controller/endpointslicemirroring`).
+//! EndpointSlices for Endpoints objects of Services without selector (`pkg/controller/endpointslicemirroring`).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -16,17 +15,17 @@ use crate::{meta, selector};
 
 /// Most addresses of one subset (`--mirroring-max-endpoints-per-subset` of kube-controller-manager).
 const MAX_ADDRESSES: usize = 1000;
-/// `true` on Endpoints that are not mirrored.
+/// The label with `true` on Endpoints that are not mirrored.
 const SKIP: &str = "endpointslice.kubernetes.io/skip-mirror";
-/// On Endpoints that are the lock of a leader election.
+/// The annotation of Endpoints that are the lock of a leader election.
 const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
-/// Annotations that say something about the Endpoints object alone.
+/// Annotations that are not copied to slices.
 const NOT_COPIED: [&str; 2] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     TRIGGERED,
 ];
 
-/// Whether slices are made of these Endpoints.
+/// Whether these Endpoints are mirrored.
 pub(crate) fn is_mirrored(endpoints: &Endpoints, service: &Service) -> bool {
     selector::of(service).is_none()
         && meta::label(&endpoints.metadata, SKIP) != "true"
@@ -35,7 +34,7 @@ pub(crate) fn is_mirrored(endpoints: &Endpoints, service: &Service) -> bool {
 
 type Groups = BTreeMap<(String, Vec<PortKey>), BTreeMap<Identity, Endpoint>>;
 
-/// What the mirrored slices of `endpoints` lack. `existing` are those that this controller wrote.
+/// Compares the mirrored slices of `endpoints` with the desired ones. `existing` are the slices of this controller.
 pub(crate) fn mirror(
     endpoints: &Endpoints,
     existing: &[&EndpointSlice],
@@ -105,7 +104,7 @@ fn metadata(endpoints: &Endpoints, name: String) -> ObjectMeta {
     }
 }
 
-/// The annotations that slices have of their Endpoints.
+/// The annotations that slices inherit from Endpoints.
 fn annotations(metadata: &ObjectMeta) -> BTreeMap<String, String> {
     let mut annotations = metadata.annotations.clone().unwrap_or_default();
     annotations.retain(|key, _| !NOT_COPIED.contains(&key.as_str()));

@@ -1,4 +1,4 @@
-//! Endpoints into slices, so that few slices change (`reconcileByPortMapping`).
+//! Packs endpoints into slices so that few slices change (`reconcileByPortMapping`).
 
 use std::cmp::Reverse;
 
@@ -10,10 +10,10 @@ use super::MAX_ENDPOINTS;
 use super::desired::{Endpoints, Identity};
 use crate::meta;
 
-/// What becomes of slices.
+/// The writes to the slices with one set of ports.
 #[derive(Debug, Default)]
 pub(crate) struct Packing {
-    /// Slices that have no name yet.
+    /// New slices, without a name.
     pub(crate) create: Vec<EndpointSlice>,
     pub(crate) update: Vec<EndpointSlice>,
     pub(crate) delete: Vec<EndpointSlice>,
@@ -26,7 +26,7 @@ impl Packing {
         self.delete.extend(other.delete);
     }
 
-    /// A slice that would go becomes one that would be created: watchers see one change in place of two.
+    /// Turns slices to delete into slices to create: watchers see one change in place of two.
     pub(crate) fn recycle(&mut self, service: &Service) {
         let (mine, others) = std::mem::take(&mut self.delete)
             .into_iter()
@@ -47,13 +47,12 @@ impl Packing {
     }
 }
 
-/// The endpoints of a slice.
 fn of(slice: &EndpointSlice) -> &[Endpoint] {
     slice.endpoints.as_deref().unwrap_or_default()
 }
 
-/// Endpoints stay in their slices. New ones go to slices that change anyway, then to one slice that has room for
-/// all the rest, the fullest of them, and else to new slices, which are `empty` ones.
+/// Endpoints stay in their slices. New endpoints go to slices that change anyway, then to the fullest slice that has
+/// room for the rest, and otherwise to new slices made from `empty`.
 pub(crate) fn pack(
     existing: &[&EndpointSlice],
     mut endpoints: Endpoints,
@@ -87,7 +86,7 @@ pub(crate) fn pack(
     packing.update.iter_mut().for_each(|it| fill(it, &mut rest));
     let room = |it: &&EndpointSlice| MAX_ENDPOINTS - of(it).len().min(MAX_ENDPOINTS);
     while !rest.is_empty() {
-        // Several that are as full: the first by name.
+        // Of several slices that are equally full, the first by name.
         let fitting = unchanged
             .iter()
             .copied()
@@ -118,7 +117,7 @@ fn fill(slice: &mut EndpointSlice, rest: &mut Vec<Endpoint>) {
     }
 }
 
-/// Whether an endpoint need not be written again; hints are compared later (`EndpointsEqualBeyondHash`).
+/// Whether an endpoint is unchanged; hints are compared separately (`EndpointsEqualBeyondHash`).
 fn is_same(new: &Endpoint, old: &Endpoint) -> bool {
     let old = Endpoint {
         hints: new.hints.clone(),

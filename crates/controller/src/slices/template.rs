@@ -1,4 +1,4 @@
-//! What all slices of a Service have in common.
+//! The common metadata of a Service's slices.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::desired::PortKey;
 use super::{HEADLESS, MANAGED_BY, SERVICE_NAME, SLICES};
 use crate::meta;
 
-/// Labels that a Service does not give to its slices.
+/// Labels that slices do not inherit from the Service.
 const RESERVED: [&str; 3] = [SERVICE_NAME, MANAGED_BY, HEADLESS];
 
 /// The metadata of a Service's slices.
@@ -25,7 +25,7 @@ impl Template {
     pub(crate) fn new(service: &Service) -> Self {
         let name = service.metadata.name.clone().unwrap_or_default();
         let with_dash = format!("{name}-");
-        // The name is checked without the characters to come, as if the last one were a letter.
+        // The check ignores the characters to come: a letter stands for them.
         let prefix = if is_subdomain(&format!("{with_dash}a")) {
             with_dash
         } else {
@@ -44,7 +44,7 @@ impl Template {
         }
     }
 
-    /// A name that nobody has.
+    /// A name that is not taken.
     pub(crate) fn name(&self, is_taken: impl Fn(&str) -> bool) -> String {
         meta::generated_name(&self.prefix, &self.seed, is_taken)
     }

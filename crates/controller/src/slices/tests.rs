@@ -87,11 +87,11 @@ fn pod(number: u32, words: &str) -> Object {
     })))
 }
 
-/// A controller whose changes are made at once.
+/// A controller whose writes are made at once.
 #[derive(Default)]
 struct World {
     controller: Controller,
-    /// Slices written and deleted in the last step.
+    /// The writes of the last step.
     writes: Vec<Change>,
 }
 
@@ -190,7 +190,7 @@ fn conditions_are_those_of_the_pod() {
         pods.clone(),
         &["IPv4 http:8080 [10.244.0.2=rs, 10.244.0.3=, 10.244.0.4=st, 10.244.0.5=t]"],
     );
-    // Whoever publishes addresses that are not ready publishes all.
+    // A Service that publishes unready addresses publishes all.
     check(
         service(json!({"publishNotReadyAddresses": true})),
         pods,
@@ -206,7 +206,7 @@ fn a_service_without_pods_has_an_empty_slice() {
         [],
         &["IPv4  []", "IPv6  []"],
     );
-    // Their endpoints come from elsewhere, or there are none.
+    // Their endpoints are written by someone else, or they have none.
     check(service(json!({"selector": {}})), [pod(1, "")], &[]);
     check(service(json!({"type": "ExternalName"})), [pod(1, "")], &[]);
 }
@@ -217,7 +217,7 @@ fn ports_are_found_by_name() {
         {"name": "http", "port": 80, "targetPort": "http"},
         {"name": "udp", "port": 80, "protocol": "UDP", "targetPort": "http"},
     ]});
-    // The container has the name for TCP only; pods of two versions have two numbers.
+    // The container has the named port for TCP only; pods of two versions have two numbers.
     check(
         service(named),
         [pod(1, ""), pod(2, "named=9090"), pod(3, "")],
@@ -317,7 +317,7 @@ fn labels_are_the_services() {
         "kubernetes.io/service-name=web",
     ];
     assert_eq!(labels(&world), [ours[0], ours[1], "team=red"]);
-    // A Service cannot say who writes its slices.
+    // Labels of a Service cannot set the writer of its slices.
     world.set([labelled(
         json!({"endpointslice.kubernetes.io/managed-by": "me"}),
     )]);
@@ -342,7 +342,7 @@ fn slices_are_full_and_few_are_rewritten() {
         sizes
     };
     assert_eq!(sizes(&world), [50, 100, 100]);
-    // One pod is one write, wherever it is.
+    // A change of one pod writes one slice.
     for change in [pod(7, "unready"), pod(300, ""), pod(7, "failed")] {
         world.set([change]);
         assert_eq!(world.writes.len(), 1, "{:?}", world.text());
@@ -445,7 +445,7 @@ fn endpoints_are_mirrored_where_there_is_no_selector() {
     assert_eq!(world.text(), ["IPv4  []"], "the selector counts now");
 }
 
-/// What somebody does to the pods.
+/// A change of the pods.
 #[derive(Clone, Debug)]
 enum Step {
     Set(u32, &'static str),
@@ -486,7 +486,7 @@ fn change(step: &Step) -> Change {
     }
 }
 
-/// Every endpoint by family and ports, wherever it is.
+/// Every endpoint by family and ports, in whichever slice.
 fn contents(world: &World) -> BTreeMap<String, BTreeSet<String>> {
     let mut contents: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for slice in world.slices() {
@@ -504,8 +504,8 @@ fn contents(world: &World) -> BTreeMap<String, BTreeSet<String>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// After any history the slices hold what a controller that starts with the same objects writes, and a step writes
-    /// no more than its endpoints take.
+    /// After any history the slices hold what a new controller writes for the same objects, and a step writes no more
+    /// slices than its endpoints need.
     #[test]
     fn endpoints_are_a_function_of_the_objects(
         first in prop::collection::vec(step(), 0..300),

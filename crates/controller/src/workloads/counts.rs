@@ -1,15 +1,15 @@
-//! Numbers that may be percentages.
+//! Numbers and percentages.
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-/// What becomes of the fraction of a percentage.
+/// How a fraction is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rounding {
     Up,
     Down,
 }
 
-/// A number, or a percentage of `total`; 0 for a text that is neither (`k8s.io/apimachinery/pkg/util/intstr`).
+/// A number, or a percentage of `total`; 0 for an invalid text (`k8s.io/apimachinery/pkg/util/intstr`).
 pub(super) fn scaled(value: &IntOrString, total: i32, rounding: Rounding) -> i32 {
     match value {
         IntOrString::Int(it) => *it,
@@ -32,12 +32,12 @@ pub(super) fn percentage(text: &str) -> Option<i32> {
     digits.parse().ok().filter(|_| is_number)
 }
 
-/// A number of the status that is left out when 0, as the API writes it.
+/// A number that the API leaves out when it is 0.
 pub(super) fn non_zero(count: i32) -> Option<i32> {
     (count != 0).then_some(count)
 }
 
-/// How many of these there are, as the API counts.
+/// The number of items, in the API's type.
 pub(super) fn count<T>(items: impl IntoIterator<Item = T>) -> i32 {
     i32::try_from(items.into_iter().count()).unwrap_or(i32::MAX)
 }

@@ -17,25 +17,25 @@ use super::revisions::{self, Owner, REVISION_HASH, Revisions};
 use super::{Cluster, ownership, pods};
 use crate::meta;
 
-/// A DaemonSet with what its rules use.
+/// A DaemonSet, with values that its rules need.
 struct Set<'a> {
     cluster: &'a Cluster,
     object: &'a DaemonSet,
     spec: &'a DaemonSetSpec,
-    /// The label of pods of the present template.
+    /// The revision label of pods of the present template.
     hash: String,
-    places: Vec<Place<'a>>,
+    nodes: Vec<NodePods<'a>>,
 }
 
 /// A node with its pods of one DaemonSet.
-struct Place<'a> {
+struct NodePods<'a> {
     node: &'a Node,
     verdict: Verdict,
-    /// Also those that ended or end; those that run longest first.
+    /// Terminated and terminating pods included; the longest running first.
     pods: Vec<&'a Pod>,
 }
 
-/// What one DaemonSet needs.
+/// Plans the writes for one DaemonSet.
 pub(super) fn reconcile(cluster: &Cluster, object: &DaemonSet, plan: &mut Plan) {
     let Some(spec) = &object.spec else {
         return;
@@ -55,8 +55,8 @@ pub(super) fn reconcile(cluster: &Cluster, object: &DaemonSet, plan: &mut Plan) 
     let set = Set::new(cluster, object, spec, hash, &own);
     if object.metadata.deletion_timestamp.is_none() && !plan.deletes(object) {
         remove_stray(cluster, &own, plan);
-        for (index, place) in set.places.iter().enumerate() {
-            set.populate(place, index, plan);
+        for (index, node) in set.nodes.iter().enumerate() {
+            set.populate(node, index, plan);
         }
         update::update(&set, plan);
     }
@@ -79,7 +79,7 @@ impl<'a> Set<'a> {
             }
         }
         let model = nodes::model(object, spec);
-        let places = cluster.nodes.iter().map(|node| {
+        let nodes = cluster.nodes.iter().map(|node| {
             let name = node.metadata.name.as_deref().unwrap_or_default();
             let mut pods = by_node.remove(name).unwrap_or_default();
             pods.sort_by_key(|it| {
@@ -87,7 +87,7 @@ impl<'a> Set<'a> {
                 let progress = (pods::node(it).is_none(), pods::phase(it) != "Running");
                 (progress, created, it.metadata.name.clone())
             });
-            Place {
+            NodePods {
                 node,
                 verdict: nodes::judge(&model, node),
                 pods,
@@ -98,7 +98,7 @@ impl<'a> Set<'a> {
             object,
             spec,
             hash,
-            places: places.collect(),
+            nodes: nodes.collect(),
         }
     }
 
@@ -110,13 +110,14 @@ impl<'a> Set<'a> {
         pods::is_available(pod, self.spec.min_ready_seconds, plan)
     }
 
-    /// Nodes that shall have a pod.
+    /// The number of nodes that must have a pod.
     fn wanted(&self) -> i32 {
-        let wanted = self.places.iter();
+        let wanted = self.nodes.iter();
         count(wanted.filter(|it| it.verdict == Verdict::Runs))
     }
 
-    /// How many nodes may have a second pod, and how many may miss theirs, during an update. `None` with `OnDelete`.
+    /// The most nodes with a second pod, and the most nodes without an available pod, during an update. `None` with
+    /// `OnDelete`.
     fn limits(&self) -> Option<(i32, i32)> {
         let strategy = self.spec.update_strategy.as_ref();
         if strategy.and_then(|it| it.type_.as_deref()) == Some("OnDelete") {
@@ -128,32 +129,32 @@ impl<'a> Set<'a> {
         let unavailable = rolling.and_then(|it| it.max_unavailable.as_ref());
         let surge = surge.map_or(0, number);
         match (surge, unavailable.map(number)) {
-            // Both 0 would never replace a pod.
+            // With 0 and 0 no pod could ever be replaced.
             (0, Some(0) | None) => Some((0, 1)),
             (surge, unavailable) => Some((surge, unavailable.unwrap_or(0))),
         }
     }
 
-    /// Brings one node to the pods that it shall have, of whatever revision (`podsShouldBeOnNode`).
-    fn populate(&self, place: &Place<'_>, index: usize, plan: &mut Plan) {
-        if place.verdict == Verdict::Ends {
-            place.pods.iter().for_each(|it| self.delete(it, plan));
+    /// Creates or deletes pods of a node, of any revision (`podsShouldBeOnNode`).
+    fn populate(&self, node: &NodePods<'_>, index: usize, plan: &mut Plan) {
+        if node.verdict == Verdict::Ends {
+            node.pods.iter().for_each(|it| self.delete(it, plan));
             return;
         }
-        for pod in place.pods.iter().filter(|it| pods::is_finished(it)) {
-            self.replace_finished(place, pod, plan);
+        for pod in node.pods.iter().filter(|it| pods::is_finished(it)) {
+            self.replace_finished(node, pod, plan);
         }
-        let mut running = place.pods.clone();
+        let mut running = node.pods.clone();
         running.retain(|it| pods::is_active(it));
         let surges = self.limits().is_some_and(|(surge, _)| surge > 0);
         let is_missing = if surges {
             running.is_empty()
         } else {
             // Two Pods on a node may want the same host port: the old one must end first.
-            place.pods.is_empty()
+            node.pods.is_empty()
         };
         match (is_missing, surges) {
-            (true, _) if place.verdict == Verdict::Runs => self.create(place.node, index, plan),
+            (true, _) if node.verdict == Verdict::Runs => self.create(node.node, index, plan),
             (true, _) => {}
             (false, true) => self.keep_pair(&running, plan),
             (false, false) => {
@@ -163,7 +164,7 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// With a surge a node may have the longest running pod of each of two revisions, until the new one is available.
+    /// With a surge, keeps the longest running pod of each of two revisions until the new one is available.
     fn keep_pair(&self, running: &[&Pod], plan: &mut Plan) {
         let (new, old): (Vec<&Pod>, Vec<&Pod>) =
             running.iter().copied().partition(|it| self.is_updated(it));
@@ -176,13 +177,13 @@ impl<'a> Set<'a> {
         }
     }
 
-    fn replace_finished(&self, place: &Place<'_>, pod: &Pod, plan: &mut Plan) {
+    fn replace_finished(&self, node: &NodePods<'_>, pod: &Pod, plan: &mut Plan) {
         if plan.delete(pod) {
             let state = pods::phase(pod).to_lowercase();
             let message = format!(
                 "Found {state} daemon pod {} on node {}, will try to kill it",
                 meta::key(&pod.metadata),
-                place.node.metadata.name.as_deref().unwrap_or_default()
+                node.node.metadata.name.as_deref().unwrap_or_default()
             );
             match state.as_str() {
                 "failed" => plan.warning(self.object, "FailedDaemonPod", message),
@@ -217,7 +218,7 @@ impl<'a> Set<'a> {
     }
 }
 
-/// Deletes pods that wait for a node that is gone (`getUnscheduledPodsWithoutNode`).
+/// Deletes pods that are bound to a node that does not exist (`getUnscheduledPodsWithoutNode`).
 fn remove_stray(cluster: &Cluster, own: &[&Pod], plan: &mut Plan) {
     let names: BTreeSet<Option<&str>> = cluster
         .nodes
@@ -231,7 +232,7 @@ fn remove_stray(cluster: &Cluster, own: &[&Pod], plan: &mut Plan) {
     }
 }
 
-/// Deletes revisions that neither a pod nor the DaemonSet has, beyond the limit.
+/// Deletes revisions beyond the limit that no pod has.
 fn clean_up(set: &Set<'_>, own: &[&Pod], revisions: &Revisions<'_>, plan: &mut Plan) {
     let hashes = own
         .iter()

@@ -10,10 +10,10 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-/// Seconds that a pod stays on a node that is lost.
+/// Seconds that a pod stays on a node that does not answer.
 const TOLERATION_SECONDS: i64 = 300;
 
-/// Fills in what a Pod may leave out, with the tolerations of lost nodes.
+/// Sets the defaults of a Pod, and its tolerations of nodes that do not answer.
 pub fn default_pod(pod: &mut Pod) {
     let spec = pod.spec.get_or_insert_default();
     default_spec(spec);
@@ -32,7 +32,7 @@ pub fn default_pod(pod: &mut Pod) {
     status.phase.get_or_insert_with(|| "Pending".to_owned());
 }
 
-/// Fills in what a Deployment may leave out.
+/// Sets the defaults of a Deployment.
 pub fn default_deployment(deployment: &mut Deployment) {
     let spec = deployment.spec.get_or_insert_default();
     default_spec(spec.template.spec.get_or_insert_default());
@@ -51,7 +51,7 @@ pub fn default_deployment(deployment: &mut Deployment) {
     }
 }
 
-/// Fills in what a ReplicaSet may leave out.
+/// Sets the defaults of a ReplicaSet.
 pub fn default_replica_set(set: &mut ReplicaSet) {
     let spec = set.spec.get_or_insert_default();
     let template = spec.template.get_or_insert_default();
@@ -59,7 +59,7 @@ pub fn default_replica_set(set: &mut ReplicaSet) {
     spec.replicas.get_or_insert(1);
 }
 
-/// Fills in what a StatefulSet may leave out.
+/// Sets the defaults of a StatefulSet.
 pub fn default_stateful_set(set: &mut StatefulSet) {
     let spec = set.spec.get_or_insert_default();
     default_spec(spec.template.spec.get_or_insert_default());
@@ -85,7 +85,7 @@ pub fn default_stateful_set(set: &mut StatefulSet) {
     }
 }
 
-/// Fills in what a DaemonSet may leave out.
+/// Sets the defaults of a DaemonSet.
 pub fn default_daemon_set(set: &mut DaemonSet) {
     let spec = set.spec.get_or_insert_default();
     default_spec(spec.template.spec.get_or_insert_default());
@@ -106,7 +106,7 @@ fn rolling_update() -> String {
     "RollingUpdate".to_owned()
 }
 
-/// What pods and templates have in common.
+/// Sets the defaults of a Pod's or template's spec.
 fn default_spec(spec: &mut PodSpec) {
     let text = |field: &mut Option<String>, value: &str| {
         field.get_or_insert_with(|| value.to_owned());
@@ -143,7 +143,7 @@ fn default_container(container: &mut Container) {
     probes.into_iter().flatten().for_each(default_probe);
 }
 
-/// An image without tag, or with the tag `latest`, may be another one tomorrow.
+/// `Always` for an image without tag or with the tag `latest`, which may change.
 fn pull_policy(image: &str) -> &'static str {
     let last = image.rsplit('/').next().unwrap_or_default();
     let is_fixed = last.contains('@') || !last.ends_with(":latest") && last.contains(':');
@@ -161,7 +161,7 @@ fn default_probe(probe: &mut Probe) {
     }
 }
 
-/// Adds the toleration of a lost node, unless the pod has one that covers it.
+/// Adds a toleration, unless the pod has one for the same taint.
 fn tolerate(spec: &mut PodSpec, key: &str) {
     let tolerations = spec.tolerations.get_or_insert_default();
     let given = |it: &Option<String>| it.clone().filter(|it| !it.is_empty());

@@ -16,16 +16,16 @@ use super::Cluster;
 use super::counts::{Rounding, scaled};
 use super::plan::Plan;
 
-/// How pods are replaced, with the numbers for the wanted replicas.
+/// How pods are replaced, with numbers for the desired replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Strategy {
-    /// All old pods end before the first new one starts.
+    /// All old pods end before the first new pod starts.
     Recreate,
     /// Pods are replaced a few at a time.
     Rolling {
-        /// Pods that may exist beyond the wanted replicas.
+        /// Most pods beyond the desired replicas.
         surge: i32,
-        /// Pods of the wanted replicas that may be missing, at most all.
+        /// Most desired replicas that may be unavailable.
         unavailable: i32,
     },
 }
@@ -34,12 +34,12 @@ enum Strategy {
 #[derive(Clone, Copy, Debug)]
 struct Rollout<'a> {
     deployment: &'a Deployment,
-    /// Wanted replicas.
+    /// The desired replicas.
     replicas: i32,
     strategy: Strategy,
 }
 
-/// What one Deployment needs.
+/// Plans the writes for one Deployment.
 pub(super) fn reconcile(cluster: &Cluster, deployment: &Deployment, plan: &mut Plan) {
     let Some(spec) = &deployment.spec else {
         return;
@@ -101,8 +101,7 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// Replicas that may be missing; 0 with `Recreate`, which knows no availability (`MaxUnavailable`,
-    /// `util/deployment_util.go`).
+    /// Most replicas that may be unavailable; 0 with `Recreate` (`MaxUnavailable`, `util/deployment_util.go`).
     fn max_unavailable(&self) -> i32 {
         match self.strategy {
             Strategy::Recreate => 0,
@@ -110,7 +109,7 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// Pods that may exist.
+    /// Most pods that may exist.
     fn most(&self) -> i32 {
         match self.strategy {
             Strategy::Recreate => self.replicas,
@@ -118,14 +117,14 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// `spec.progressDeadlineSeconds`; the largest number means none (`HasProgressDeadline`).
+    /// `spec.progressDeadlineSeconds`; `None` for the largest number (`HasProgressDeadline`).
     fn progress_deadline(&self) -> Option<i32> {
         let spec = self.deployment.spec.as_ref()?;
         let seconds = spec.progress_deadline_seconds;
         seconds.filter(|it| *it != i32::MAX)
     }
 
-    /// How many replicas the newest ReplicaSet may have (`NewRSNewReplicas`, `util/deployment_util.go`).
+    /// The replicas that the newest ReplicaSet may have (`NewRSNewReplicas`, `util/deployment_util.go`).
     fn replicas_of_newest(&self, newest: Option<&Replicas<'_>>, sets: &Sets<'_>) -> i32 {
         let current = newest.map_or(0, Replicas::wanted);
         match self.strategy {
@@ -140,8 +139,8 @@ impl<'a> Rollout<'a> {
 }
 
 impl Strategy {
-    /// A surge is rounded up, what may be unavailable down. Both 0 would never replace a pod, so that one may be
-    /// unavailable then (`ResolveFenceposts`, `util/deployment_util.go`).
+    /// The surge is rounded up, the unavailable replicas down. When both are 0 no pod could ever be replaced: then one
+    /// may be unavailable (`ResolveFenceposts`, `util/deployment_util.go`).
     fn rolling(surge: &IntOrString, unavailable: &IntOrString, replicas: i32) -> Self {
         let surge = scaled(surge, replicas, Rounding::Up);
         let unavailable = scaled(unavailable, replicas, Rounding::Down);
@@ -153,7 +152,7 @@ impl Strategy {
     }
 }
 
-/// Tells people of a ReplicaSet's new size.
+/// Writes an Event about a ReplicaSet's new size.
 fn announce(deployment: &Deployment, set: &ReplicaSet, from: i32, to: i32, plan: &mut Plan) {
     let name = set.metadata.name.as_deref().unwrap_or_default();
     let direction = if to > from { "up" } else { "down" };

@@ -1,4 +1,4 @@
-//! Empties a node as `kubectl drain` does (`k8s.io/kubectl/pkg/drain/filters.go`).
+//! Drains a node as `kubectl drain` does (`k8s.io/kubectl/pkg/drain/filters.go`).
 
 use std::sync::Arc;
 
@@ -8,41 +8,38 @@ use sluice_model::NamespacedName;
 use super::{Cluster, ownership, pods};
 use crate::meta;
 
-/// The annotation of a pod that a kubelet made from a file: deleting it ends nothing.
+/// The annotation of a static pod: deleting it has no effect.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// What a person allows, as with kubectl's flags of these names.
+/// kubectl's flags of these names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DrainOptions {
-    /// Pods of DaemonSets stay and are no obstacle.
+    /// Pods of DaemonSets stay, and do not prevent the drain.
     pub ignore_daemonsets: bool,
-    /// Pods with `emptyDir` volumes go: what is in the volumes is lost.
+    /// Pods with `emptyDir` volumes are deleted with the data in them.
     pub delete_emptydir_data: bool,
-    /// Pods without a controller go: nobody makes them again.
+    /// Pods without a controller are deleted: nothing creates them again.
     pub force: bool,
 }
 
-/// What to do to empty a node.
+/// The steps of a drain.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Drain {
-    /// The node, as it must be written so that it takes no more pods; `None` when it already takes none.
+    /// The node with `spec.unschedulable`; `None` when it has that already.
     pub cordon: Option<Node>,
-    /// Pods to delete.
     pub evict: Vec<Arc<Pod>>,
-    /// Pods that stay.
     pub stay: Vec<NamespacedName>,
-    /// Pods that are in the way, each with the flag that kubectl names. Nothing is to be deleted while there are any.
+    /// Pods that prevent the drain, each with the flag that kubectl names. No pod is deleted while there are any.
     pub obstacles: Vec<(NamespacedName, &'static str)>,
 }
 
-/// What becomes of one pod.
 enum Fate {
     Evicted,
     Stays,
     Hinders(&'static str),
 }
 
-/// What to do to empty `node`. PodDisruptionBudgets are not looked at. Pods that end already are not listed.
+/// The steps to drain `node`. PodDisruptionBudgets are ignored; terminating pods are not listed.
 #[must_use]
 pub fn drain(cluster: &Cluster, node: &Node, options: DrainOptions) -> Drain {
     let mut drain = Drain {

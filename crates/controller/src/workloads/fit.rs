@@ -1,15 +1,13 @@
-//! Whether a pod may be on a node: selectors, affinity, taints
-//! (`k8s.io/component-helpers/scheduling/corev1`).
+//! Whether a pod can run on a node: selectors, affinity, taints (`k8s.io/component-helpers/scheduling/corev1`).
 
 use k8s_openapi::api::core::v1::{
     Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration,
 };
 
-/// The taint of a node that takes no more pods (`spec.unschedulable`).
+/// The taint of a cordoned node (`spec.unschedulable`).
 pub(super) const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// Whether the labels and the name of a node are those that a pod asks for: `nodeSelector`, and one term of the required
-/// node affinity (`nodeaffinity/nodeaffinity.go`).
+/// Whether a node matches `nodeSelector` and one term of the required node affinity (`nodeaffinity/nodeaffinity.go`).
 pub(super) fn matches_node(spec: &PodSpec, node: &Node) -> bool {
     let labels = node.metadata.labels.as_ref();
     let selector = spec.node_selector.as_ref();
@@ -17,7 +15,7 @@ pub(super) fn matches_node(spec: &PodSpec, node: &Node) -> bool {
         && required(spec).is_none_or(|it| it.node_selector_terms.iter().any(|it| meets(it, node)))
 }
 
-/// The node affinity that must hold.
+/// The required node affinity.
 pub(super) fn required(spec: &PodSpec) -> Option<&NodeSelector> {
     let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;
     affinity
@@ -25,7 +23,7 @@ pub(super) fn required(spec: &PodSpec) -> Option<&NodeSelector> {
         .as_ref()
 }
 
-/// A term without requirements meets no node.
+/// Whether a node matches a term. An empty term matches no node.
 fn meets(term: &NodeSelectorTerm, node: &Node) -> bool {
     let expressions = term.match_expressions.as_deref().unwrap_or_default();
     let fields = term.match_fields.as_deref().unwrap_or_default();
@@ -64,12 +62,12 @@ pub(super) fn taints<'a>(node: &'a Node, effect: &str) -> impl Iterator<Item = &
     taints.filter(move |it| it.effect == effect)
 }
 
-/// Whether a node has a taint of this effect that a pod does not tolerate.
+/// Whether a node has a taint of this effect that the pod does not tolerate.
 pub(super) fn is_repelled(spec: &PodSpec, node: &Node, effect: &str) -> bool {
     taints(node, effect).any(|taint| tolerations_of(spec, taint).next().is_none())
 }
 
-/// Whether a node takes no more pods, and this one does not tolerate that
+/// Whether a node is cordoned, and the pod does not tolerate that
 /// (`pkg/scheduler/framework/plugins/nodeunschedulable`).
 pub(super) fn is_unschedulable(spec: &PodSpec, node: &Node) -> bool {
     let is_cordoned = node.spec.as_ref().and_then(|it| it.unschedulable) == Some(true);
@@ -81,7 +79,7 @@ pub(super) fn is_unschedulable(spec: &PodSpec, node: &Node) -> bool {
     is_cordoned && tolerations_of(spec, &taint).next().is_none()
 }
 
-/// The tolerations of a pod that tolerate a taint (`ToleratesTaint`, `k8s.io/api/core/v1/toleration.go`).
+/// The tolerations of a pod for a taint (`ToleratesTaint`, `k8s.io/api/core/v1/toleration.go`).
 pub(super) fn tolerations_of<'a>(
     spec: &'a PodSpec,
     taint: &'a Taint,

@@ -1,5 +1,5 @@
-//! Removes what nobody needs: objects whose owners are gone (`pkg/controller/garbagecollector`, as with the propagation policy
-//! Background), and pods whose node is gone (`pkg/controller/podgc/gc_controller.go`).
+//! Garbage collection: deletes objects whose owners are gone (`pkg/controller/garbagecollector`, with the propagation
+//! policy Background), and pods whose node is gone (`pkg/controller/podgc/gc_controller.go`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::plan::{Object, Plan};
 use super::{Cluster, pods};
 
-/// The kinds whose absence is known: a [`Cluster`] has all of them.
+/// Kinds of owners of which a [`Cluster`] has all objects.
 const KNOWN_OWNERS: &[&str] = &["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"];
 
 pub(super) fn reconcile(cluster: &Cluster, plan: &mut Plan) {
@@ -27,7 +27,7 @@ pub(super) fn reconcile(cluster: &Cluster, plan: &mut Plan) {
     for pod in &cluster.pods {
         let is_stray = match pods::node(pod) {
             Some(it) => !nodes.contains(&Some(it)),
-            // No node will report that it ended.
+            // No kubelet will report its end.
             None => pods::is_terminating(pod),
         };
         if is_stray {
@@ -48,7 +48,7 @@ fn remove_orphans<T: Object>(objects: &[Arc<T>], owners: &BTreeSet<&str>, plan: 
     }
 }
 
-/// Whether all owners of an object are gone for sure.
+/// Whether all owners of an object are gone for certain.
 fn is_orphan(metadata: &ObjectMeta, owners: &BTreeSet<&str>) -> bool {
     let references = metadata.owner_references.as_deref().unwrap_or_default();
     let is_gone = |kind: &str, api_version: &str, uid: &str| {

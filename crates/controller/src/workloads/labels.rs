@@ -1,4 +1,4 @@
-//! Selectors of labels.
+//! Label selectors.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use sluice_model::{Expression, Selector};
 
 type Labels = BTreeMap<String, String>;
 
-/// Whether a selector asks for anything.
+/// Whether a selector is empty.
 pub(super) fn is_empty(selector: &LabelSelector) -> bool {
     let has_labels = selector.match_labels.iter().flatten().next().is_some();
     let has_expressions = selector.match_expressions.iter().flatten().next().is_some();
     !has_labels && !has_expressions
 }
 
-/// Whether a selector of the API selects an object with these labels. An empty one selects everything
-/// (`k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go`), one that cannot be read nothing.
+/// Whether a selector matches these labels. The empty selector matches everything
+/// (`k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go`), an invalid one nothing.
 pub(super) fn matches(selector: &LabelSelector, labels: Option<&Labels>) -> bool {
     let pairs = selector.match_labels.iter().flatten();
     let pairs = pairs.map(|(key, value)| (&**key, &**value));
@@ -29,7 +29,7 @@ pub(super) fn matches(selector: &LabelSelector, labels: Option<&Labels>) -> bool
     Selector::of(pairs, expressions).is_ok_and(|it| it.selects(value))
 }
 
-/// Whether the selector of a controller selects an object: an empty one selects nothing.
+/// Whether a controller's selector matches these labels. Here the empty selector matches nothing.
 pub(super) fn claims(selector: &LabelSelector, labels: Option<&Labels>) -> bool {
     !is_empty(selector) && matches(selector, labels)
 }

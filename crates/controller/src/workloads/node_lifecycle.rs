@@ -10,7 +10,7 @@ use super::{Cluster, fit, pods};
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
-/// Taints that follow from a condition that is True.
+/// Taints for conditions that are True.
 const PRESSURE: &[(&str, &str)] = &[
     ("MemoryPressure", "node.kubernetes.io/memory-pressure"),
     ("DiskPressure", "node.kubernetes.io/disk-pressure"),
@@ -35,7 +35,7 @@ pub(super) fn reconcile(cluster: &Cluster, plan: &mut Plan) {
     }
 }
 
-/// The status of a condition; `None` when nobody reported it.
+/// The status of a condition; `None` when it is missing.
 fn condition<'a>(node: &'a Node, type_: &str) -> Option<&'a str> {
     let conditions = node.status.as_ref()?.conditions.as_ref()?;
     let condition = conditions.iter().find(|it| it.type_ == type_)?;
@@ -46,15 +46,15 @@ fn is_lost(node: &Node) -> bool {
     matches!(condition(node, "Ready"), Some("False" | "Unknown"))
 }
 
-/// Gives a node the taints of its conditions, and takes those that no longer hold. A taint that evicts gets the time from
-/// which tolerations count.
+/// Sets the taints of a node from its conditions. A taint with effect NoExecute gets the time that tolerations count
+/// from.
 fn taint(node: &Node, plan: &mut Plan) {
     let mut after = node.clone();
     let spec = after.spec.get_or_insert_default();
     let is_cordoned = spec.unschedulable == Some(true);
     let ready = condition(node, "Ready");
     let mut taints = spec.taints.take().unwrap_or_default();
-    // From not ready to unreachable the node stays lost: the time goes on.
+    // Keep the time when a node that is not ready becomes unreachable.
     let is_lost = |it: &&Taint| matches!(it.key.as_str(), NOT_READY | UNREACHABLE);
     let since = taints
         .iter()
@@ -81,7 +81,7 @@ fn taint(node: &Node, plan: &mut Plan) {
         }
     }
     spec.taints = (!taints.is_empty()).then_some(taints);
-    // An empty spec is none.
+    // An empty spec is left out.
     after.spec = after
         .spec
         .filter(|it| node.spec.is_some() || it.taints.is_some());
@@ -101,7 +101,7 @@ fn set(taints: &mut Vec<Taint>, key: &str, effect: &str, holds: bool) {
     }
 }
 
-/// Nobody knows whether the pod answers: it leaves the endpoints of Services (`MarkPodsNotReady`).
+/// Sets Ready to False: the state of the pod is unknown, so Services must not use it (`MarkPodsNotReady`).
 fn make_unready(pod: &Pod, plan: &mut Plan) {
     if !pods::is_ready(pod) {
         return;
@@ -112,7 +112,7 @@ fn make_unready(pod: &Pod, plan: &mut Plan) {
     plan.warning(pod, "NodeNotReady", "Node is not ready".to_owned());
 }
 
-/// Deletes a pod that does not tolerate a taint of its node, or no longer.
+/// Deletes a pod that does not tolerate a taint of its node, or no longer does.
 fn evict(pod: &Pod, node: &Node, plan: &mut Plan) {
     if pods::is_terminating(pod) || pods::is_finished(pod) {
         return;
@@ -128,7 +128,7 @@ fn evict(pod: &Pod, node: &Node, plan: &mut Plan) {
     }
 }
 
-/// Whether a taint is not tolerated, or was for as long as the shortest toleration says.
+/// Whether a taint is not tolerated, or the shortest toleration of it has ended.
 fn is_evicted(pod: &Pod, taint: &Taint, plan: &mut Plan) -> bool {
     let Some(spec) = &pod.spec else {
         return true;
@@ -138,13 +138,13 @@ fn is_evicted(pod: &Pod, taint: &Taint, plan: &mut Plan) -> bool {
     match (tolerations.is_empty(), seconds.min(), since(pod, taint)) {
         (true, _, _) => true,
         (false, None, _) => false,
-        // The taint gets its time in this plan.
+        // This plan sets the time of the taint.
         (false, Some(_), None) => false,
         (false, Some(seconds), Some(since)) => plan.is_over(since, seconds.max(0)),
     }
 }
 
-/// From when a toleration counts: a pod that came after the taint has its whole time.
+/// The time that a toleration counts from: the later of the taint's and the pod's.
 fn since(pod: &Pod, taint: &Taint) -> Option<Timestamp> {
     let added = taint.time_added.as_ref()?.0;
     let created = pod.metadata.creation_timestamp.as_ref().map(|it| it.0);

@@ -1,4 +1,4 @@
-//! Which objects a controller has, by owner reference and selector (`pkg/controller/controller_ref_manager.go`).
+//! The objects that a controller owns, by owner reference and selector (`pkg/controller/controller_ref_manager.go`).
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use super::labels;
 use super::plan::{Object, Plan};
 use crate::meta;
 
-/// The owner reference for what `owner` makes.
+/// The owner reference for objects that `owner` creates.
 pub(super) fn reference<T: Object>(owner: &T) -> OwnerReference {
     meta::controlled_by(T::API_VERSION, T::KIND, owner.metadata())
 }
 
-/// The reference of an object to its controller.
+/// The owner reference of an object to its controller.
 pub(super) fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     let references = metadata.owner_references.iter().flatten();
     references
@@ -21,14 +21,14 @@ pub(super) fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {
         .find(|it| it.controller == Some(true))
 }
 
-/// Whether an object has the controller `owner`, and not an earlier one of the same name.
+/// Whether `owner`, and not an earlier object of the same name, is the controller of an object.
 pub(super) fn is_controlled_by<T: Object>(metadata: &ObjectMeta, owner: &T) -> bool {
     let uid = owner.metadata().uid.as_deref().unwrap_or_default();
     controller(metadata).is_some_and(|it| it.uid == uid && it.kind == T::KIND)
 }
 
-/// The objects of `owner`. Those without controller that its selector selects are adopted; those that it no longer selects
-/// are released. `is_member` limits both, and what is returned.
+/// The objects of `owner`. Adopts objects without controller that the selector matches, and releases those that it no
+/// longer matches. Only objects with `is_member` are adopted, released and returned.
 pub(super) fn claim<'a, O: Object, T: Object>(
     owner: &O,
     selector: &LabelSelector,

@@ -1,4 +1,4 @@
-//! What the controllers ask the caller to write.
+//! The writes that the controllers ask the caller to make.
 
 use jiff::{Timestamp, ToSpan};
 use k8s_openapi::api::apps::v1::{
@@ -12,12 +12,12 @@ use sluice_model::NamespacedName;
 
 use crate::meta;
 
-/// What must be written, and when to ask again.
+/// The writes, and when to reconcile again.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// Writes in the order to make them. One that is refused does not hinder those after it.
+    /// In the order to make them. When one is refused, the next ones are made all the same.
     pub writes: Vec<Write>,
-    /// The earliest time at which there may be something to write though no object changed: a pod becomes available
+    /// The earliest time at which there may be new writes without a change of an object: a pod becomes available
     /// (`minReadySeconds`), a rollout is late (`progressDeadlineSeconds`), a toleration ends.
     pub wake: Option<Timestamp>,
     now: Timestamp,
@@ -26,58 +26,48 @@ pub struct Plan {
 /// One write to the Kubernetes API.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Write {
-    /// The object does not exist. It has no uid, creation time or resourceVersion, and a Pod has not yet the defaults of
-    /// [`default_pod`](super::default_pod).
+    /// Create the object. It has no uid, creation time or resourceVersion, and a Pod does not have the defaults of
+    /// [`default_pod`](super::default_pod) yet.
     Create(Workload),
     /// Metadata or spec change. The resourceVersion is that of the version read: a newer one is a conflict.
     ///
     /// A Pod that gets its `nodeName` also gets the condition PodScheduled, which is status: kube-apiserver writes both
     /// for a Binding (`pkg/registry/core/pod/storage/storage.go`).
     Update(Workload),
-    /// The status changes, as with the subresource `status`.
+    /// Change the status, as with the subresource `status`.
     UpdateStatus(Workload),
-    /// The object goes, if it still is the one with this uid.
+    /// Delete the object if it has this uid.
     Delete {
-        /// The kind: `Pod`, `ReplicaSet` or `ControllerRevision`.
+        /// `Pod`, `ReplicaSet` or `ControllerRevision`.
         kind: &'static str,
-        /// Namespace and name.
         key: NamespacedName,
-        /// The uid that was read.
         uid: String,
-        /// Seconds that the containers of a Pod have to end. `None`: the Pod's `terminationGracePeriodSeconds`. 0: the
-        /// object goes at once, nobody waits for its node.
+        /// Grace period of a Pod in seconds. `None`: its `terminationGracePeriodSeconds`. 0: the object is deleted at
+        /// once, without waiting for the kubelet.
         grace: Option<u32>,
     },
-    /// An Event for people.
+    /// Write an Event.
     Event {
-        /// The object that it is about.
         about: ObjectReference,
-        /// One word, for programs.
+        /// In CamelCase, for programs.
         reason: &'static str,
-        /// A sentence.
         message: String,
-        /// Whether the type is Warning, else Normal.
+        /// Whether the type is Warning; otherwise Normal.
         warning: bool,
     },
 }
 
-/// An object that a controller writes; serialized as the object itself.
+/// An object that a controller writes. Serialized as the object itself.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Workload {
-    /// A Pod.
     Pod(Pod),
-    /// A ReplicaSet.
     ReplicaSet(ReplicaSet),
-    /// A Deployment.
     Deployment(Deployment),
-    /// A StatefulSet.
     StatefulSet(StatefulSet),
-    /// A DaemonSet.
     DaemonSet(DaemonSet),
-    /// A template of a StatefulSet or DaemonSet.
+    /// A revision of a StatefulSet or DaemonSet.
     ControllerRevision(ControllerRevision),
-    /// A Node.
     Node(Node),
 }
 
@@ -90,7 +80,6 @@ macro_rules! workload {
         })*
 
         impl Workload {
-            /// The kind of the object.
             #[must_use]
             pub fn kind(&self) -> &'static str {
                 match self {
@@ -98,7 +87,6 @@ macro_rules! workload {
                 }
             }
 
-            /// Name, namespace, labels and so on.
             #[must_use]
             pub fn metadata(&self) -> &ObjectMeta {
                 match self {
@@ -111,7 +99,7 @@ macro_rules! workload {
 
 workload!(Pod ReplicaSet Deployment StatefulSet DaemonSet ControllerRevision Node);
 
-/// An object of the API with the usual metadata.
+/// A typed object of the API with `ObjectMeta`.
 pub(super) trait Object:
     Metadata<Ty = ObjectMeta> + Clone + PartialEq + Into<Workload>
 {
@@ -127,12 +115,12 @@ impl Plan {
         }
     }
 
-    /// The time for which the plan is.
+    /// The time of the plan.
     pub(super) fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// The time for which the plan is, as a field of an object.
+    /// The time of the plan, as a field of an object.
     pub(super) fn time(&self) -> Time {
         Time(self.now)
     }
@@ -141,26 +129,26 @@ impl Plan {
         self.writes.push(Write::Create(object.into()));
     }
 
-    /// Writes what changed of metadata and spec, if anything did.
+    /// Plans a write of metadata and spec if they changed.
     pub(super) fn update<T: Object>(&mut self, before: &T, after: T) {
         if *before != after {
             self.writes.push(Write::Update(after.into()));
         }
     }
 
-    /// Writes what changed of the status, if anything did.
+    /// Plans a write of the status if it changed.
     pub(super) fn update_status<T: Object>(&mut self, before: &T, after: T) {
         if *before != after {
             self.writes.push(Write::UpdateStatus(after.into()));
         }
     }
 
-    /// Deletes an object, once. A pod that already ends is left to its node.
+    /// Plans a deletion, once. A terminating pod is left to its kubelet. Returns whether it is planned now.
     pub(super) fn delete<T: Object>(&mut self, object: &T) -> bool {
         object.metadata().deletion_timestamp.is_none() && self.push_deletion(object, None)
     }
 
-    /// Deletes an object without waiting for a node.
+    /// Plans a deletion with grace period 0.
     pub(super) fn delete_at_once<T: Object>(&mut self, object: &T) {
         self.push_deletion(object, Some(0));
     }
@@ -178,7 +166,7 @@ impl Plan {
         })
     }
 
-    /// Whether a Node changes.
+    /// Whether this plan writes a Node.
     pub(super) fn writes_nodes(&self) -> bool {
         let mut writes = self.writes.iter();
         writes.any(|it| matches!(it, Write::Update(Workload::Node(_))))
@@ -229,9 +217,9 @@ impl Plan {
         });
     }
 
-    /// Asks to be called `seconds` after `since`. Whether that time is over already.
+    /// Whether `seconds` after `since` have passed. If not, the plan wakes then.
     pub(super) fn is_over(&mut self, since: Timestamp, seconds: i64) -> bool {
-        // A time beyond what a timestamp can hold never comes.
+        // A time that a timestamp cannot hold never comes.
         let Ok(end) = since.checked_add(seconds.seconds()) else {
             return false;
         };

@@ -1,4 +1,4 @@
-//! States of pods, and pods from templates.
+//! States of pods, and pods made from templates.
 
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodSpec, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -6,21 +6,21 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::plan::{Object, Plan};
 use super::{Cluster, ownership};
 
-/// Longest part of a generated name before its five characters (`k8s.io/apiserver/pkg/storage/names`).
+/// Longest prefix of a generated name (`k8s.io/apiserver/pkg/storage/names`).
 const LONGEST_PREFIX: usize = 58;
 
-/// `status.phase`; a pod that nobody reported on is Pending.
+/// `status.phase`; Pending when it is missing.
 pub(super) fn phase(pod: &Pod) -> &str {
     let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
     phase.filter(|it| !it.is_empty()).unwrap_or("Pending")
 }
 
-/// Whether the pod ended for good: its containers do not start again.
+/// Whether the phase is Succeeded or Failed.
 pub(super) fn is_finished(pod: &Pod) -> bool {
     matches!(phase(pod), "Succeeded" | "Failed")
 }
 
-/// Whether somebody deleted the pod, and its containers may still end.
+/// Whether the pod is deleted, but its containers may still run.
 pub(super) fn is_terminating(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some()
 }
@@ -41,8 +41,8 @@ pub(super) fn is_ready(pod: &Pod) -> bool {
     condition(pod, "Ready").is_some_and(|it| it.status == "True")
 }
 
-/// Whether the pod was ready for so many seconds without interruption; when it may become so, the plan wakes
-/// (`IsPodAvailable`, `pkg/api/v1/pod/util.go`).
+/// Whether the pod has been ready for `min_ready_seconds`. If not yet, the plan wakes then (`IsPodAvailable`,
+/// `pkg/api/v1/pod/util.go`).
 pub(super) fn is_available(pod: &Pod, min_ready_seconds: Option<i32>, plan: &mut Plan) -> bool {
     let Some(ready) = condition(pod, "Ready").filter(|it| it.status == "True") else {
         return false;
@@ -54,13 +54,13 @@ pub(super) fn is_available(pod: &Pod, min_ready_seconds: Option<i32>, plan: &mut
     }
 }
 
-/// The node that the pod is on; `None` while it is not scheduled.
+/// The node of the pod; `None` when it is not scheduled.
 pub(super) fn node(pod: &Pod) -> Option<&str> {
     let name = pod.spec.as_ref()?.node_name.as_deref();
     name.filter(|it| !it.is_empty())
 }
 
-/// A condition that begins now.
+/// A condition whose transition is now.
 pub(super) fn new_condition(type_: &str, status: &str, plan: &Plan) -> PodCondition {
     PodCondition {
         last_transition_time: Some(plan.time()),
@@ -70,8 +70,8 @@ pub(super) fn new_condition(type_: &str, status: &str, plan: &Plan) -> PodCondit
     }
 }
 
-/// Replaces the condition of the same type. The time of the last transition stays while the status is the same. Whether
-/// anything but times changed.
+/// Replaces the condition of the same type. The transition time changes with the status only. Returns whether anything
+/// but times changed.
 pub(super) fn set_condition(pod: &mut Pod, mut condition: PodCondition) -> bool {
     let conditions = pod
         .status
@@ -91,7 +91,7 @@ pub(super) fn set_condition(pod: &mut Pod, mut condition: PodCondition) -> bool 
     has_changed
 }
 
-/// A pod of `owner`, without name.
+/// A pod of `owner` without a name.
 pub(super) fn from_template<T: Object>(template: &PodTemplateSpec, owner: &T) -> Pod {
     let metadata = template.metadata.clone().unwrap_or_default();
     Pod {
@@ -108,8 +108,8 @@ pub(super) fn from_template<T: Object>(template: &PodTemplateSpec, owner: &T) ->
     }
 }
 
-/// Gives a pod the name of its owner and five characters. They depend on the time, so that the replacement of a pod that is
-/// gone has another name. `index` tells apart the pods of one plan.
+/// Names a pod after its owner, with five characters. They depend on the time, so that the replacement of a deleted pod
+/// has another name. `index` tells the pods of one plan apart.
 pub(super) fn name<T: Object>(
     pod: &mut Pod,
     owner: &T,
@@ -132,7 +132,7 @@ pub(super) fn name<T: Object>(
     pod.metadata.name = Some(name);
 }
 
-/// The spec of a pod; an empty one when it has none.
+/// The spec of a pod, made if it is missing.
 pub(super) fn spec_mut(pod: &mut Pod) -> &mut PodSpec {
     pod.spec.get_or_insert_default()
 }

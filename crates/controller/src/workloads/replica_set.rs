@@ -1,4 +1,4 @@
-//! ReplicaSets: as many pods as wanted (`pkg/controller/replicaset/replica_set.go`).
+//! ReplicaSets: the desired number of pods (`pkg/controller/replicaset/replica_set.go`).
 
 mod ranking;
 
@@ -10,7 +10,7 @@ use super::plan::Plan;
 use super::{Cluster, ownership, pods};
 use crate::selector::has_all;
 
-/// What one ReplicaSet needs.
+/// Plans the writes for one ReplicaSet.
 pub(super) fn reconcile(cluster: &Cluster, set: &ReplicaSet, plan: &mut Plan) {
     let Some(spec) = &set.spec else {
         return;
@@ -22,7 +22,7 @@ pub(super) fn reconcile(cluster: &Cluster, set: &ReplicaSet, plan: &mut Plan) {
     write_status(cluster, set, &active, plan);
 }
 
-/// Creates the pods that are missing, deletes those that are too many.
+/// Creates missing pods, or deletes surplus ones.
 fn scale(cluster: &Cluster, set: &ReplicaSet, active: &[&Pod], plan: &mut Plan) {
     let spec = set.spec.as_ref();
     let wanted = spec.and_then(|it| it.replicas).unwrap_or(1);

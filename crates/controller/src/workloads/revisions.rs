@@ -1,5 +1,5 @@
-//! The templates that a StatefulSet or DaemonSet has and had, as ControllerRevisions
-//! (`pkg/controller/history/controller_history.go`). kubectl reads them for `rollout history` and `rollout undo`.
+//! The templates of a StatefulSet or DaemonSet as ControllerRevisions (`pkg/controller/history/controller_history.go`).
+//! kubectl reads them for `rollout history` and `rollout undo`.
 
 use std::collections::BTreeSet;
 
@@ -12,19 +12,19 @@ use serde_json::{Value, json};
 use super::plan::{Object, Plan};
 use super::{Cluster, ownership, template};
 
-/// The label of pods and revisions with the revision of their template.
+/// The label of pods and revisions with the hash of their template.
 pub(super) const REVISION_HASH: &str = "controller-revision-hash";
 
 /// The revisions of one owner.
 pub(super) struct Revisions<'a> {
-    /// Lowest first.
+    /// Sorted by revision number.
     pub(super) all: Vec<&'a ControllerRevision>,
-    /// Of the present template; it exists or is created now. `None`: its name is another's, which the caller counts as a
-    /// collision.
+    /// The revision of the present template, existing or created by this plan. `None`: another object has its name,
+    /// which the caller counts as a collision.
     pub(super) update: Option<ControllerRevision>,
 }
 
-/// Whose revisions they are.
+/// The owner of revisions, with its template.
 pub(super) struct Owner<'a, T> {
     pub(super) object: &'a T,
     pub(super) selector: &'a LabelSelector,
@@ -32,8 +32,8 @@ pub(super) struct Owner<'a, T> {
     pub(super) collisions: Option<i32>,
 }
 
-/// Finds the revision of the present template, gives it the highest number, and creates it where it is missing
-/// (`getStatefulSetRevisions`, `constructHistory`).
+/// Finds or creates the revision of the present template, and gives it the highest number (`getStatefulSetRevisions`,
+/// `constructHistory`).
 pub(super) fn synchronize<'a, T: Object>(
     cluster: &'a Cluster,
     owner: &Owner<'_, T>,
@@ -92,12 +92,11 @@ fn create<T: Object>(
     Some(revision)
 }
 
-/// The name of a revision.
 pub(super) fn name(revision: &ControllerRevision) -> &str {
     revision.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// The template of a revision; `None` when it was written in another way.
+/// The template of a revision; `None` when it is in another format.
 pub(super) fn template(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
     let mut template = revision.data.as_ref()?.0.pointer("/spec/template")?.clone();
     if let Value::Object(fields) = &mut template {
@@ -106,14 +105,14 @@ pub(super) fn template(revision: &ControllerRevision) -> Option<PodTemplateSpec>
     serde_json::from_value(template).ok()
 }
 
-/// A patch that brings the template back, which is what kubectl expects (`getPatch`).
+/// A patch that restores the template, as kubectl expects it (`getPatch`).
 fn data(template: &PodTemplateSpec) -> RawExtension {
     let mut template = serde_json::to_value(template).expect("maps with texts as keys become JSON");
     template["$patch"] = json!("replace");
     RawExtension(json!({ "spec": { "template": template } }))
 }
 
-/// Deletes the lowest revisions that no pod has, until `limit` of them are left (`truncateHistory`, `cleanupHistory`).
+/// Deletes the lowest revisions that no pod has, until `limit` are left (`truncateHistory`, `cleanupHistory`).
 pub(super) fn clean_up(
     revisions: &[&ControllerRevision],
     live: &BTreeSet<&str>,

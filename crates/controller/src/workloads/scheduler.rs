@@ -1,4 +1,4 @@
-//! Chooses a node for each pod (`pkg/scheduler`, its default plugins without resources and volumes).
+//! Schedules pods to nodes (`pkg/scheduler`, its default plugins without resources and volumes).
 
 mod affinity;
 mod message;
@@ -13,10 +13,10 @@ use self::message::Misfit;
 use super::plan::Plan;
 use super::{Cluster, fit, ownership, pods};
 
-/// The scheduler that pods ask for unless they name another.
+/// The scheduler of pods without `schedulerName`.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
-/// Nodes with the pods that are on them, or get there in this plan.
+/// Nodes with their pods, those of this plan included.
 struct Placement<'a> {
     nodes: Vec<&'a Node>,
     pods: BTreeMap<&'a str, Vec<&'a Pod>>,
@@ -24,7 +24,7 @@ struct Placement<'a> {
 
 pub(super) fn reconcile(cluster: &Cluster, plan: &mut Plan) {
     if plan.writes_nodes() {
-        // A node that was lost just now has its taints in the next plan, and would take pods in this one.
+        // A node that just stopped answering gets its taints in this plan: wait for the next one.
         return;
     }
     let mut placement = Placement::new(cluster);
@@ -66,8 +66,8 @@ impl<'a> Placement<'a> {
         }
     }
 
-    /// The node that fits and has the fewest taints against the pod, then the fewest pods of the same controller, then the
-    /// fewest pods, then the first name. Without one: why each node does not fit.
+    /// The node that fits with the fewest taints against the pod, then the fewest pods of the same controller, then the
+    /// fewest pods, then the first name. The error says why each node does not fit.
     fn choose(&self, pod: &Pod) -> Result<&'a str, Vec<Misfit>> {
         let (mut fitting, mut misfits) = (Vec::new(), Vec::new());
         for node in &self.nodes {
@@ -80,7 +80,7 @@ impl<'a> Placement<'a> {
         best.map(name).ok_or(misfits)
     }
 
-    /// The first reason, in the order of kube-scheduler's plugins.
+    /// The first reason against a node, in the order of kube-scheduler's plugins.
     fn misfit(&self, pod: &Pod, node: &Node) -> Option<Misfit> {
         let none = PodSpec::default();
         let spec = pod.spec.as_ref().unwrap_or(&none);
@@ -136,7 +136,7 @@ fn bind(pod: &Pod, node: &str, plan: &mut Plan) {
     );
 }
 
-/// Says why there is no node, when that changed.
+/// Reports why there is no node, if the message changed.
 fn report(pod: &Pod, message: String, plan: &mut Plan) {
     let mut after = pod.clone();
     let condition = PodCondition {

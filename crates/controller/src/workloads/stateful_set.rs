@@ -1,5 +1,4 @@
-//! StatefulSets: pods with numbers, one after the other (`pkg/controller/statefulset/stateful_set_control.go`).
-//! Without volumes.
+//! StatefulSets: numbered pods (`pkg/controller/statefulset/stateful_set_control.go`), without volumes.
 
 mod identity;
 mod status;
@@ -14,21 +13,21 @@ use super::plan::Plan;
 use super::revisions::{self, Owner, Revisions};
 use super::{Cluster, ownership, pods};
 
-/// A StatefulSet with what its rules use.
+/// A StatefulSet, with values that its rules need.
 struct Set<'a> {
     object: &'a StatefulSet,
     spec: &'a StatefulSetSpec,
-    /// Pods whose number is wanted, by number.
+    /// Pods with a desired ordinal, by ordinal.
     pods: BTreeMap<i32, &'a Pod>,
-    /// The other pods, the highest number first.
+    /// The other pods, highest ordinal first.
     condemned: Vec<&'a Pod>,
-    /// The revision that most pods had when the last update was complete.
+    /// The revision before the update; after a complete update the same as `update`.
     current: ControllerRevision,
     /// The revision of the present template.
     update: ControllerRevision,
 }
 
-/// What one StatefulSet needs.
+/// Plans the writes for one StatefulSet.
 pub(super) fn reconcile(cluster: &Cluster, object: &StatefulSet, plan: &mut Plan) {
     let Some(spec) = &object.spec else {
         return;
@@ -86,7 +85,7 @@ impl<'a> Set<'a> {
         set
     }
 
-    /// The numbers of the wanted pods.
+    /// The desired ordinals.
     fn ordinals(&self) -> std::ops::Range<i32> {
         let start = self.spec.ordinals.as_ref().and_then(|it| it.start);
         let start = start.unwrap_or(0);
@@ -97,19 +96,19 @@ impl<'a> Set<'a> {
         self.spec.replicas.unwrap_or(1)
     }
 
-    /// Whether each pod waits for the one before.
+    /// Whether each pod waits for the one before (`OrderedReady`).
     fn is_ordered(&self) -> bool {
         self.spec.pod_management_policy.as_deref() != Some("Parallel")
     }
 
-    /// Whether a pod runs, is ready for `minReadySeconds`, and does not end.
+    /// Whether a pod runs, has been ready for `minReadySeconds`, and is not terminating.
     fn is_available(&self, pod: &Pod, plan: &mut Plan) -> bool {
         is_running_and_ready(pod)
             && !pods::is_terminating(pod)
             && pods::is_available(pod, self.spec.min_ready_seconds, plan)
     }
 
-    /// The numbers below it keep the current revision.
+    /// The lowest ordinal that is updated.
     fn partition(&self) -> i32 {
         let strategy = self.spec.update_strategy.as_ref();
         let rolling = strategy.and_then(|it| it.rolling_update.as_ref());
@@ -121,7 +120,7 @@ impl<'a> Set<'a> {
         strategy.and_then(|it| it.type_.as_deref()) == Some("OnDelete")
     }
 
-    /// The revision that a new pod of this number gets, with its template (`newVersionedStatefulSetPod`).
+    /// The revision of a new pod with this ordinal, and its template (`newVersionedStatefulSetPod`).
     fn revision(&self, ordinal: i32) -> (&str, PodTemplateSpec) {
         let keeps = !self.is_on_delete() && ordinal < self.ordinals().start + self.partition();
         let old = keeps.then(|| revisions::template(&self.current)).flatten();
@@ -136,14 +135,15 @@ fn is_running_and_ready(pod: &Pod) -> bool {
     pods::phase(pod) == "Running" && pods::is_ready(pod)
 }
 
-/// Makes the pods that are missing, then removes those that are too many, then updates.
+/// Creates missing pods, then deletes surplus ones, then updates.
 fn step(cluster: &Cluster, set: &Set<'_>, plan: &mut Plan) {
     if fill(cluster, set, plan) && shrink(set, plan) && !set.is_on_delete() {
         update::update(set, plan);
     }
 }
 
-/// Creates missing pods in order; deletes those that ended. Whether the next step may follow (`processReplica`).
+/// Creates missing pods in order, and deletes finished ones. Returns whether the next step may follow
+/// (`processReplica`).
 fn fill(cluster: &Cluster, set: &Set<'_>, plan: &mut Plan) -> bool {
     for ordinal in set.ordinals() {
         let is_done = match set.pods.get(&ordinal) {
@@ -167,8 +167,8 @@ fn fill(cluster: &Cluster, set: &Set<'_>, plan: &mut Plan) -> bool {
     true
 }
 
-/// Deletes pods whose numbers are not wanted, the highest first. In order one at a time, and not while another one is not
-/// available, unless it is that one (`processCondemned`).
+/// Deletes pods with surplus ordinals, the highest first. When ordered, one at a time, and only while all other pods
+/// are available (`processCondemned`). Returns whether the next step may follow.
 fn shrink(set: &Set<'_>, plan: &mut Plan) -> bool {
     let mut lowest_first = set.condemned.iter().rev();
     let unavailable = lowest_first.find(|it| !set.is_available(it, plan)).copied();
@@ -193,7 +193,7 @@ fn create(cluster: &Cluster, set: &Set<'_>, ordinal: i32, plan: &mut Plan) {
         it.metadata.namespace == pod.metadata.namespace && it.metadata.name == pod.metadata.name
     });
     if is_taken {
-        // Somebody else's pod has the name. It is waited for.
+        // A pod of another controller has the name: wait for its end.
         return;
     }
     let message = format!(

@@ -1,4 +1,4 @@
-//! The controllers of workloads against a small API server and kubelets.
+//! Tests of the workload controllers against a small API server and kubelets.
 
 mod daemon_sets;
 mod deployments;

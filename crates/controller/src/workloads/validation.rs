@@ -1,5 +1,5 @@
-//! What people get wrong in manifests of workloads (`pkg/apis/apps/validation/validation.go`). Not all that kube-apiserver
-//! checks: what kubectl's users meet.
+//! Validation of workloads (`pkg/apis/apps/validation/validation.go`): not every check of kube-apiserver, but those
+//! that users of kubectl meet.
 
 mod field;
 mod pod;
@@ -13,7 +13,7 @@ use self::field::Problems;
 pub use self::field::{FieldError, FieldProblem};
 use super::labels;
 
-/// What is wrong with a Pod with its defaults; `old` is the version that it replaces.
+/// The errors in a Pod that has its defaults; `old` is the version that it replaces.
 #[must_use]
 pub fn validate_pod(pod: &Pod, old: Option<&Pod>) -> Vec<FieldError> {
     let mut problems = Problems::default();
@@ -26,7 +26,7 @@ pub fn validate_pod(pod: &Pod, old: Option<&Pod>) -> Vec<FieldError> {
     problems.found
 }
 
-/// What is wrong with a Deployment with its defaults; `old` is the version that it replaces.
+/// The errors in a Deployment that has its defaults; `old` is the version that it replaces.
 #[must_use]
 pub fn validate_deployment(deployment: &Deployment, old: Option<&Deployment>) -> Vec<FieldError> {
     let spec = deployment.spec.clone().unwrap_or_default();
@@ -39,7 +39,7 @@ pub fn validate_deployment(deployment: &Deployment, old: Option<&Deployment>) ->
     problems.found
 }
 
-/// What is wrong with a ReplicaSet with its defaults; `old` is the version that it replaces.
+/// The errors in a ReplicaSet that has its defaults; `old` is the version that it replaces.
 #[must_use]
 pub fn validate_replica_set(set: &ReplicaSet, old: Option<&ReplicaSet>) -> Vec<FieldError> {
     let spec = set.spec.clone().unwrap_or_default();
@@ -51,11 +51,11 @@ pub fn validate_replica_set(set: &ReplicaSet, old: Option<&ReplicaSet>) -> Vec<F
     problems.found
 }
 
-/// What is wrong with a StatefulSet with its defaults; `old` is the version that it replaces.
+/// The errors in a StatefulSet that has its defaults; `old` is the version that it replaces.
 #[must_use]
 pub fn validate_stateful_set(set: &StatefulSet, old: Option<&StatefulSet>) -> Vec<FieldError> {
     let spec = set.spec.clone().unwrap_or_default();
-    // That the selector changed is said below.
+    // A changed selector is reported below.
     let mut problems = common(&set.metadata, &spec.selector, None, &spec.template);
     problems.not_negative("spec.replicas", spec.replicas);
     problems.not_negative("spec.minReadySeconds", spec.min_ready_seconds);
@@ -79,7 +79,7 @@ pub fn validate_stateful_set(set: &StatefulSet, old: Option<&StatefulSet>) -> Ve
     problems.found
 }
 
-/// What is wrong with a DaemonSet with its defaults; `old` is the version that it replaces.
+/// The errors in a DaemonSet that has its defaults; `old` is the version that it replaces.
 #[must_use]
 pub fn validate_daemon_set(set: &DaemonSet, old: Option<&DaemonSet>) -> Vec<FieldError> {
     let spec = set.spec.clone().unwrap_or_default();
@@ -91,7 +91,7 @@ pub fn validate_daemon_set(set: &DaemonSet, old: Option<&DaemonSet>) -> Vec<Fiel
     problems.found
 }
 
-/// The part of a StatefulSet that never changes.
+/// The immutable part of a StatefulSet.
 fn fixed(spec: &StatefulSetSpec) -> StatefulSetSpec {
     StatefulSetSpec {
         min_ready_seconds: None,
@@ -105,7 +105,7 @@ fn fixed(spec: &StatefulSetSpec) -> StatefulSetSpec {
     }
 }
 
-/// What all workloads have. `old` is the selector of the version before.
+/// The checks that all workloads share. `old` is the selector of the previous version.
 fn common(
     object: &ObjectMeta,
     new: &LabelSelector,

@@ -25,7 +25,7 @@ mod types;
 mod values;
 
 pub use order::ORDER;
-pub use problem::{Note, Place, Problem};
+pub use problem::{Location, Note, Problem};
 pub use resolv_conf::ResolvConf;
 pub use servers::read;
 pub use sources::Sources;

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct Location {
     /// The file, as the caller or an `import` names it.
     pub file: Arc<str>,
     /// Line in the file, from 1.
     pub line: u32,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file.escape_debug(), self.line)
     }
@@ -22,13 +22,13 @@ impl fmt::Display for Place {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
     /// Where the Corefile is wrong.
-    pub place: Place,
+    pub place: Location,
     /// What is wrong there, in one line.
     pub message: String,
 }
 
 impl Problem {
-    pub(crate) fn at(place: &Place, message: impl Into<String>) -> Self {
+    pub(crate) fn at(place: &Location, message: impl Into<String>) -> Self {
         Self {
             place: place.clone(),
             message: message.into(),
@@ -48,7 +48,7 @@ impl fmt::Display for Problem {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Note {
     /// Where the Corefile says it.
-    pub place: Place,
+    pub place: Location,
     /// What has no effect, and why, in one line.
     pub message: String,
 }

@@ -8,7 +8,7 @@ use hickory_proto::rr::Name;
 
 use crate::syntax::{Directive, Token};
 use crate::values::{self, quoted, suggestion};
-use crate::{Fallthrough, Note, Place, Problem, Sources};
+use crate::{Fallthrough, Location, Note, Problem, Sources};
 
 /// What reading the plugins of all blocks finds.
 pub(crate) struct Reader<'a> {
@@ -52,12 +52,12 @@ impl From<String> for Fault {
 
 impl Reader<'_> {
     /// Adds a problem of a plugin or of its option.
-    pub(crate) fn problem(&mut self, place: &Place, message: impl Into<String>) {
+    pub(crate) fn problem(&mut self, place: &Location, message: impl Into<String>) {
         self.problems.push(Problem::at(place, message));
     }
 
     /// Says that something has no effect, unless it was said before.
-    pub(crate) fn note(&mut self, place: &Place, message: impl Into<String>) {
+    pub(crate) fn note(&mut self, place: &Location, message: impl Into<String>) {
         let message = message.into();
         if self.notes.iter().all(|it| it.message != message) {
             let place = place.clone();

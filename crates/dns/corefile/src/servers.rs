@@ -6,7 +6,7 @@ use crate::plugins;
 use crate::reader::Reader;
 use crate::syntax::{self, RawBlock, Token};
 use crate::values::{self, quoted};
-use crate::{BindTarget, Corefile, Key, Place, Problem, ServerBlock, Sources};
+use crate::{BindTarget, Corefile, Key, Location, Problem, ServerBlock, Sources};
 
 /// Schemes of keys whose servers are not here.
 const OTHER_SCHEMES: [&str; 5] = ["tls://", "https://", "https3://", "grpc://", "quic://"];
@@ -37,7 +37,7 @@ pub fn read(
     overlaps(&mut reader, &blocks);
     if blocks.is_empty() {
         let (file, line) = (file.into(), 1);
-        reader.problem(&Place { file, line }, "no server block");
+        reader.problem(&Location { file, line }, "no server block");
     }
     if reader.problems.is_empty() {
         return Ok(Corefile {
@@ -85,7 +85,7 @@ fn keys(token: &Token, default_port: u16) -> Result<Vec<Key>, String> {
 /// Refuses a zone that two blocks serve on the same port and address. Without `bind` a block listens on all
 /// addresses, so it excludes every other block of the same zone and port.
 fn overlaps(reader: &mut Reader<'_>, blocks: &[ServerBlock]) {
-    let mut taken: BTreeMap<String, Vec<(Option<&BindTarget>, &Place)>> = BTreeMap::new();
+    let mut taken: BTreeMap<String, Vec<(Option<&BindTarget>, &Location)>> = BTreeMap::new();
     for block in blocks {
         let targets = match block.plugins.bind.targets.as_slice() {
             [] => vec![None],

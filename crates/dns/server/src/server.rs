@@ -62,7 +62,7 @@ pub enum StartError {
 }
 
 impl StartError {
-    fn block(place: &sluice_corefile::Place, error: &BlockError) -> Self {
+    fn block(place: &sluice_corefile::Location, error: &BlockError) -> Self {
         Self::Block {
             place: place.to_string(),
             message: error.to_string(),

@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 use nix::unistd::getuid;
-use sluice_cluster::place::Settings;
+use sluice_cluster::lab_dir::Settings;
 use sluice_config::Mode;
 use sluice_picture::chart::{self, Chart, Group};
 

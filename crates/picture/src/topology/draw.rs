@@ -3,7 +3,7 @@
 use sluice_plan::inventory::ServiceSummary;
 
 use super::{NodeBox, PodBox, PodState, Topology};
-use crate::drawing::{Canvas, Drawing, Font, Place};
+use crate::drawing::{Canvas, Drawing, Font, Rectangle};
 
 const MARGIN: u32 = 14;
 const GAP: u32 = 12;
@@ -89,7 +89,12 @@ fn pods_height(pods: &[PodBox]) -> u32 {
 
 /// Puts cards beside each other, as many as fit, and the others below; those of a row are equally high. Returns
 /// where the next thing may begin.
-fn cards_below(width: u32, mut y: u32, heights: &[u32], mut put: impl FnMut(usize, Place)) -> u32 {
+fn cards_below(
+    width: u32,
+    mut y: u32,
+    heights: &[u32],
+    mut put: impl FnMut(usize, Rectangle),
+) -> u32 {
     let inner = width - 2 * MARGIN;
     let fitting = ((inner + GAP) / (CARD + GAP)).max(1);
     let count = u32::try_from(heights.len()).unwrap_or(u32::MAX);
@@ -99,7 +104,7 @@ fn cards_below(width: u32, mut y: u32, heights: &[u32], mut put: impl FnMut(usiz
         let height = heights.iter().copied().max().unwrap_or_default();
         let mut x = MARGIN;
         for column in 0..heights.len() {
-            let place = Place {
+            let place = Rectangle {
                 x,
                 y,
                 width: card,
@@ -113,7 +118,7 @@ fn cards_below(width: u32, mut y: u32, heights: &[u32], mut put: impl FnMut(usiz
     y
 }
 
-fn service(canvas: &mut Canvas, service: &ServiceSummary, at: Place) {
+fn service(canvas: &mut Canvas, service: &ServiceSummary, at: Rectangle) {
     let class = if service.is_dead {
         "box refused"
     } else {
@@ -138,7 +143,7 @@ fn service(canvas: &mut Canvas, service: &ServiceSummary, at: Place) {
     canvas.text(Font::Small, (x, at.y + 55), width, &more);
 }
 
-fn node(canvas: &mut Canvas, node: &NodeBox, at: Place) {
+fn node(canvas: &mut Canvas, node: &NodeBox, at: Rectangle) {
     canvas.rect("node", at);
     let (x, width) = (at.x + 12, at.width - 24);
     canvas.text(Font::Bold, (x, at.y + 22), width - 76, &node.name);
@@ -158,7 +163,7 @@ fn node(canvas: &mut Canvas, node: &NodeBox, at: Place) {
     canvas.text(Font::Small, (x, at.y + 58), width, &about.join(" · "));
     let mut y = at.y + HEAD;
     for it in &node.pods {
-        let place = Place {
+        let place = Rectangle {
             x: at.x + 8,
             y,
             width: at.width - 16,
@@ -169,7 +174,7 @@ fn node(canvas: &mut Canvas, node: &NodeBox, at: Place) {
     }
 }
 
-fn pod(canvas: &mut Canvas, pod: &PodBox, at: Place) {
+fn pod(canvas: &mut Canvas, pod: &PodBox, at: Rectangle) {
     let (class, colour) = match pod.state {
         PodState::Ready => ("box used", ""),
         PodState::NotReady => ("box unused", "bad"),

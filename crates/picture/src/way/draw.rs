@@ -3,7 +3,7 @@
 use sluice_plan::explain::Decision;
 
 use super::{Target, Way};
-use crate::drawing::{Canvas, Drawing, Font, Place, wrapped};
+use crate::drawing::{Canvas, Drawing, Font, Rectangle, wrapped};
 
 const WIDTH: u32 = 920;
 const TOP: u32 = 14;
@@ -29,7 +29,7 @@ impl Way {
         let rules = self.rule_lines();
         let rules_height = 52 + LINE * u32::try_from(rules.len()).unwrap_or_default();
         let height = bottom.max(TOP + rules_height).max(TOP + 96);
-        let centred = |(x, width), of: u32| Place {
+        let centred = |(x, width), of: u32| Rectangle {
             x,
             y: TOP + (height - TOP - of) / 2,
             width,
@@ -109,8 +109,8 @@ impl Way {
     }
 
     /// The place of each endpoint, the frames of nodes with their names, and where the last one ends.
-    fn endpoint_places(&self) -> (Vec<Place>, Vec<(String, Place)>, u32) {
-        let (mut places, mut frames) = (Vec::new(), Vec::<(String, Place)>::new());
+    fn endpoint_places(&self) -> (Vec<Rectangle>, Vec<(String, Rectangle)>, u32) {
+        let (mut places, mut frames) = (Vec::new(), Vec::<(String, Rectangle)>::new());
         let mut y = TOP;
         for of_node in self.endpoints.chunk_by(|a, b| a.node == b.node) {
             let first = &of_node[0];
@@ -129,7 +129,7 @@ impl Way {
             y += HEAD;
             for target in of_node {
                 let height = 48 + LINE * u32::try_from(about(target).len()).unwrap_or_default();
-                places.push(Place {
+                places.push(Rectangle {
                     x: ENDPOINTS.0 + PAD,
                     y,
                     width: ENDPOINTS.1 - 2 * PAD,
@@ -137,7 +137,7 @@ impl Way {
                 });
                 y += height + PAD;
             }
-            let frame = Place {
+            let frame = Rectangle {
                 x: ENDPOINTS.0,
                 y: top,
                 width: ENDPOINTS.1,
@@ -171,9 +171,14 @@ impl Way {
         lines.collect()
     }
 
-    fn arrows(&self, canvas: &mut Canvas, [client, dial, rules]: [Place; 3], places: &[Place]) {
-        let to = |at: Place| (at.x, at.middle());
-        let from = |at: Place| (at.right(), at.middle());
+    fn arrows(
+        &self,
+        canvas: &mut Canvas,
+        [client, dial, rules]: [Rectangle; 3],
+        places: &[Rectangle],
+    ) {
+        let to = |at: Rectangle| (at.x, at.middle());
+        let from = |at: Rectangle| (at.right(), at.middle());
         canvas.arrow("", from(client), to(dial), 0.0);
         canvas.arrow("", from(dial), to(rules), 0.0);
         for (target, at) in self
@@ -186,7 +191,7 @@ impl Way {
         }
     }
 
-    fn draw_dialled(&self, canvas: &mut Canvas, at: Place) {
+    fn draw_dialled(&self, canvas: &mut Canvas, at: Rectangle) {
         canvas.rect("box dial", at);
         let (x, width) = (at.x + 10, at.width - 20);
         canvas.text(Font::Bold, (x, at.y + 21), width, &self.role);
@@ -204,7 +209,7 @@ impl Way {
         );
     }
 
-    fn draw_rules(&self, canvas: &mut Canvas, at: Place, lines: &[(u32, String)]) {
+    fn draw_rules(&self, canvas: &mut Canvas, at: Rectangle, lines: &[(u32, String)]) {
         let (class, title) = match &self.rules {
             None => ("box unused", "Rules".to_owned()),
             Some(rules) if rules.verdict == Decision::Balance => {
@@ -239,7 +244,7 @@ fn about(target: &Target) -> Vec<String> {
         .collect()
 }
 
-fn draw_target(canvas: &mut Canvas, target: &Target, at: Place) {
+fn draw_target(canvas: &mut Canvas, target: &Target, at: Rectangle) {
     canvas.rect(
         if target.included {
             "box used"

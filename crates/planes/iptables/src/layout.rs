@@ -18,7 +18,7 @@ use sluice_xtables::rule::{ChainName, Match, Rule, Sense, States, Table, Target}
 
 use crate::accounts::{self, Accounting};
 use crate::name::{self, chain};
-use crate::object::{Key, Object, Place};
+use crate::object::{ChainId, Key, Object};
 
 /// The setting of conntrack that rules depend on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -131,7 +131,7 @@ pub(crate) fn to_firewall() -> Rule {
 
 /// That rule and the jumps to it. Always written, because the sysctl outlives the process that set it.
 pub(crate) fn loopback_firewall() -> Vec<(Key, Object)> {
-    let place = |name| Place {
+    let place = |name| ChainId {
         family: IpFamily::V4,
         table: Table::Filter,
         chain: chain(name),
@@ -147,7 +147,7 @@ pub(crate) fn loopback_firewall() -> Vec<(Key, Object)> {
 
 /// The objects of table mangle.
 pub(crate) fn mangle(family: IpFamily) -> Vec<(Key, Object)> {
-    let place = Place {
+    let place = ChainId {
         family,
         table: Table::Mangle,
         chain: chain(name::CANARY),
@@ -199,8 +199,8 @@ impl Standing<'_> {
         objects
     }
 
-    fn place(&self, table: Table, name: &'static str) -> Place {
-        Place {
+    fn place(&self, table: Table, name: &'static str) -> ChainId {
+        ChainId {
             family: self.family,
             table,
             chain: chain(name),

@@ -30,5 +30,5 @@ pub mod text;
 pub use accounts::Accounting;
 pub use backend::{Iptables, render_plan};
 pub use layout::Conntrack;
-pub use object::{Key, Object, Place};
+pub use object::{ChainId, Key, Object};
 pub use render::port as render_port;

@@ -14,7 +14,7 @@ use sluice_xtables::rule_list::RuleList;
 
 /// A chain of one family's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place {
+pub struct ChainId {
     /// iptables or ip6tables.
     pub family: IpFamily,
     /// The table.
@@ -23,7 +23,7 @@ pub struct Place {
     pub chain: ChainName,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ChainId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.family, self.table, self.chain)
     }
@@ -33,21 +33,21 @@ impl fmt::Display for Place {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     /// A chain that one owner writes, with its rules.
-    Chain(Place),
+    Chain(ChainId),
     /// A chain that many owners add rules to: that it is there.
-    Common(Place),
+    Common(ChainId),
     /// A rule in a common chain. Two of them never contradict each other, so their order is free,
     /// except that one that counts packets stands before the one that it counts them for.
-    Rule(Place, Arc<Rule>),
+    Rule(ChainId, Arc<Rule>),
     /// The rules with which a common chain ends.
-    Tail(Place),
+    Tail(ChainId),
     /// Our rules in a chain of the kernel, in their order, before or between those of others.
-    Jumps(Place),
+    Jumps(ChainId),
 }
 
 impl Key {
     /// Its chain.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &ChainId {
         match self {
             Self::Chain(it)
             | Self::Common(it)

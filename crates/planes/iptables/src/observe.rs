@@ -11,7 +11,7 @@ use sluice_xtables::rule::{ChainName, Rule, Table};
 use crate::accounts::counted;
 use crate::layout::{self, is_of_tail};
 use crate::name::{self, Kind, is_of_services, kind};
-use crate::object::{Key, Object, Place};
+use crate::object::{ChainId, Key, Object};
 
 /// Adds the objects of one family's rules. A common chain that differs from what we write is left out, so
 /// that it is written again. Rules of others are no objects.
@@ -20,7 +20,7 @@ use crate::object::{Key, Object, Place};
 pub(crate) fn objects(
     family: IpFamily,
     listing: Listing,
-    needed: &BTreeSet<Place>,
+    needed: &BTreeSet<ChainId>,
     objects: &mut BTreeMap<Key, Object>,
 ) {
     // An unreadable table counts as correct: its one chain is empty.
@@ -28,7 +28,7 @@ pub(crate) fn objects(
         objects.extend(layout::mangle(family));
     }
     for ((table, chain), rules) in listing.rules {
-        let place = Place {
+        let place = ChainId {
             family,
             table,
             chain,
@@ -48,7 +48,7 @@ pub(crate) fn objects(
 }
 
 /// Our chains to which rules of others jump.
-pub(crate) fn needed(family: IpFamily, ruleset: &Ruleset) -> BTreeSet<Place> {
+pub(crate) fn needed(family: IpFamily, ruleset: &Ruleset) -> BTreeSet<ChainId> {
     let mut needed = BTreeSet::new();
     for ((table, chain), rules) in ruleset {
         let is_theirs = |rule: &&Rule| match kind(*table, chain.as_str()) {
@@ -58,7 +58,7 @@ pub(crate) fn needed(family: IpFamily, ruleset: &Ruleset) -> BTreeSet<Place> {
         };
         let chains = rules.iter().filter(is_theirs).flat_map(Rule::chains);
         let ours = chains.filter(|it| is_ours(*table, it));
-        needed.extend(ours.map(|chain| Place {
+        needed.extend(ours.map(|chain| ChainId {
             family,
             table: *table,
             chain,
@@ -81,7 +81,7 @@ fn is_own_jump(table: Table, rule: &Rule) -> bool {
 /// A common chain that can be repaired rule by rule: it has our rules alone, each once, the tail at the
 /// end, and a rule that counts packets before the one that it counts for. Any other is left out, so that
 /// it is emptied and filled again, in one transaction.
-fn common(place: Place, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
+fn common(place: ChainId, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
     let is_of_tail = |rule: &Rule| is_of_tail(place.table, &place.chain, rule);
     let tail = rules.iter().position(is_of_tail).unwrap_or(rules.len());
     let (own, tail) = rules.split_at(tail);
@@ -105,7 +105,7 @@ fn common(place: Place, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
 }
 
 /// The rules of a built-in chain that jump to our chains.
-fn builtin(place: Place, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
+fn builtin(place: ChainId, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
     let own = rules.iter().filter(|it| is_own_jump(place.table, it));
     let own: Vec<Rule> = own.cloned().collect();
     let jump = layout::to_firewall();
@@ -119,7 +119,7 @@ fn builtin(place: Place, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
 }
 
 /// The kubelet's chain, in which we have one rule.
-fn firewall(place: Place, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
+fn firewall(place: ChainId, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
     let own = layout::drop_to_loopback();
     if rules.contains(&own) {
         objects.insert(Key::Rule(place, Arc::new(own)), Object::Present);

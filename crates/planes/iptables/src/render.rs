@@ -22,7 +22,7 @@ use sluice_xtables::rule::{ChainName, Match, Rule, Sense, Table, Target};
 use crate::accounts::{self, Accounting};
 use crate::layout::node_port_destinations;
 use crate::name::{self, PortChains, chain};
-use crate::object::{Key, Object, Place};
+use crate::object::{ChainId, Key, Object};
 
 /// The objects of one service port. Pure.
 pub fn port(scene: &Scene, port: &PortPlan, accounting: Accounting) -> Vec<(Key, Object)> {
@@ -383,8 +383,8 @@ impl Render<'_> {
         self.port.key.family
     }
 
-    fn place(&self, table: Table, chain: ChainName) -> Place {
-        Place {
+    fn place(&self, table: Table, chain: ChainName) -> ChainId {
+        ChainId {
             family: self.family(),
             table,
             chain,

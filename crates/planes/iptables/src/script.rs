@@ -23,7 +23,7 @@ use sluice_xtables::rule::{ChainName, Rule, Table};
 use sluice_xtables::script::{Lines, Script};
 
 use crate::name;
-use crate::object::{Key, Object, Place, rules};
+use crate::object::{ChainId, Key, Object, rules};
 
 /// The order in which tables are written.
 const ORDER: [Table; 3] = [Table::Mangle, Table::Nat, Table::Filter];
@@ -34,7 +34,7 @@ pub(crate) struct Present {
     /// Tails and jumps, of which the old rules have to be deleted one by one.
     pub(crate) lists: BTreeMap<Key, Vec<Rule>>,
     /// Chains of ours to which rules of others jump: they are emptied, and cannot be removed.
-    pub(crate) needed: BTreeSet<Place>,
+    pub(crate) needed: BTreeSet<ChainId>,
 }
 
 /// An object that is written, or one that is deleted.
@@ -71,7 +71,7 @@ pub(crate) fn scripts<'a>(
 
 impl Present {
     /// The kernel holds these objects, and these chains are needed by others.
-    pub(crate) fn observed(objects: &BTreeMap<Key, Object>, needed: BTreeSet<Place>) -> Self {
+    pub(crate) fn observed(objects: &BTreeMap<Key, Object>, needed: BTreeSet<ChainId>) -> Self {
         let lists = objects.iter().filter_map(list);
         Self {
             lists: lists.collect(),
@@ -104,7 +104,7 @@ struct Writer<'a, 's, 'l> {
     lines: &'s mut Lines<'l>,
     present: &'a Present,
     /// Common chains to add or delete: declaring them empties them.
-    emptied: BTreeSet<&'a Place>,
+    emptied: BTreeSet<&'a ChainId>,
 }
 
 impl<'a, 's, 'l> Writer<'a, 's, 'l> {

@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use anyhow::bail;
 use hickory_proto::rr::Name;
 use jiff::Timestamp;
-use sluice_corefile::{Corefile, Kubernetes, Place, Pods as PodNames, SearchPath as Autopath};
+use sluice_corefile::{Corefile, Kubernetes, Location, Pods as PodNames, SearchPath as Autopath};
 use sluice_dns::{ClusterMetrics, SearchPaths};
 use sluice_model::Event;
 use sluice_source::Pods;
@@ -53,7 +53,7 @@ impl Demand {
     pub(super) fn of(corefile: &Corefile, args: &ServeArgs) -> anyhow::Result<Self> {
         let plugins = corefile.blocks.iter();
         let plugins = plugins.filter_map(|it| Some((&it.place, it.plugins.kubernetes.as_ref()?)));
-        let plugins: Vec<(&Place, &Kubernetes)> = plugins.collect();
+        let plugins: Vec<(&Location, &Kubernetes)> = plugins.collect();
         check_alike(&plugins)?;
         let first = plugins.first().map(|it| it.1);
         let autopaths = corefile
@@ -141,7 +141,7 @@ impl fmt::Display for Demand {
 }
 
 /// All blocks share one source, so what decides over it must be the same in all.
-fn check_alike(plugins: &[(&Place, &Kubernetes)]) -> anyhow::Result<()> {
+fn check_alike(plugins: &[(&Location, &Kubernetes)]) -> anyhow::Result<()> {
     let source = |it: &Kubernetes| {
         (
             it.endpoint.clone(),
@@ -155,7 +155,7 @@ fn check_alike(plugins: &[(&Place, &Kubernetes)]) -> anyhow::Result<()> {
         return Ok(());
     };
     let different = others.iter().filter(|it| source(it.1) != source(first));
-    let problem = |it: &(&Place, &Kubernetes)| {
+    let problem = |it: &(&Location, &Kubernetes)| {
         format!(
             "{}: kubernetes: endpoint, tls, kubeconfig, labels and namespace_labels must be those of {place}: there is one \
              source of objects",
@@ -166,7 +166,7 @@ fn check_alike(plugins: &[(&Place, &Kubernetes)]) -> anyhow::Result<()> {
 }
 
 /// The namespaces of all blocks together; empty for all of the cluster.
-fn namespaces(plugins: &[(&Place, &Kubernetes)]) -> Vec<Arc<str>> {
+fn namespaces(plugins: &[(&Location, &Kubernetes)]) -> Vec<Arc<str>> {
     if plugins.iter().any(|it| it.1.namespaces.is_empty()) {
         return Vec::new();
     }

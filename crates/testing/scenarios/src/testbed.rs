@@ -14,12 +14,12 @@ use super::{Scenario, Step};
 use sluice_lab::{Attach, Cluster, LabError, Protocol as Transport, Server};
 
 /// A server: its machine, its name, its port and its transport.
-type Place = (&'static str, String, u16, Transport);
+type ServerKey = (&'static str, String, u16, Transport);
 
 /// A cluster, and the servers of the last scenario on it.
 pub(super) struct Testbed {
     /// Declared first, so that they stop before their namespaces are removed.
-    servers: BTreeMap<Place, Server>,
+    servers: BTreeMap<ServerKey, Server>,
     pub(super) cluster: Cluster,
     attach: Attach,
     node_addresses: Vec<IpAddr>,
@@ -67,7 +67,7 @@ impl Testbed {
 
 /// The servers of a scenario: every endpoint of a slice, the router, and node-a on every port of
 /// its own addresses that a check names.
-fn servers(scenario: &Scenario) -> BTreeSet<Place> {
+fn servers(scenario: &Scenario) -> BTreeSet<ServerKey> {
     let mut wanted = BTreeSet::new();
     for step in &scenario.steps {
         let (objects, flows) = match step {

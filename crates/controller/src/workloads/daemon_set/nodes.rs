@@ -1,5 +1,5 @@
-//! Which nodes a DaemonSet's pods are for (`NodeShouldRunDaemonPod`, `pkg/controller/daemon/daemon_controller.go`, and
-//! `util/daemonset_util.go`).
+//! The nodes that a DaemonSet's pods run on (`NodeShouldRunDaemonPod`, `pkg/controller/daemon/daemon_controller.go`,
+//! and `util/daemonset_util.go`).
 
 use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetSpec};
 use k8s_openapi::api::core::v1::{
@@ -9,18 +9,18 @@ use k8s_openapi::api::core::v1::{
 
 use super::super::{fit, pods};
 
-/// What becomes of a node's pod.
+/// Whether a node runs a pod of the DaemonSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The node shall have one.
+    /// The node must have a pod.
     Runs,
-    /// One that runs goes on, a new one is not started: the node has a NoSchedule taint.
+    /// The node has a NoSchedule taint: a running pod stays, no new one is created.
     Stays,
-    /// The node shall have none.
+    /// The node must have no pod.
     Ends,
 }
 
-/// A pod as it would be, but for its node.
+/// The pod of a DaemonSet, without a node.
 pub(super) fn model(object: &DaemonSet, spec: &DaemonSetSpec) -> Pod {
     let mut pod = pods::from_template(&spec.template, object);
     let spec = pods::spec_mut(&mut pod);
@@ -34,7 +34,6 @@ pub(super) fn model(object: &DaemonSet, spec: &DaemonSetSpec) -> Pod {
     pod
 }
 
-/// What becomes of the pod on a node.
 pub(super) fn judge(model: &Pod, node: &Node) -> Verdict {
     let Some(spec) = &model.spec else {
         return Verdict::Ends;
@@ -50,7 +49,7 @@ pub(super) fn judge(model: &Pod, node: &Node) -> Verdict {
     }
 }
 
-/// The pod for a node. The scheduler puts it there: the affinity names the node.
+/// The pod for a node. The scheduler binds it: its affinity names the node.
 pub(super) fn pod(object: &DaemonSet, spec: &DaemonSetSpec, node: &Node) -> Pod {
     let mut pod = model(object, spec);
     let by_name = NodeSelectorRequirement {
@@ -63,7 +62,7 @@ pub(super) fn pod(object: &DaemonSet, spec: &DaemonSetSpec, node: &Node) -> Pod 
     let affinity = affinity
         .node_affinity
         .get_or_insert_with(NodeAffinity::default);
-    // The other terms are met already, or the node would not have been chosen.
+    // The node meets the other terms already.
     affinity.required_during_scheduling_ignored_during_execution = Some(NodeSelector {
         node_selector_terms: vec![NodeSelectorTerm {
             match_expressions: None,
@@ -73,7 +72,7 @@ pub(super) fn pod(object: &DaemonSet, spec: &DaemonSetSpec, node: &Node) -> Pod 
     pod
 }
 
-/// The node that a pod is on or waits for (`GetTargetNodeName`).
+/// The node that a pod is bound to or made for (`GetTargetNodeName`).
 pub(super) fn target(pod: &Pod) -> Option<&str> {
     pods::node(pod).or_else(|| {
         let terms = &fit::required(pod.spec.as_ref()?)?.node_selector_terms;
@@ -83,7 +82,7 @@ pub(super) fn target(pod: &Pod) -> Option<&str> {
     })
 }
 
-/// What DaemonSet pods tolerate without being told (`AddOrUpdateDaemonPodTolerations`).
+/// The tolerations of every DaemonSet pod (`AddOrUpdateDaemonPodTolerations`).
 fn tolerations(host_network: bool) -> Vec<Toleration> {
     let mut keys = vec![
         ("not-ready", "NoExecute"),

@@ -1,4 +1,4 @@
-//! What a DaemonSet reports (`updateDaemonSetStatus`).
+//! The status of a DaemonSet (`updateDaemonSetStatus`).
 
 use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetStatus};
 use k8s_openapi::api::core::v1::Pod;
@@ -7,15 +7,13 @@ use super::super::counts::{count, non_zero};
 use super::super::plan::Plan;
 use super::super::pods;
 use super::nodes::Verdict;
-use super::{Place, Set};
+use super::{NodePods, Set};
 
-/// Writes the status, where it changed.
+/// Writes the status if it changed.
 pub(super) fn write(set: &Set<'_>, plan: &mut Plan) {
-    let is_scheduled = |it: &&Place<'_>| !it.pods.is_empty();
-    let (wanted, other): (Vec<&Place<'_>>, Vec<_>) = set
-        .places
-        .iter()
-        .partition(|it| it.verdict == Verdict::Runs);
+    let is_scheduled = |it: &&NodePods<'_>| !it.pods.is_empty();
+    let (wanted, other): (Vec<&NodePods<'_>>, Vec<_>) =
+        set.nodes.iter().partition(|it| it.verdict == Verdict::Runs);
     let scheduled: Vec<_> = wanted.iter().copied().filter(is_scheduled).collect();
     let oldest: Vec<&Pod> = scheduled.iter().map(|it| it.pods[0]).collect();
     let available = count(oldest.iter().filter(|it| set.is_available(it, plan)));
@@ -40,7 +38,7 @@ pub(super) fn write(set: &Set<'_>, plan: &mut Plan) {
     plan.update_status(set.object, after);
 }
 
-/// Another number of collisions gives another name for the next revision.
+/// Increments the collision count, which changes the name of the next revision.
 pub(super) fn count_collision(object: &DaemonSet, plan: &mut Plan) {
     let mut after = object.clone();
     let status = after.status.get_or_insert_default();

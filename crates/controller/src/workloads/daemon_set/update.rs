@@ -5,9 +5,9 @@ use k8s_openapi::api::core::v1::Pod;
 use super::super::plan::Plan;
 use super::super::pods;
 use super::nodes::Verdict;
-use super::{Place, Set};
+use super::{NodePods, Set};
 
-/// One step.
+/// Plans one step of the update.
 pub(super) fn update(set: &Set<'_>, plan: &mut Plan) {
     match set.limits() {
         None => {}
@@ -16,12 +16,12 @@ pub(super) fn update(set: &Set<'_>, plan: &mut Plan) {
     }
 }
 
-/// Deletes old pods as far as no more than `limit` nodes are without an available pod. Pods that are not available
-/// cost nothing.
+/// Deletes old pods while at most `limit` nodes are without an available pod. Pods that are not available are deleted
+/// without counting.
 fn delete_first(set: &Set<'_>, limit: i32, plan: &mut Plan) {
     let (mut unavailable, mut candidates) = (0, Vec::new());
-    for place in places(set) {
-        match pair(set, place) {
+    for node in nodes(set) {
+        match pair(set, node) {
             (None, Some(old)) if set.is_available(old, plan) => candidates.push(old),
             (None, Some(old)) => {
                 set.delete(old, plan);
@@ -37,17 +37,17 @@ fn delete_first(set: &Set<'_>, limit: i32, plan: &mut Plan) {
     }
 }
 
-/// Creates new pods beside old ones, on no more than `limit` nodes where the old one is available. An old pod goes when the
-/// new one is available; `Set::populate` deletes it.
+/// Creates new pods beside old ones on at most `limit` nodes whose old pod is available. `Set::populate` deletes the
+/// old pod when the new one is available.
 fn create_first(set: &Set<'_>, limit: i32, plan: &mut Plan) {
     let (mut surging, mut candidates) = (0, Vec::new());
-    for (index, place) in set.places.iter().enumerate() {
-        if place.verdict != Verdict::Runs {
+    for (index, node) in set.nodes.iter().enumerate() {
+        if node.verdict != Verdict::Runs {
             continue;
         }
-        match pair(set, place) {
-            (None, Some(old)) if set.is_available(old, plan) => candidates.push((index, place)),
-            (None, Some(_)) => set.create(place.node, index, plan),
+        match pair(set, node) {
+            (None, Some(old)) if set.is_available(old, plan) => candidates.push((index, node)),
+            (None, Some(_)) => set.create(node.node, index, plan),
             (Some(new), Some(old)) => {
                 let waits = set.is_available(old, plan) && !set.is_available(new, plan);
                 surging += i32::from(waits);
@@ -56,18 +56,18 @@ fn create_first(set: &Set<'_>, limit: i32, plan: &mut Plan) {
         }
     }
     let room = usize::try_from(limit - surging).unwrap_or(0);
-    for (index, place) in candidates.into_iter().take(room) {
-        set.create(place.node, index, plan);
+    for (index, node) in candidates.into_iter().take(room) {
+        set.create(node.node, index, plan);
     }
 }
 
-fn places<'s, 'a>(set: &'s Set<'a>) -> impl Iterator<Item = &'s Place<'a>> {
-    set.places.iter().filter(|it| it.verdict == Verdict::Runs)
+fn nodes<'s, 'a>(set: &'s Set<'a>) -> impl Iterator<Item = &'s NodePods<'a>> {
+    set.nodes.iter().filter(|it| it.verdict == Verdict::Runs)
 }
 
-/// The pod of the present revision on a node, and that of an old one (`findUpdatedPodsOnNode`).
-fn pair<'a>(set: &Set<'_>, place: &Place<'a>) -> (Option<&'a Pod>, Option<&'a Pod>) {
-    let active = || place.pods.iter().copied().filter(|it| pods::is_active(it));
+/// The pod of the present revision on a node, and the pod of an old one (`findUpdatedPodsOnNode`).
+fn pair<'a>(set: &Set<'_>, node: &NodePods<'a>) -> (Option<&'a Pod>, Option<&'a Pod>) {
+    let active = || node.pods.iter().copied().filter(|it| pods::is_active(it));
     let new = active().find(|it| set.is_updated(it));
     let old = active().find(|it| !set.is_updated(it));
     (new, old)

@@ -1,4 +1,4 @@
-//! What a Deployment writes into annotations: revisions, and sizes from which proportions are computed
+//! Annotations of Deployments and ReplicaSets: revisions, and the sizes that proportions are computed from
 //! (`pkg/controller/deployment/util/deployment_util.go`).
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
@@ -9,14 +9,14 @@ use super::Rollout;
 use super::sets::Sets;
 use crate::meta;
 
-/// Counts templates from 1.
+/// The number of the template, from 1.
 const REVISION: &str = "deployment.kubernetes.io/revision";
 /// `spec.replicas` of the Deployment when the ReplicaSet was scaled last.
 const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
-/// The same and the surge.
+/// `spec.replicas` plus the surge of the Deployment when the ReplicaSet was scaled last.
 const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
 
-/// Annotations of a Deployment that its ReplicaSets do not get.
+/// Annotations of a Deployment that its ReplicaSets do not inherit.
 const NOT_COPIED: &[&str] = &[
     "kubectl.kubernetes.io/last-applied-configuration",
     REVISION,
@@ -26,24 +26,24 @@ const NOT_COPIED: &[&str] = &[
     "deprecated.deployment.rollback.to",
 ];
 
-/// The revision; 0 without.
+/// The revision; 0 when it is missing.
 pub(super) fn revision(metadata: &ObjectMeta) -> i64 {
     meta::annotation(metadata, REVISION).parse().unwrap_or(0)
 }
 
-/// The size that the Deployment had when this ReplicaSet was scaled last.
+/// [`DESIRED_REPLICAS`] as a number.
 pub(super) fn desired_replicas(set: &ReplicaSet) -> Option<i32> {
     let text = meta::annotation(&set.metadata, DESIRED_REPLICAS);
     text.parse().ok()
 }
 
-/// The pods that the Deployment could have when this ReplicaSet was scaled last.
+/// [`MAX_REPLICAS`] as a number.
 pub(super) fn max_replicas(set: &ReplicaSet) -> Option<i32> {
     let text = meta::annotation(&set.metadata, MAX_REPLICAS);
     text.parse().ok()
 }
 
-/// Notes the present size of the Deployment.
+/// Records the present size of the Deployment.
 pub(super) fn set_sizes(set: &mut ReplicaSet, rollout: &Rollout<'_>) {
     let annotations = set.metadata.annotations.get_or_insert_default();
     let sizes = [
@@ -55,7 +55,7 @@ pub(super) fn set_sizes(set: &mut ReplicaSet, rollout: &Rollout<'_>) {
     }
 }
 
-/// Gives the newest ReplicaSet the highest revision, the Deployment's annotations and its `minReadySeconds`.
+/// Sets the revision, the annotations and `minReadySeconds` of the newest ReplicaSet.
 pub(super) fn synchronize(rollout: &Rollout<'_>, sets: &mut Sets<'_>) {
     let next = next_revision(sets);
     let Some(newest) = &mut sets.newest else {
@@ -70,14 +70,14 @@ pub(super) fn synchronize(rollout: &Rollout<'_>, sets: &mut Sets<'_>) {
     newest.after.spec.get_or_insert_default().min_ready_seconds = seconds;
 }
 
-/// The annotations of a ReplicaSet that is created now.
+/// Sets the annotations of a new ReplicaSet.
 pub(super) fn first(rollout: &Rollout<'_>, set: &mut ReplicaSet, sets: &Sets<'_>) {
     copy(rollout.deployment, set);
     set_revision(&mut set.metadata, next_revision(sets));
     set_sizes(set, rollout);
 }
 
-/// Gives the Deployment the revision of its newest ReplicaSet.
+/// Sets the revision of the Deployment to that of its newest ReplicaSet.
 pub(super) fn write_revision(deployment: &Deployment, sets: &Sets<'_>, plan: &mut Plan) {
     let newest = sets.newest.as_ref().map(|it| &it.after);
     if let Some(newest) = newest.or(sets.created.as_ref()) {

@@ -5,7 +5,7 @@ use super::sets::Sets;
 use super::status::Progress;
 use super::{Rollout, rolling};
 
-/// One step.
+/// Plans one step.
 pub(super) fn roll(rollout: &Rollout<'_>, sets: &mut Sets<'_>, plan: &mut Plan) -> Progress {
     let mut is_scaled = false;
     for set in &mut sets.old {
@@ -13,7 +13,7 @@ pub(super) fn roll(rollout: &Rollout<'_>, sets: &mut Sets<'_>, plan: &mut Plan) 
             is_scaled |= set.resize(rollout, 0, plan);
         }
     }
-    // A pod that ends may still answer: two versions at a time is what this strategy is to prevent.
+    // A terminating pod may still serve, and this strategy must prevent that two versions do.
     if is_scaled || sets.old.iter().any(|it| it.running > 0) {
         return Progress::Judged;
     }

@@ -11,7 +11,8 @@ use super::status::Progress;
 use super::{Rollout, annotations, announce};
 use crate::meta;
 
-/// One step: more new pods if there is room, else fewer old ones if enough pods are available.
+/// Plans one step: scales the newest ReplicaSet up if there is room, else the old ones down if enough pods are
+/// available.
 pub(super) fn roll(rollout: &Rollout<'_>, sets: &mut Sets<'_>, plan: &mut Plan) -> Progress {
     if sets.newest.is_none() {
         create(rollout, sets, plan);
@@ -70,7 +71,7 @@ fn newest(rollout: &Rollout<'_>, sets: &Sets<'_>) -> ReplicaSet {
     set
 }
 
-/// Whether the newest ReplicaSet got another size (`reconcileNewReplicaSet`).
+/// Scales the newest ReplicaSet (`reconcileNewReplicaSet`). Returns whether its size changed.
 pub(super) fn resize_newest(rollout: &Rollout<'_>, sets: &mut Sets<'_>, plan: &mut Plan) -> bool {
     let newest = sets.newest.as_ref();
     let wanted = rollout.replicas_of_newest(newest, sets);
@@ -97,7 +98,7 @@ fn scale_down_old(rollout: &Rollout<'_>, sets: &mut Sets<'_>, plan: &mut Plan) {
     }
 }
 
-/// Scales a ReplicaSet down by a number, if that is positive. By how much it was.
+/// Scales a ReplicaSet down by `by`. Returns by how much it was.
 fn shrink(rollout: &Rollout<'_>, set: &mut Replicas<'_>, by: i32, plan: &mut Plan) -> i32 {
     if by > 0 {
         set.resize(rollout, set.wanted() - by, plan);

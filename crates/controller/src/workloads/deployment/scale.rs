@@ -1,5 +1,5 @@
-//! A Deployment of another size: in the middle of a rollout all its ReplicaSets change in proportion
-//! (`scale`, `pkg/controller/deployment/sync.go`).
+//! A Deployment whose size changed: in the middle of a rollout all its ReplicaSets are scaled in proportion (`scale`,
+//! `pkg/controller/deployment/sync.go`).
 
 use std::cmp::Reverse;
 
@@ -7,8 +7,8 @@ use super::super::plan::Plan;
 use super::sets::{Replicas, Sets};
 use super::{Rollout, Strategy, annotations};
 
-/// Whether a ReplicaSet with pods was scaled last for another size of the Deployment (`isScalingEvent`). `Recreate` needs no
-/// proportions.
+/// Whether a ReplicaSet with pods was last scaled for another size of the Deployment (`isScalingEvent`). Never with
+/// `Recreate`.
 pub(super) fn is_needed(rollout: &Rollout<'_>, sets: &Sets<'_>) -> bool {
     let is_rolling = matches!(rollout.strategy, Strategy::Rolling { .. });
     let mut active = sets.all().filter(|it| it.wanted() > 0);
@@ -19,7 +19,7 @@ pub(super) fn is_needed(rollout: &Rollout<'_>, sets: &Sets<'_>) -> bool {
         })
 }
 
-/// Brings the ReplicaSets to the size of the Deployment, without a step of the rollout.
+/// Scales the ReplicaSets to the size of the Deployment, without a step of the rollout.
 pub(super) fn scale(rollout: &Rollout<'_>, sets: &mut Sets<'_>, plan: &mut Plan) {
     let is_saturated = is_saturated(rollout, sets);
     if let Some(only) = active_or_latest(sets) {
@@ -35,7 +35,7 @@ pub(super) fn scale(rollout: &Rollout<'_>, sets: &mut Sets<'_>, plan: &mut Plan)
     }
 }
 
-/// The ReplicaSet with pods if there is one only, and the newest of all if none has pods (`FindActiveOrLatest`).
+/// The only ReplicaSet with pods, or the newest when none has pods (`FindActiveOrLatest`).
 fn active_or_latest<'s, 'a>(sets: &'s mut Sets<'a>) -> Option<&'s mut Replicas<'a>> {
     let active = sets.all().filter(|it| it.wanted() > 0).count();
     match active {
@@ -54,7 +54,7 @@ fn is_saturated(rollout: &Rollout<'_>, sets: &Sets<'_>) -> bool {
     })
 }
 
-/// Each ReplicaSet gets the part that it has of the pods that exist; what rounding leaves goes to the largest.
+/// Each ReplicaSet keeps its proportion of the existing pods; the largest takes the rest of the rounding.
 fn in_proportion(rollout: &Rollout<'_>, sets: &mut Sets<'_>, plan: &mut Plan) {
     let allowed = if rollout.replicas > 0 {
         rollout.most()
@@ -64,7 +64,7 @@ fn in_proportion(rollout: &Rollout<'_>, sets: &mut Sets<'_>, plan: &mut Plan) {
     let status = rollout.deployment.status.as_ref();
     let before = status.and_then(|it| it.replicas).unwrap_or(0);
     let change = allowed - sets.total(Replicas::wanted);
-    // All are old to new; of two that are the same size, the newer one grows and the older one shrinks.
+    // Sorted from old to new; of two with the same size, the newer one grows and the older one shrinks.
     let mut active: Vec<_> = sets.all_mut().filter(|it| it.wanted() > 0).collect();
     if change > 0 {
         active.reverse();
@@ -89,8 +89,8 @@ fn in_proportion(rollout: &Rollout<'_>, sets: &mut Sets<'_>, plan: &mut Plan) {
     }
 }
 
-/// By how much a ReplicaSet grows for its part to stay the same, rounded to the nearest (`getReplicaSetFraction`,
-/// `util/deployment_util.go`). `status` is the number of pods that the Deployment reported.
+/// How many replicas a ReplicaSet gains to keep its proportion, rounded to the nearest (`getReplicaSetFraction`,
+/// `util/deployment_util.go`). `status` is the number of pods in the Deployment's status.
 fn fraction(rollout: &Rollout<'_>, set: &Replicas<'_>, status: i32) -> i32 {
     if rollout.replicas == 0 {
         return -set.wanted();

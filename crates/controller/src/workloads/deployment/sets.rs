@@ -1,4 +1,4 @@
-//! The ReplicaSets of a Deployment with their pods, as they are and as they become.
+//! The ReplicaSets of a Deployment with their pods, before and after the plan.
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
@@ -12,30 +12,30 @@ use super::super::{Cluster, ownership, pods};
 use super::annotations;
 use crate::meta;
 
-/// A ReplicaSet. The numbers are of the pods that exist, not of its status, which may be older.
+/// A ReplicaSet. Numbers of pods are counted, not taken from the status, which may be older.
 pub(super) struct Replicas<'a> {
-    /// As it was read.
+    /// As read.
     before: &'a ReplicaSet,
-    /// As it becomes.
+    /// As planned.
     pub(super) after: ReplicaSet,
     active: i32,
     ready: i32,
     available: i32,
     terminating: i32,
-    /// Pods whose containers may run, also those that end.
+    /// Pods whose containers may run, terminating ones included.
     pub(super) running: i32,
 }
 
 /// The ReplicaSets of a Deployment.
 pub(super) struct Sets<'a> {
     cluster: &'a Cluster,
-    /// The one of the present template.
+    /// The ReplicaSet of the present template.
     pub(super) newest: Option<Replicas<'a>>,
-    /// The others, oldest first.
+    /// The other ReplicaSets, oldest first.
     pub(super) old: Vec<Replicas<'a>>,
-    /// A ReplicaSet that is created now.
+    /// A ReplicaSet that this plan creates.
     pub(super) created: Option<ReplicaSet>,
-    /// The name that the newest needs is another's.
+    /// Whether another object has the name that the newest ReplicaSet needs.
     pub(super) collides: bool,
 }
 
@@ -67,48 +67,44 @@ impl<'a> Replicas<'a> {
         }
     }
 
-    /// `spec.replicas`, as it becomes.
+    /// The planned `spec.replicas`.
     pub(super) fn wanted(&self) -> i32 {
         let spec = self.after.spec.as_ref();
         spec.and_then(|it| it.replicas).unwrap_or(1)
     }
 
-    /// Pods that exist or will.
+    /// The number of pods that exist or are planned.
     pub(super) fn existing(&self) -> i32 {
         self.wanted().max(self.active)
     }
 
-    /// Pods that do not end.
+    /// The number of pods that are not terminating.
     pub(super) fn active(&self) -> i32 {
         self.active
     }
 
-    /// Pods that are ready.
     pub(super) fn ready(&self) -> i32 {
         self.ready
     }
 
-    /// Pods that are available.
     pub(super) fn available(&self) -> i32 {
         self.available
     }
 
-    /// Pods that end.
     pub(super) fn terminating(&self) -> i32 {
         self.terminating
     }
 
-    /// Available pods that stay: no more than are wanted. Those that go are not counted on.
+    /// Available pods that stay: no more than desired, because the others will be deleted.
     pub(super) fn staying(&self) -> i32 {
         self.available.min(self.wanted())
     }
 
-    /// The name.
     pub(super) fn name(&self) -> &str {
         self.before.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// Changes `spec.replicas`, with an event. Whether it changed.
+    /// Sets `spec.replicas` and writes an Event. Returns whether it changed.
     pub(super) fn resize(
         &mut self,
         rollout: &super::Rollout<'_>,
@@ -125,7 +121,7 @@ impl<'a> Replicas<'a> {
         true
     }
 
-    /// Writes what changed.
+    /// Plans the write if anything changed.
     pub(super) fn write(&self, plan: &mut Plan) {
         if !plan.deletes(self.before) {
             plan.update(self.before, self.after.clone());
@@ -134,7 +130,7 @@ impl<'a> Replicas<'a> {
 }
 
 impl<'a> Sets<'a> {
-    /// Finds the ReplicaSets of a Deployment, and adopts or releases some.
+    /// Finds the ReplicaSets of a Deployment; adopts and releases ReplicaSets.
     pub(super) fn read(cluster: &'a Cluster, deployment: &Deployment, plan: &mut Plan) -> Self {
         let spec = deployment.spec.as_ref();
         let selector = spec.map(|it| it.selector.clone()).unwrap_or_default();
@@ -162,29 +158,29 @@ impl<'a> Sets<'a> {
         }
     }
 
-    /// Whether there is a ReplicaSet of this name.
+    /// Whether a ReplicaSet of this name exists.
     pub(super) fn is_taken(&self, name: &NamespacedName) -> bool {
         let mut sets = self.cluster.replica_sets.iter();
         sets.any(|it| meta::key(&it.metadata) == *name)
     }
 
-    /// All, the newest last.
+    /// All ReplicaSets, the newest last.
     pub(super) fn all(&self) -> impl Iterator<Item = &Replicas<'a>> {
         self.old.iter().chain(&self.newest)
     }
 
-    /// All, the newest last.
+    /// All ReplicaSets, the newest last.
     pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Replicas<'a>> {
         self.old.iter_mut().chain(&mut self.newest)
     }
 
-    /// The sum of a number over all.
+    /// The sum of a number over all ReplicaSets.
     pub(super) fn total(&self, number: impl Fn(&Replicas<'a>) -> i32) -> i32 {
         self.all().map(number).sum()
     }
 
-    /// Deletes old ReplicaSets without pods, the lowest revisions first, until `limit` are left (`cleanupDeployment`,
-    /// `pkg/controller/deployment/sync.go`). No limit keeps all.
+    /// Deletes the oldest ReplicaSets without pods until `limit` are left (`cleanupDeployment`,
+    /// `pkg/controller/deployment/sync.go`). `None` keeps all.
     pub(super) fn clean_up(&self, limit: Option<i32>, plan: &mut Plan) {
         let Some(limit) = limit.filter(|it| *it != i32::MAX) else {
             return;

@@ -1,4 +1,4 @@
-//! What a Deployment reports (`pkg/controller/deployment/progress.go`, `calculateStatus` in `sync.go`).
+//! The status of a Deployment (`pkg/controller/deployment/progress.go`, `calculateStatus` in `sync.go`).
 
 use k8s_openapi::api::apps::v1::{DeploymentCondition, DeploymentStatus};
 
@@ -10,12 +10,12 @@ use super::sets::{Replicas, Sets};
 const PROGRESSING: &str = "Progressing";
 const AVAILABLE: &str = "Available";
 
-/// Whether it counts now that a rollout goes on.
+/// Whether the progress deadline applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// The condition Progressing says what was done.
+    /// The condition Progressing is computed.
     Judged,
-    /// The Deployment is paused, scaled or deleted: time does not run.
+    /// The Deployment is paused, scaled or deleted: the deadline does not run.
     Ignored,
 }
 
@@ -30,7 +30,7 @@ pub(super) fn is_complete(rollout: &Rollout<'_>, sets: &Sets<'_>) -> bool {
     counts.iter().all(|it| *it == rollout.replicas)
 }
 
-/// Writes the status, where it changed.
+/// Writes the status if it changed.
 pub(super) fn write(rollout: &Rollout<'_>, sets: &Sets<'_>, progress: Progress, plan: &mut Plan) {
     let deployment = rollout.deployment;
     let old = deployment.status.clone().unwrap_or_default();
@@ -87,7 +87,7 @@ fn counts(rollout: &Rollout<'_>, sets: &Sets<'_>, old: &DeploymentStatus) -> Dep
     }
 }
 
-/// Pausing stops the clock, and going on starts it again (`checkPausedConditions`).
+/// Records a pause or its end in the condition Progressing, which restarts the deadline (`checkPausedConditions`).
 fn note_pause(rollout: &Rollout<'_>, status: &mut DeploymentStatus, plan: &Plan) {
     let reason = reason(status);
     if reason == Some("ProgressDeadlineExceeded") {
@@ -132,7 +132,7 @@ fn judge(
     };
     let was_complete = reason(status) == Some("NewReplicaSetAvailable");
     if was_complete && status.replicas == status.updated_replicas {
-        // A pod that dies after the rollout is no rollout.
+        // A pod that fails after the rollout is no progress to wait for.
         return;
     }
     if is_complete(rollout, sets) {
@@ -157,7 +157,7 @@ fn judge(
     }
 }
 
-/// Whether there are more new pods, fewer old ones, or more that serve (`DeploymentProgressing`).
+/// Whether there are more new pods, fewer old ones, or more available ones (`DeploymentProgressing`).
 fn is_progress(old: &DeploymentStatus, new: &DeploymentStatus) -> bool {
     let count = |it: Option<i32>| it.unwrap_or(0);
     let outdated = |it: &DeploymentStatus| count(it.replicas) - count(it.updated_replicas);
@@ -167,7 +167,7 @@ fn is_progress(old: &DeploymentStatus, new: &DeploymentStatus) -> bool {
         || count(new.available_replicas) > count(old.available_replicas)
 }
 
-/// Whether the last progress is longer ago than the deadline (`DeploymentTimedOut`).
+/// Whether the last progress is older than the deadline (`DeploymentTimedOut`).
 fn is_late(status: &DeploymentStatus, deadline: i32, plan: &mut Plan) -> bool {
     let Some(progressing) = condition(status, PROGRESSING) else {
         return false;
@@ -191,7 +191,7 @@ fn reason(status: &DeploymentStatus) -> Option<&str> {
     condition(status, PROGRESSING)?.reason.as_deref()
 }
 
-/// Sets the condition Progressing, and the time of the last progress also where the reason stays.
+/// Sets the condition Progressing and the time of the last progress, even when the reason is the same.
 fn touch(status: &mut DeploymentStatus, to: (&str, &str, &str), plan: &Plan) {
     let is_new = condition(status, PROGRESSING).is_none_or(|it| it.status != to.0);
     if is_new {
@@ -205,7 +205,7 @@ fn touch(status: &mut DeploymentStatus, to: (&str, &str, &str), plan: &Plan) {
     }
 }
 
-/// Sets a condition, if status or reason differ. The time of the transition is that of the status
+/// Sets a condition if its status or reason differs. The transition time changes with the status only
 /// (`SetDeploymentCondition`).
 fn set(status: &mut DeploymentStatus, type_: &str, to: (&str, &str, &str), plan: &Plan) {
     let (state, reason, message) = to;

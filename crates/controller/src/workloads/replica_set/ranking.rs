@@ -1,4 +1,4 @@
-//! Which pods go first (`ActivePodsWithRanks`, `pkg/controller/controller_utils.go`).
+//! The order in which surplus pods are deleted (`ActivePodsWithRanks`, `pkg/controller/controller_utils.go`).
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,12 +9,12 @@ use k8s_openapi::api::core::v1::Pod;
 use super::super::pods;
 use crate::meta;
 
-/// A number by which a person says which pods to delete first: the lowest. 0 when absent (KEP-2255).
+/// The annotation with the deletion cost of a pod: the lowest is deleted first. 0 when it is missing (KEP-2255).
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// Sorts pods: those to delete first come first. Where all else is the same, nodes with many of the `siblings` give up
-/// theirs first, and young pods go before old ones. The uid, which is as good as chance, decides last; in Kubernetes it
-/// decides also between pods that became ready at about the same time.
+/// Sorts pods, those to delete first at the front. Among otherwise equal pods, those on nodes with many `siblings` come
+/// first, then younger ones. The uid, which is random, decides last; in Kubernetes also between pods that became ready
+/// at about the same time.
 pub(super) fn first_to_go(pods: &mut [&Pod], siblings: &[&Pod], now: Timestamp) {
     let mut crowds: BTreeMap<Option<&str>, usize> = BTreeMap::new();
     for pod in siblings {
@@ -49,8 +49,8 @@ fn deletion_cost(pod: &Pod) -> i32 {
     cost.parse().unwrap_or(0)
 }
 
-/// The logarithm of an age: of two pods that are 9 and 10 hours old neither is the younger one (KEP-2185). No time counts
-/// as younger than any.
+/// The logarithm of an age, so that a pod of 9 hours is not younger than one of 10 hours (KEP-2185). A missing time is
+/// the youngest.
 fn magnitude(since: Option<Timestamp>, now: Timestamp) -> Option<u32> {
     let age = now.duration_since(since?).as_nanos();
     u128::try_from(age).ok().and_then(u128::checked_ilog2)
@@ -65,7 +65,7 @@ fn created(pod: &Pod) -> Option<Timestamp> {
     pod.metadata.creation_timestamp.as_ref().map(|it| it.0)
 }
 
-/// How often the container that restarted most did.
+/// Restarts of the container that restarted most.
 fn restarts(pod: &Pod) -> i32 {
     let status = pod.status.as_ref();
     let containers = status.and_then(|it| it.container_statuses.as_ref());

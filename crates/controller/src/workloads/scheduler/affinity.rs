@@ -1,12 +1,12 @@
-//! Pods that must not be near each other (`pkg/scheduler/framework/plugins/interpodaffinity`). Near means: their nodes have the
-//! same value of the label `topologyKey`.
+//! Pod anti-affinity (`pkg/scheduler/framework/plugins/interpodaffinity`). Two pods are near each other when their
+//! nodes have the same value of the label `topologyKey`.
 
 use k8s_openapi::api::core::v1::{Node, Pod, PodAffinityTerm};
 
 use super::super::labels;
 use super::{Misfit, Placement, name};
 
-/// Whether a node is near a pod that avoids this one, or that this one avoids. A term that selects namespaces by their labels
+/// Why a pod cannot be near a pod on this node: either one may exclude the other. A term with a namespace selector
 /// counts for all namespaces.
 pub(super) fn misfit(pod: &Pod, node: &Node, placement: &Placement<'_>) -> Option<Misfit> {
     let avoids = |one: &Pod, other: &Pod, place: &Node| {
@@ -42,8 +42,8 @@ fn terms(pod: &Pod) -> impl Iterator<Item = &PodAffinityTerm> {
     terms.into_iter().flatten()
 }
 
-/// Nodes without the label are near nothing. A node without labels is near itself all the same, for the usual key: a lab may
-/// leave the label out.
+/// Whether two nodes have the same value of the label `key`. Nodes without it are not near each other; but each node is
+/// near itself for `kubernetes.io/hostname`, which a lab may leave out.
 fn is_near(a: &Node, b: &Node, key: &str) -> bool {
     let label = |it: &'_ Node| {
         it.metadata

@@ -1,4 +1,4 @@
-//! Why a pod has no node, in kube-scheduler's words: people search for them (`FitError`,
+//! Why a pod is not scheduled, in kube-scheduler's words, because people search for them (`FitError`,
 //! `pkg/scheduler/framework/types.go`).
 
 use std::collections::BTreeMap;
@@ -6,17 +6,17 @@ use std::collections::BTreeMap;
 /// Why a node does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Misfit {
-    /// It takes no more pods.
+    /// The node is cordoned.
     Unschedulable,
-    /// It has a taint that the pod does not tolerate.
+    /// A taint is not tolerated.
     Taint,
-    /// Its labels are not those that the pod asks for.
+    /// Node selector or node affinity does not match.
     Affinity,
-    /// Another pod has a host port that the pod needs.
+    /// A host port is in use.
     Ports,
-    /// A pod is near that the pod avoids.
+    /// The pod's anti-affinity excludes a pod that is near.
     AntiAffinity,
-    /// A pod is near that avoids the pod.
+    /// The anti-affinity of a pod that is near excludes this pod.
     Avoided,
 }
 
@@ -32,8 +32,8 @@ impl Misfit {
         }
     }
 
-    /// Why no other pod is removed for this one. Nothing here preempts; kube-scheduler would not either where it cannot
-    /// help, or for a pod without priority.
+    /// Why no pod is preempted. Nothing here preempts; kube-scheduler would not either, where that does not help or the
+    /// pod has no priority.
     fn preemption(self) -> &'static str {
         match self {
             Self::Unschedulable | Self::Taint | Self::Affinity => {

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{ContainerPort, Pod, PodSpec};
 
-/// Whether a pod needs a port of the node that another pod has.
+/// Whether a pod needs a host port that a pod on the node has.
 pub(super) fn conflict(spec: &PodSpec, here: &[&Pod]) -> bool {
     ports(spec).any(|wanted| {
         let specs = here.iter().filter_map(|it| it.spec.as_ref());
@@ -16,7 +16,7 @@ fn ports(spec: &PodSpec) -> impl Iterator<Item = &ContainerPort> {
     ports.flatten().filter(|it| it.host_port.unwrap_or(0) > 0)
 }
 
-/// The same port and protocol on the same address; no address means all of them.
+/// Whether two host ports conflict: same port and protocol, and the same address or none.
 fn is_same(a: &ContainerPort, b: &ContainerPort) -> bool {
     let protocol = |it: &ContainerPort| it.protocol.clone().unwrap_or_else(|| "TCP".to_owned());
     let address = |it: &ContainerPort| {

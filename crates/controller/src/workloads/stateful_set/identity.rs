@@ -9,26 +9,26 @@ use super::super::revisions::REVISION_HASH;
 use super::Set;
 use crate::meta;
 
-/// A label with the name of the pod, for Services of one pod.
+/// The label with the pod's name, for Services of a single pod.
 const POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
-/// A label with the number of the pod (KEP-4017).
+/// The label with the pod's ordinal (KEP-4017).
 const POD_INDEX: &str = "apps.kubernetes.io/pod-index";
 
-/// The number of a pod with a name of this StatefulSet; `None` for other names.
+/// The ordinal of a pod of this StatefulSet, from its name; `None` for other names.
 pub(super) fn ordinal(set: &StatefulSet, pod: &Pod) -> Option<i32> {
     let (set, pod) = (set.metadata.name.as_deref()?, pod.metadata.name.as_deref()?);
     let digits = pod.strip_prefix(set)?.strip_prefix('-')?;
     let ordinal = digits.parse().ok()?;
-    // `web-01` and `web-+1` are no names of ours.
+    // `web-01` and `web-+1` are not names that a StatefulSet gives.
     (format!("{ordinal}") == digits && ordinal >= 0).then_some(ordinal)
 }
 
-/// The revision of a pod's template.
+/// The revision label of a pod.
 pub(super) fn revision(pod: &Pod) -> &str {
     meta::label(&pod.metadata, REVISION_HASH)
 }
 
-/// A new pod of this number.
+/// A new pod with this ordinal.
 pub(super) fn pod(set: &Set<'_>, ordinal: i32) -> Pod {
     let (revision, template) = set.revision(ordinal);
     let mut pod = pods::from_template(&template, set.object);
@@ -43,7 +43,7 @@ pub(super) fn pod(set: &Set<'_>, ordinal: i32) -> Pod {
     pod
 }
 
-/// Gives an adopted pod the labels of its number.
+/// Sets the labels of an adopted pod.
 pub(super) fn restore(set: &StatefulSet, pod: &Pod, ordinal: i32, plan: &mut Plan) {
     let mut after = pod.clone();
     let name = pod.metadata.name.as_deref().unwrap_or_default();

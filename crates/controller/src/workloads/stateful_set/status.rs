@@ -1,4 +1,4 @@
-//! What a StatefulSet reports (`computeReplicaStatus`, `completeRollingUpdate`).
+//! The status of a StatefulSet (`computeReplicaStatus`, `completeRollingUpdate`).
 
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetStatus};
 use k8s_openapi::api::core::v1::Pod;
@@ -8,7 +8,7 @@ use super::super::plan::Plan;
 use super::super::{pods, revisions};
 use super::{Set, identity, is_running_and_ready};
 
-/// Writes the status, where it changed.
+/// Writes the status if it changed.
 pub(super) fn write(set: &Set<'_>, plan: &mut Plan) {
     let all: Vec<&Pod> = set.pods.values().chain(&set.condemned).copied().collect();
     let ready: Vec<_> = all.iter().filter(|it| is_running_and_ready(it)).collect();
@@ -47,7 +47,7 @@ pub(super) fn write(set: &Set<'_>, plan: &mut Plan) {
     plan.update_status(set.object, after);
 }
 
-/// Another number of collisions gives another name for the next revision.
+/// Increments the collision count, which changes the name of the next revision.
 pub(super) fn count_collision(object: &StatefulSet, plan: &mut Plan) {
     let mut after = object.clone();
     let status = after.status.get_or_insert_default();

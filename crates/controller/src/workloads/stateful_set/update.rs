@@ -1,11 +1,11 @@
-//! Replaces pods of old revisions, the highest number first (`updateStatefulSetAfterInvariantEstablished`).
+//! Replaces pods of old revisions, the highest ordinal first (`updateStatefulSetAfterInvariantEstablished`).
 
 use super::super::counts::{Rounding, count, scaled};
 use super::super::plan::Plan;
 use super::super::{pods, revisions};
 use super::{Set, delete, identity};
 
-/// Deletes old pods, as far as no more than `maxUnavailable` are missing. Numbers below the partition stay.
+/// Deletes old pods while at most `maxUnavailable` pods are unavailable. Ordinals below the partition stay.
 pub(super) fn update(set: &Set<'_>, plan: &mut Plan) {
     let missing = set.replicas() - count(&set.pods);
     let unavailable = set.pods.values().filter(|it| !set.is_available(it, plan));
@@ -21,7 +21,7 @@ pub(super) fn update(set: &Set<'_>, plan: &mut Plan) {
     }
 }
 
-/// `maxUnavailable`, rounded down; at least 1, as without it (KEP-961).
+/// `maxUnavailable` rounded down, at least 1, and 1 by default (KEP-961).
 fn max_unavailable(set: &Set<'_>) -> i32 {
     let strategy = set.spec.update_strategy.as_ref();
     let rolling = strategy.and_then(|it| it.rolling_update.as_ref());

@@ -1,4 +1,4 @@
-//! DaemonSets, by example.
+//! Examples of DaemonSets.
 
 use k8s_openapi::api::core::v1::Taint;
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ fn each_fitting_node_has_a_pod() {
     assert_eq!(status.number_available, Some(2));
 }
 
-/// A pod stays on a node with a NoSchedule taint, but does not come back; a NoExecute taint ends it. Unless tolerated.
+/// Without a toleration, a NoSchedule taint keeps a running pod but prevents a new one, and a NoExecute taint ends it.
 #[test]
 fn taints() {
     let mut simulator = running(&json!({}));
@@ -97,7 +97,7 @@ fn updates_delete_first_or_create_first() {
         let rolling = json!({"maxSurge": surge, "maxUnavailable": unavailable});
         json!({"updateStrategy": {"rollingUpdate": rolling}})
     };
-    // Pods that do not end, after the first step; and the version in the end.
+    // Pods that are not terminating after the first step, and the version at the end.
     let table = [
         (rolling(0, 1), 2, "2"),
         (rolling(0, 2), 1, "2"),
@@ -116,7 +116,7 @@ fn updates_delete_first_or_create_first() {
     }
 }
 
-/// A node that does not answer does not lose its pod: DaemonSets tolerate that without being told.
+/// A node that does not answer keeps its pod: DaemonSet pods tolerate that by default.
 #[test]
 fn lost_nodes_keep_their_pods() {
     let mut simulator = running(&json!({}));

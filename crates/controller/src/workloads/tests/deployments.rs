@@ -1,4 +1,4 @@
-//! Deployments, by example.
+//! Examples of Deployments.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::manifests::deployment;
 use super::simulator::Simulator;
 use super::store::key;
 
-/// Sizes of the ReplicaSets by their image, newest revision last.
+/// Sizes of the ReplicaSets by image, newest revision last.
 fn sizes(simulator: &Simulator) -> Vec<(String, i32)> {
     let mut sets = simulator.replica_sets.all();
     sets.sort_by_key(|it| {
@@ -38,7 +38,7 @@ fn rolling(replicas: i32, surge: impl Into<Value>, unavailable: impl Into<Value>
     json!({"replicas": replicas, "strategy": {"rollingUpdate": rolling}})
 }
 
-/// A Deployment at rest with version 1.
+/// A Deployment with version 1, after its rollout.
 fn running(spec: &Value) -> Simulator {
     let mut simulator = Simulator::new(3);
     assert_eq!(simulator.apply(deployment("web", "1", spec)), [""; 0]);
@@ -183,7 +183,7 @@ fn restarting_is_a_change_of_the_template() {
     assert!(after.iter().all(|it| !before.contains(it)));
 }
 
-/// A pod counts after `minReadySeconds`, and the plan wakes for it.
+/// A pod is available after `minReadySeconds`, and the plan wakes then.
 #[test]
 fn availability_takes_its_time() {
     let mut simulator = Simulator::new(1);
@@ -237,7 +237,7 @@ fn a_pod_that_dies_later_is_no_rollout() {
     }
 }
 
-/// A ReplicaSet of another has the name: the hash changes with the number of collisions.
+/// Another object has the ReplicaSet's name: the hash changes with the collision count.
 #[test]
 fn a_taken_name_is_a_collision() {
     let mut simulator = running(&json!({}));

@@ -1,4 +1,4 @@
-//! Lost nodes, drained nodes, defaults, and manifests that are wrong.
+//! Lost nodes, drained nodes, defaults, and invalid manifests.
 
 use crate::workloads::{DrainOptions, drain};
 use serde_json::{Value, json};
@@ -172,7 +172,7 @@ fn draining() {
     );
 }
 
-/// What the API fills in.
+/// The fields that the API sets.
 #[test]
 fn defaults() {
     let mut simulator = Simulator::new(0);
@@ -217,7 +217,7 @@ fn defaults() {
     );
 }
 
-/// Specs that are wrong, with what people are told.
+/// Invalid specs, with the messages for people.
 #[test]
 fn wrong_deployments() {
     let container = |fields: &Value| {

@@ -1,4 +1,4 @@
-//! Objects as people write them.
+//! Manifests of the tests.
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -9,7 +9,7 @@ fn read<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("an object of the API")
 }
 
-/// Puts fields over others; lists are replaced.
+/// Sets the fields of `from`; lists are replaced.
 pub(super) fn merge(into: &mut Value, from: &Value) {
     match (into, from) {
         (Value::Object(into), Value::Object(from)) => {
@@ -66,7 +66,7 @@ pub(super) fn pod(name: &str, spec: &Value) -> Pod {
     read(object)
 }
 
-/// A pod that another's controller made, with the labels of a workload of ours.
+/// A pod of another controller, with the labels of a workload of ours.
 pub(super) fn foreign_pod(name: &str, app: &str, node: &str) -> Pod {
     let mut pod = pod(name, &json!({"nodeName": node}));
     let owner = json!({"apiVersion": "example.com/v1", "kind": "Foreign", "name": "x", "uid": "foreign", "controller": true});

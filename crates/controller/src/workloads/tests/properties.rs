@@ -1,4 +1,4 @@
-//! What holds after, and during, every history.
+//! Properties of every history.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::manifests::{daemon_set, deployment, foreign_pod, stateful_set};
 use super::simulator::{Simulator, is_ready};
 use super::store::key;
 
-/// Something that happens to a cluster.
+/// An event in a cluster.
 #[derive(Clone, Debug)]
 enum Action {
     Deploy {
@@ -164,7 +164,7 @@ fn make(simulator: &mut Simulator, action: &Action) {
     }
 }
 
-/// All nodes work, nobody pauses, and time goes by.
+/// Repairs every node, ends every pause, and lets time pass.
 fn mend(simulator: &mut Simulator) {
     for node in simulator.nodes.all() {
         let name = node.metadata.name.clone().unwrap();
@@ -261,7 +261,7 @@ fn check_daemon_set(simulator: &Simulator) {
     );
 }
 
-/// In an ordered StatefulSet a pod comes only when all before it are ready.
+/// In an ordered StatefulSet a pod is created only when all before it are ready.
 fn in_order(simulator: &Simulator, write: &Write) {
     let Write::Create(Workload::Pod(pod)) = write else {
         return;
@@ -282,7 +282,7 @@ fn in_order(simulator: &Simulator, write: &Write) {
     }
 }
 
-/// Pods that are available, and that exist.
+/// Available pods, and existing pods.
 fn counts(simulator: &Simulator) -> (i32, i32) {
     let pods = simulator.active("web");
     let ready = pods.iter().filter(|it| is_ready(it)).count();
@@ -307,7 +307,7 @@ fn limits(simulator: &Simulator) -> (i32, i32, i32) {
     )
 }
 
-/// No write of the controllers takes too many pods away or makes too many.
+/// No write deletes or creates more pods than the limits allow.
 fn within_limits(simulator: &Simulator, write: &Write) {
     let (available, existing) = counts(simulator);
     let (replicas, surge, unavailable) = limits(simulator);
@@ -345,7 +345,7 @@ fn disturbance() -> impl Strategy<Value = Disturbance> {
     ]
 }
 
-/// No write makes more nodes than one miss their pod of the DaemonSet `agent`, or more than one have two.
+/// No write leaves more nodes than one without a pod of the DaemonSet `agent`, or more than one node with two.
 fn within_limits_of_nodes(simulator: &Simulator, write: &Write) {
     let agent = simulator.daemon_sets.get("ns", "agent").unwrap();
     let strategy = agent
@@ -373,15 +373,15 @@ fn within_limits_of_nodes(simulator: &Simulator, write: &Write) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// After any history there are exactly the wanted pods, and nothing is left to be written.
+    /// After any history the desired pods exist, and nothing is left to write.
     #[test]
     fn comes_to_rest(actions in prop::collection::vec(action(), 1..25), refusals in select(vec![0_usize, 2, 3, 7])) {
         let mut simulator = Simulator::new(4);
-        // Half a second, which times in objects do not have.
+        // Half a second, which times in objects cannot hold.
         simulator.now += SignedDuration::from_millis(500);
         simulator.check = Some(in_order);
         simulator.refusals = refusals;
-        // Nothing happens to this node, so that nobody has a reason to touch the pods of others on it.
+        // Nothing happens to this node, so no controller has a reason to delete foreign pods on it.
         simulator.add_node("stable");
         for name in ["web", "db", "agent"] {
             let foreign = foreign_pod(&format!("foreign-{name}"), name, "stable");
@@ -402,7 +402,7 @@ proptest! {
         prop_assert_eq!(plan.wake, None);
     }
 
-    /// The same of a DaemonSet, which deletes first or creates first.
+    /// The same for a DaemonSet, with and without a surge.
     #[test]
     fn daemon_sets_keep_their_limits(
         surge in 0..2,
@@ -426,7 +426,7 @@ proptest! {
         check_daemon_set(&simulator);
     }
 
-    /// A rolling update never has more pods than allowed, and removes no pod that is needed.
+    /// A rolling update never exceeds its surge, and deletes no pod that must be available.
     #[test]
     fn rolling_update_keeps_its_limits(
         (replicas, surge, unavailable) in (1..7_i32, 0..4_i32, 0..4_i32),

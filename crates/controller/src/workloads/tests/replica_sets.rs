@@ -1,4 +1,4 @@
-//! ReplicaSets, by example.
+//! Examples of ReplicaSets.
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
@@ -50,7 +50,7 @@ fn pods_without_controller_are_adopted_and_those_that_differ_are_released() {
     assert_eq!(simulator.names("web").len(), 2);
 }
 
-/// Foreground deletion: the ReplicaSet waits for its pods to go.
+/// Foreground deletion: the ReplicaSet waits until its pods are deleted.
 #[test]
 fn a_replica_set_that_ends_takes_no_more_pods() {
     let mut simulator = Simulator::new(1);
@@ -68,7 +68,7 @@ fn a_replica_set_that_ends_takes_no_more_pods() {
     assert_eq!(owner(&simulator, "mine"), None);
 }
 
-/// Which of two pods goes when one must. Each line makes the first pod the one to go.
+/// The pod that is deleted of two. In each line it is the first.
 #[test]
 fn which_pods_go_first() {
     let cost = "controller.kubernetes.io/pod-deletion-cost";

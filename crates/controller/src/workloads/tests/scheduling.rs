@@ -1,4 +1,4 @@
-//! The scheduler, by example.
+//! Examples of scheduling.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! A small API server, and kubelets that start and end pods.
+//! A small API server, with kubelets that start and end pods.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
 use super::store::{Key, Refused, Store, key};
 
-/// Writes after which the controllers must be at rest.
+/// Most rounds until the controllers have nothing to write.
 const MOST_ROUNDS: usize = 200;
 
 #[derive(Default)]
@@ -24,19 +24,19 @@ pub(super) struct Simulator {
     pub(super) stateful_sets: Store<StatefulSet>,
     pub(super) daemon_sets: Store<DaemonSet>,
     pub(super) revisions: Store<ControllerRevision>,
-    /// Reason and message of each.
+    /// Reason and message of each Event.
     pub(super) events: Vec<(String, String)>,
-    /// Seconds until a pod is ready, and until it ended.
+    /// Seconds until a pod is ready, and until it has ended.
     pub(super) delays: (i64, i64),
-    /// One of so many writes is refused; 0 for none.
+    /// One of so many writes is refused; 0: none.
     pub(super) refusals: usize,
     writes: usize,
-    /// Called before each write is made.
+    /// Called before each write.
     pub(super) check: Option<fn(&Simulator, &Write)>,
 }
 
 impl Simulator {
-    /// So many nodes, called `n0`, `n1`, and so on.
+    /// A cluster of nodes called `n0`, `n1`, and so on.
     pub(super) fn new(nodes: usize) -> Self {
         let mut simulator = Self {
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
@@ -58,7 +58,7 @@ impl Simulator {
         let _ = self.nodes.create(node, number, now);
     }
 
-    /// What a person applies: the object is created, or its spec replaced. Returns what is wrong with it.
+    /// Creates an object or replaces its spec, as `kubectl apply` does. Returns what is wrong with it.
     pub(super) fn apply(&mut self, object: impl Into<Workload>) -> Vec<String> {
         let (number, now) = (self.next(), Time(self.now));
         macro_rules! apply {
@@ -137,7 +137,7 @@ impl Simulator {
         }
     }
 
-    /// Makes writes until there are none. When to ask again.
+    /// Makes writes until there are none. Returns when to reconcile again.
     #[track_caller]
     pub(super) fn rest(&mut self) -> Option<Timestamp> {
         for _ in 0..MOST_ROUNDS {
@@ -150,10 +150,10 @@ impl Simulator {
                     check(self, &write);
                 }
                 self.writes += 1;
-                // In no step with the rounds: a write that is tried again gets through at last.
+                // Not in step with the rounds: a write that is retried succeeds eventually.
                 let chance = self.writes.wrapping_mul(0x9e37_79b9) >> 7;
                 if self.refusals == 0 || !chance.is_multiple_of(self.refusals) {
-                    // A conflict is tried again in the next round.
+                    // A conflict is retried in the next round.
                     let _ = self.write(write);
                 }
             }
@@ -235,7 +235,7 @@ impl Simulator {
         Ok(())
     }
 
-    /// Somebody deletes a pod: its kubelet ends it, if there is one.
+    /// Deletes a pod: its kubelet ends it, if there is one.
     pub(super) fn kill(&mut self, key: &Key) {
         let pod = self.pods.get(&key.0, &key.1).unwrap().clone();
         if pod.spec.as_ref().unwrap().node_name.is_none() {
@@ -247,7 +247,7 @@ impl Simulator {
         });
     }
 
-    /// A second goes by for the kubelets of nodes that are ready.
+    /// One second passes for the kubelets of nodes that are ready.
     pub(super) fn tick(&mut self) {
         self.now += SignedDuration::from_secs(1);
         for pod in self.pods.all() {
@@ -262,7 +262,7 @@ impl Simulator {
         }
     }
 
-    /// What a kubelet does for one pod in a second.
+    /// What a kubelet does for a pod in a second.
     fn work(&mut self, pod: &Arc<Pod>) {
         let key = key(&pod.metadata);
         let age = |since: &Option<Time>| {
@@ -283,7 +283,7 @@ impl Simulator {
         }
     }
 
-    /// The probe of a pod fails until the kubelet works again.
+    /// Makes the readiness probe of a pod fail until the kubelet works again.
     pub(super) fn make_unready(&mut self, key: &Key) {
         let now = Time(self.now);
         self.edit_pod(key, |it| set_ready(it, "False", now));
@@ -299,7 +299,7 @@ impl Simulator {
         });
     }
 
-    /// Time passes, until nothing is left to be done.
+    /// Lets time pass until nothing is left to do.
     #[track_caller]
     pub(super) fn settle(&mut self, seconds: usize) {
         for _ in 0..seconds {
@@ -309,7 +309,7 @@ impl Simulator {
         self.rest();
     }
 
-    /// Time passes until every pod runs or is gone, and the controllers wait for nothing; 150 seconds at most.
+    /// Lets time pass until every pod runs or is gone and the controllers wait for nothing, at most 150 seconds.
     #[track_caller]
     pub(super) fn calm(&mut self) {
         for _ in 0..150 {
@@ -323,13 +323,13 @@ impl Simulator {
         }
     }
 
-    /// Names of active pods whose names begin so, in order.
+    /// Names of active pods with this prefix, sorted.
     pub(super) fn names(&self, prefix: &str) -> Vec<String> {
         let pods = self.active(prefix).into_iter();
         pods.map(|it| it.metadata.name.clone().unwrap()).collect()
     }
 
-    /// Active pods whose names begin so, in order.
+    /// Active pods with this prefix, sorted.
     pub(super) fn active(&self, prefix: &str) -> Vec<Arc<Pod>> {
         let mut pods = self.pods.all();
         pods.retain(|it| {
@@ -361,7 +361,7 @@ fn set_ready(pod: &mut Pod, ready: &str, now: Time) {
     });
 }
 
-/// Whether a controller that is not ours has the object.
+/// Whether a controller that is not ours owns the object.
 fn is_foreign(metadata: &ObjectMeta) -> bool {
     let mut owners = metadata.owner_references.iter().flatten();
     owners.any(|it| it.controller == Some(true) && it.kind == "Foreign")

@@ -1,4 +1,4 @@
-//! StatefulSets, by example.
+//! Examples of StatefulSets.
 
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ fn pods_come_and_go_in_order() {
     assert_eq!(simulator.names("db-"), ["db-0"]);
 }
 
-/// While two pods are not ready, scaling down waits for the lower one of them.
+/// While two pods are not ready, scaling down waits for the lower ordinal.
 #[test]
 fn scaling_down_waits_for_other_pods() {
     let mut simulator = running(&json!({"replicas": 4}));
@@ -167,7 +167,7 @@ fn adopted_pods_get_the_labels_of_their_number() {
     );
 }
 
-/// A pod that a person made with the name is not the set's, and is left alone.
+/// A pod of a person with the name is not the StatefulSet's, and stays.
 #[test]
 fn a_taken_name_is_waited_for() {
     let mut simulator = Simulator::new(1);

@@ -1,4 +1,4 @@
-//! Objects of one kind as an API server stores them.
+//! The objects of one kind, as an API server stores them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(super) fn key(metadata: &ObjectMeta) -> Key {
     (text(&metadata.namespace), text(&metadata.name))
 }
 
-/// A write that the API server does not make.
+/// The API server refuses a write.
 #[derive(Debug, PartialEq)]
 pub(super) struct Refused;
 
@@ -58,7 +58,7 @@ where
         Ok(())
     }
 
-    /// Replaces an object, if it still has the resourceVersion that was read.
+    /// Replaces an object if it has the resourceVersion that was read.
     pub(super) fn update(&mut self, mut object: T, number: u64) -> Result<(), Refused> {
         let key = key(object.metadata());
         let old = self.objects.get(&key).ok_or(Refused)?;
@@ -71,7 +71,7 @@ where
         Ok(())
     }
 
-    /// Changes an object, whatever its version.
+    /// Changes an object of any version.
     pub(super) fn edit(&mut self, key: &Key, number: u64, edit: impl FnOnce(&mut T)) {
         let object = Arc::make_mut(self.objects.get_mut(key).expect("it exists"));
         edit(object);
@@ -84,7 +84,7 @@ where
     }
 }
 
-/// An object as it comes back from a store: times have seconds only.
+/// An object as an API server returns it: times have seconds only.
 fn stored<T: Serialize + DeserializeOwned>(object: &T) -> T {
     let text = serde_json::to_string(object).expect("objects of the API become JSON");
     serde_json::from_str(&text).expect("and come back")

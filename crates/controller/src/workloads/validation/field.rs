@@ -1,4 +1,4 @@
-//! Problems of fields, in the words of the API (`k8s.io/apimachinery/pkg/util/validation/field/errors.go`).
+//! Errors of fields, in the words of the API (`k8s.io/apimachinery/pkg/util/validation/field/errors.go`).
 
 use std::fmt;
 
@@ -12,29 +12,29 @@ pub(super) const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist 
 pub struct FieldError {
     /// The path, as `spec.template.spec.containers[0].name`.
     pub field: String,
-    /// What kind of problem it is, with the value.
+    /// The type of the error, with the value.
     pub problem: FieldProblem,
-    /// What would be right. May be empty.
+    /// What is allowed; may be empty.
     pub detail: String,
 }
 
-/// The kind of a problem.
+/// The type of an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldProblem {
     /// The field is missing or empty.
     Required,
-    /// The value is not possible.
+    /// The value is not allowed.
     Invalid(String),
-    /// The value is none of those that exist.
+    /// The value is not one of the known values.
     NotSupported(String),
     /// Another element of the list has the same value.
     Duplicate(String),
-    /// The field may not have a value, or not another one.
+    /// The field must not be set, or not be changed.
     Forbidden,
 }
 
 impl FieldProblem {
-    /// The `reason` of a cause in a Status of the API.
+    /// The `reason` of a cause in a `Status`.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
@@ -48,7 +48,7 @@ impl FieldProblem {
 }
 
 impl FieldError {
-    /// The error without the field, which is the `message` of a cause in a Status of the API.
+    /// The error without the field: the `message` of a cause in a `Status`.
     #[must_use]
     pub fn message(&self) -> String {
         let separator = if self.detail.is_empty() { "" } else { ": " };
@@ -74,7 +74,7 @@ impl fmt::Display for FieldProblem {
     }
 }
 
-/// The problems found so far.
+/// The errors found so far.
 #[derive(Debug, Default)]
 pub(super) struct Problems {
     pub(super) found: Vec<FieldError>,
@@ -109,7 +109,7 @@ impl Problems {
         }
     }
 
-    /// A missing value is left to the defaults.
+    /// Checks that a value is one of `all`. A missing value gets its default.
     pub(super) fn one_of(&mut self, field: impl Into<String>, value: Option<&str>, all: &[&str]) {
         if let Some(it) = value.filter(|it| !all.contains(it)) {
             let quoted: Vec<String> = all.iter().map(|it| format!("\"{it}\"")).collect();

@@ -157,7 +157,7 @@ fn check_probe(path: &str, probe: &Probe, problems: &mut Problems) {
     }
 }
 
-/// A port of a probe may be a name.
+/// The port of a probe may be a name.
 fn check_target(field: &str, port: &IntOrString, problems: &mut Problems) {
     match port {
         IntOrString::Int(it) => check_number(field, *it, problems),
@@ -172,7 +172,7 @@ fn check_target(field: &str, port: &IntOrString, problems: &mut Problems) {
     }
 }
 
-/// A pod keeps its spec. Images, tolerations and deadlines may change, and a pod without node may get one.
+/// Checks that a Pod's spec is unchanged, but for images, tolerations, deadlines, and the first node.
 pub(super) fn unchanged(old: &PodSpec, new: &PodSpec, problems: &mut Problems) {
     let mut expected = new.clone();
     expected.active_deadline_seconds = old.active_deadline_seconds;

@@ -1,4 +1,4 @@
-//! How pods are replaced.
+//! Update strategies.
 
 use k8s_openapi::api::apps::v1::{DaemonSetSpec, DeploymentSpec, StatefulSetSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -87,14 +87,14 @@ pub(super) fn stateful_set(spec: &StatefulSetSpec, problems: &mut Problems) {
     }
 }
 
-/// Checks the type. The path of the numbers.
+/// Checks the type. Returns the path of the numbers.
 fn update_strategy(kind: Option<&str>, problems: &mut Problems) -> &'static str {
     let kinds = ["OnDelete", "RollingUpdate"];
     problems.one_of("spec.updateStrategy.type", kind, &kinds);
     "spec.updateStrategy.rollingUpdate"
 }
 
-/// Checks both numbers. Whether there is a surge.
+/// Checks both numbers. Returns whether there is a surge.
 fn surge_and_unavailable(
     path: &str,
     surge: Option<&IntOrString>,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::stream::Stream;
 use super::token::{self, Token};
 use crate::values::quoted;
-use crate::{Note, Place, Problem, Sources};
+use crate::{Location, Note, Problem, Sources};
 
 /// Blocks in blocks, at most. No plugin has more than two.
 const MAX_DEPTH: u32 = 4;
@@ -135,7 +135,7 @@ fn snippet(stream: &mut Stream<'_>, key: &Token) -> Result<Vec<Token>, Problem> 
 }
 
 /// The directives of a block. Without braces they go on to the end of the file.
-fn contents(stream: &mut Stream<'_>, begin: &Place) -> Result<Vec<Directive>, Problem> {
+fn contents(stream: &mut Stream<'_>, begin: &Location) -> Result<Vec<Directive>, Problem> {
     let braces = stream.take("{").is_some();
     let mut directives = Vec::new();
     loop {
@@ -200,7 +200,7 @@ fn directive(stream: &mut Stream<'_>, name: Token, depth: u32) -> Result<Directi
 }
 
 /// Options up to the closing brace; the opening one is read.
-fn block(stream: &mut Stream<'_>, begin: &Place, depth: u32) -> Result<Vec<Directive>, Problem> {
+fn block(stream: &mut Stream<'_>, begin: &Location, depth: u32) -> Result<Vec<Directive>, Problem> {
     let mut options = Vec::new();
     loop {
         let Some(token) = stream.next() else {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::glob;
 use super::token::{self, Token};
 use crate::values::quoted;
-use crate::{Place, Problem, Sources};
+use crate::{Location, Problem, Sources};
 
 /// Imports in one Corefile, of snippets and of files each; CoreDNS's bound.
 const MAX_IMPORTS: u32 = 1000;
@@ -27,7 +27,7 @@ pub(super) struct Stream<'a> {
     /// Files that were imported.
     pub(super) files: BTreeSet<PathBuf>,
     /// Patterns that match no file, and where they stand.
-    pub(super) unmatched: Vec<(Place, String)>,
+    pub(super) unmatched: Vec<(Location, String)>,
 }
 
 impl<'a> Stream<'a> {
@@ -74,7 +74,7 @@ impl<'a> Stream<'a> {
     pub(super) fn define(
         &mut self,
         name: &str,
-        at: &Place,
+        at: &Location,
         body: Vec<Token>,
     ) -> Result<(), Problem> {
         match self.snippets.insert(name.to_owned(), body) {
@@ -87,7 +87,7 @@ impl<'a> Stream<'a> {
     }
 
     /// Puts the tokens of a snippet or of files in the place of `import` and its argument.
-    pub(super) fn import(&mut self, import: &Place) -> Result<(), Problem> {
+    pub(super) fn import(&mut self, import: &Location) -> Result<(), Problem> {
         let fault = |message: String| Problem::at(import, format!("import: {message}"));
         let wanted = match self.same_line() {
             Some(_) => self.next().map(|it| self.expand(it).text),
@@ -125,7 +125,7 @@ impl<'a> Stream<'a> {
     }
 
     /// The tokens of all files that a path or pattern names. A path is relative to the file that imports.
-    fn files(&mut self, wanted: &str, import: &Place) -> Result<Vec<Token>, Problem> {
+    fn files(&mut self, wanted: &str, import: &Location) -> Result<Vec<Token>, Problem> {
         let fault = |message: String| Problem::at(import, format!("import: {message}"));
         if glob::too_many_wildcards(wanted) {
             let wanted = quoted(wanted);

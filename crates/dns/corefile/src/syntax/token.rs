@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Place, Problem};
+use crate::{Location, Problem};
 
 /// A word of a Corefile.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub(crate) struct Token {
     /// Without quotes.
     pub(crate) text: String,
     /// Where it begins.
-    pub(crate) place: Place,
+    pub(crate) place: Location,
     /// Whether it is the first of its line. A quoted text may end on a later line than it begins.
     pub(crate) first: bool,
 }
@@ -71,7 +71,7 @@ impl Lexer<'_> {
         let file = Arc::clone(self.file);
         self.tokens.push(Token {
             text,
-            place: Place { file, line },
+            place: Location { file, line },
             first: std::mem::take(&mut self.first),
         });
     }
@@ -103,7 +103,7 @@ impl Lexer<'_> {
 
     fn unclosed(&self, line: u32) -> Problem {
         let file = Arc::clone(self.file);
-        Problem::at(&Place { file, line }, "the quote is not closed")
+        Problem::at(&Location { file, line }, "the quote is not closed")
     }
 }
 

@@ -12,7 +12,7 @@ use super::{
     AclRule, Autopath, Cache, Chaos, Errors, Forward, Health, Hosts, Kubernetes, LoadBalance,
     LogRule, Prometheus, Ready, RewriteRule, Template,
 };
-use crate::{Note, Place};
+use crate::{Location, Note};
 
 /// A valid Corefile.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,7 +31,7 @@ pub struct ServerBlock {
     /// Zones and ports, at least one. A network in CIDR notation is one key for each reverse zone.
     pub keys: Vec<Key>,
     /// Where the block begins.
-    pub place: Place,
+    pub place: Location,
     /// The plugins of the block; all its keys share them.
     pub plugins: Plugins,
 }

@@ -10,7 +10,7 @@ use crate::objects::Entry;
 use crate::origin::{Label, Missing};
 
 use super::named::{Endpoints, Found, Named, Pods};
-use super::place::{Lower, Part, Place, Ports};
+use super::place::{Lower, Part, Ports, Subject};
 use super::scope::Scope;
 
 impl<'a> Scope<'a> {
@@ -19,20 +19,22 @@ impl<'a> Scope<'a> {
     where
         'a: 'n,
     {
-        let place = Place::of(name.iter().rev().skip(self.zone_labels));
-        if self.zone.is_reverse && place != Place::Above {
+        let place = Subject::of(name.iter().rev().skip(self.zone_labels));
+        if self.zone.is_reverse && place != Subject::Above {
             return Found::Nothing(Missing::Address);
         }
         match place {
-            Place::Above => Found::Above,
-            Place::Nowhere(reason) => Found::Nothing(reason),
-            Place::Services(namespace) => self.above(namespace),
-            Place::Pods(_) | Place::Pod { .. } if self.settings.pods == PodRecords::Disabled => {
+            Subject::Above => Found::Above,
+            Subject::Nowhere(reason) => Found::Nothing(reason),
+            Subject::Services(namespace) => self.above(namespace),
+            Subject::Pods(_) | Subject::Pod { .. }
+                if self.settings.pods == PodRecords::Disabled =>
+            {
                 Found::Nothing(Missing::PodsDisabled)
             }
-            Place::Pods(namespace) => self.above(namespace),
-            Place::Pod { namespace, address } => self.pods(namespace, address),
-            Place::Service {
+            Subject::Pods(namespace) => self.above(namespace),
+            Subject::Pod { namespace, address } => self.pods(namespace, address),
+            Subject::Service {
                 namespace,
                 service,
                 part,

@@ -4,7 +4,7 @@ use crate::origin::{Label, Missing};
 
 /// Which thing of the cluster a name is about, by its labels below the zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place<'a> {
+pub(super) enum Subject<'a> {
     /// The zone, its `svc` or its `pod`.
     Above,
     /// `namespace.svc`.
@@ -55,7 +55,7 @@ impl Ports<'_> {
     }
 }
 
-impl<'a> Place<'a> {
+impl<'a> Subject<'a> {
     /// Of the labels of a name below its zone, the closest to the zone first.
     pub(super) fn of(mut labels: impl Iterator<Item = &'a [u8]>) -> Self {
         let Some(kind) = labels.next() else {

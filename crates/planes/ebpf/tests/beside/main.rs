@@ -17,7 +17,7 @@ use sluice_plan::testing::{endpoints, node, service};
 use sluice_plane::Proxy;
 use sluice_scenarios::{Drive as _, golden};
 
-use neighbour::{Neighbour, Place, Verdict};
+use neighbour::{Attachment, Neighbour, Verdict};
 
 /// Where clients on the node and outside dial.
 const CLUSTER_IP: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
@@ -59,7 +59,7 @@ impl World {
         [pod, "eth0".to_owned()]
     }
 
-    fn add_neighbours(&mut self, place: Place, verdict: Verdict) {
+    fn add_neighbours(&mut self, place: Attachment, verdict: Verdict) {
         let interfaces = self.interfaces();
         let all = self.cluster.node("node-a").netns().run(|| {
             let all = interfaces.iter().flat_map(|interface| {
@@ -175,7 +175,7 @@ impl World {
 fn ours_are_put_before_others() {
     require_netns!();
     let mut world = World::new();
-    world.add_neighbours(Place::First, Verdict::Next);
+    world.add_neighbours(Attachment::First, Verdict::Next);
     for _ in 0..2 {
         world.start();
         world.expect_order(["ours", neighbour::NAME]);
@@ -186,7 +186,7 @@ fn ours_are_put_before_others() {
 
 /// Theirs let packets pass, which ends the row of programs: behind them, ours would see none.
 #[track_caller]
-fn are_the_last_word(place: Place) {
+fn are_the_last_word(place: Attachment) {
     require_netns!();
     let mut world = World::new();
     world.add_neighbours(place, Verdict::Pass);
@@ -197,13 +197,13 @@ fn are_the_last_word(place: Place) {
 
 #[test]
 fn others_that_are_the_last_word_run_after_ours() {
-    are_the_last_word(Place::First);
+    are_the_last_word(Attachment::First);
 }
 
 /// The priority is that of our own filters, on a kernel without TCX.
 #[test]
 fn filters_that_are_the_last_word_run_after_ours() {
-    are_the_last_word(Place::Filter(1));
+    are_the_last_word(Attachment::Filter(1));
 }
 
 /// Theirs come later, at the end.
@@ -212,7 +212,7 @@ fn others_come_after_ours() {
     require_netns!();
     let mut world = World::new();
     world.start();
-    world.add_neighbours(Place::Last, Verdict::Pass);
+    world.add_neighbours(Attachment::Last, Verdict::Pass);
     for _ in 0..2 {
         world.expect_order(["ours", neighbour::NAME]);
         world.serves();
@@ -227,7 +227,7 @@ fn others_come_before_ours() {
     require_netns!();
     let mut world = World::new();
     world.start();
-    world.add_neighbours(Place::First, Verdict::Next);
+    world.add_neighbours(Attachment::First, Verdict::Next);
     for _ in 0..2 {
         world.expect_order([neighbour::NAME, "ours"]);
         world.serves();
@@ -242,9 +242,9 @@ fn others_come_before_ours() {
 fn filters_of_others_run_after_ours() {
     require_netns!();
     let mut world = World::new();
-    world.add_neighbours(Place::Filter(1), Verdict::Next);
+    world.add_neighbours(Attachment::Filter(1), Verdict::Next);
     world.start();
-    world.add_neighbours(Place::Filter(2), Verdict::Pass);
+    world.add_neighbours(Attachment::Filter(2), Verdict::Pass);
     for _ in 0..2 {
         world.serves();
         world.start();

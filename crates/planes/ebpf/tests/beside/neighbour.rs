@@ -25,7 +25,7 @@ pub(crate) enum Verdict {
 
 /// How the program is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Attachment {
     /// By TCX, before those that are there.
     First,
     /// By TCX, behind those that are there.
@@ -46,7 +46,7 @@ impl Neighbour {
     pub(crate) fn attach(
         interface: &str,
         at: TcAttachType,
-        place: Place,
+        place: Attachment,
         verdict: Verdict,
     ) -> Self {
         let counting = enable_stats(Stats::RunTime).unwrap();
@@ -56,9 +56,9 @@ impl Neighbour {
             _counting: counting,
         };
         let options = match place {
-            Place::First => TcAttachOptions::TcxOrder(LinkOrder::first()),
-            Place::Last => TcAttachOptions::TcxOrder(LinkOrder::last()),
-            Place::Filter(priority) => {
+            Attachment::First => TcAttachOptions::TcxOrder(LinkOrder::first()),
+            Attachment::Last => TcAttachOptions::TcxOrder(LinkOrder::last()),
+            Attachment::Filter(priority) => {
                 // It is there after the first.
                 qdisc_add_clsact(interface).ok();
                 TcAttachOptions::Netlink(NlOptions {

@@ -137,8 +137,8 @@ fn what_is_cut_leaves_every_step_right() {
     assert!(steps > 10, "{steps}");
 }
 
-fn place(chain: &str) -> Place {
-    Place {
+fn place(chain: &str) -> ChainId {
+    ChainId {
         family: IpFamily::V4,
         table: Table::Filter,
         chain: ChainName::new(chain),
@@ -224,7 +224,7 @@ fn a_chain_that_others_need_is_emptied_and_stays() {
 #[test]
 fn nat_is_written_before_filter() {
     let of = |table| {
-        let place = Place {
+        let place = ChainId {
             table,
             ..place("KUBE-PROXY-CANARY")
         };

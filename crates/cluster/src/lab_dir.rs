@@ -1,4 +1,4 @@
-//! The folder of a lab: all that outlives its processes.
+//! The folder of a lab: everything that outlives its processes.
 
 use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io;
@@ -17,10 +17,10 @@ use crate::process::Identity;
 /// The file in a pod's folder that is its `/etc/resolv.conf`.
 pub(crate) const RESOLV_CONF: &str = "resolv.conf";
 
-/// The variable that tells a lab's processes where it is: in a user namespace everybody is root.
+/// The variable with the folder of all labs, for the lab's own processes: in a user namespace everybody is root.
 pub(crate) const LABS: &str = "SLUICE_LABS";
 
-/// Where the labs of this user are.
+/// The folder of this user's labs.
 ///
 /// `$SLUICE_LABS` if set. root: `/var/lib/sluice/labs`; others: `$XDG_STATE_HOME/sluice/labs`, by default below `~/.local/state`.
 ///
@@ -41,21 +41,21 @@ pub fn labs() -> anyhow::Result<PathBuf> {
     Ok(state.join("sluice/labs"))
 }
 
-/// What a lab is made of, beside its objects.
+/// The settings of a lab, fixed when it is made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// The data plane of nodes that name none.
+    /// The mode of nodes without the annotation.
     pub mode: String,
     /// How packets between pods of different nodes travel: `host-gw` or `vxlan`.
     pub network: String,
-    /// Whether the lab has a user namespace of its own: nothing in it has a privilege outside.
+    /// Whether the lab runs in a user namespace, without privileges outside.
     pub unprivileged: bool,
-    /// The port on 127.0.0.1 where the API is served.
+    /// The port of the API on 127.0.0.1.
     pub port: u16,
 }
 
 impl Settings {
-    /// The network as a cluster knows it.
+    /// [`network`](Self::network) as a value.
     #[must_use]
     pub fn pod_network(&self) -> PodNetwork {
         match self.network.as_str() {
@@ -65,19 +65,19 @@ impl Settings {
     }
 }
 
-/// One lab's folder.
+/// The folder of one lab.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct LabDir {
     name: String,
     dir: PathBuf,
 }
 
-impl Place {
+impl LabDir {
     /// The folder of the lab `name`, which may not exist.
     ///
     /// # Errors
     ///
-    /// No name that a folder and a kubeconfig can have.
+    /// The name cannot be that of a folder and of a kubeconfig context.
     pub fn of(name: &str) -> anyhow::Result<Self> {
         let allowed = |it: u8| matches!(it, b'a'..=b'z' | b'0'..=b'9' | b'-');
         if name.is_empty() || name.len() > 40 || !name.bytes().all(allowed) {
@@ -89,7 +89,7 @@ impl Place {
         })
     }
 
-    /// Every lab that has a folder, by name.
+    /// The folders of all labs, sorted by name.
     ///
     /// # Errors
     ///
@@ -108,81 +108,79 @@ impl Place {
         Ok(names.iter().filter_map(|it| Self::of(it).ok()).collect())
     }
 
-    /// The lab's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The folder.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Whether there is such a lab, running or killed.
+    /// Whether the lab exists, running or killed.
     #[must_use]
     pub fn exists(&self) -> bool {
         self.settings_file().exists()
     }
 
-    /// For kubectl and for `sluice proxy` outside the lab.
+    /// The kubeconfig for kubectl and `sluice proxy` outside the lab.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         self.dir.join("kubeconfig")
     }
 
-    /// For processes in the lab: the API's address on the LAN.
+    /// The kubeconfig for processes in the lab: with the API's address on the LAN.
     pub(crate) fn agents_kubeconfig(&self) -> PathBuf {
         self.dir.join("agents.kubeconfig")
     }
 
-    /// What the lab's own processes say.
+    /// The log of the lab's own processes.
     #[must_use]
     pub fn log(&self) -> PathBuf {
         self.dir.join("log")
     }
 
-    /// The end of that.
+    /// The last lines of the log.
     #[must_use]
     pub fn last_words(&self) -> String {
         let last = log_file::last_lines(&self.log(), 3).unwrap_or_default();
         last.trim_end().replace('\n', "; ")
     }
 
-    /// The changes of all objects.
+    /// The journal of the store.
     pub(crate) fn journal(&self) -> PathBuf {
         self.dir.join("journal")
     }
 
-    /// The folder of a node: socket and log of its agent.
+    /// The folder of a node, with the socket and the log of its agent.
     #[must_use]
     pub fn node(&self, name: &str) -> PathBuf {
         self.dir.join("nodes").join(name)
     }
 
-    /// The folder of a pod, by its uid: logs, and what its processes are.
+    /// The folder of a pod with this uid: logs, and the record of its processes.
     #[must_use]
     pub fn pod(&self, uid: &str) -> PathBuf {
         self.dir.join("pods").join(uid)
     }
 
-    /// The `/etc/resolv.conf` of a pod, by its uid; `None` for a pod that has this machine's.
+    /// The file `/etc/resolv.conf` of the pod with this uid; `None` for a pod with this machine's.
     #[must_use]
     pub fn resolv_conf(&self, uid: &str) -> Option<PathBuf> {
         let file = self.pod(uid).join(RESOLV_CONF);
         file.exists().then_some(file)
     }
 
-    /// One process at a time starts or ends a lab.
+    /// Locks the lab: one process at a time starts or ends it.
     ///
     /// # Errors
     ///
-    /// The folder cannot be made, or somebody else is at it.
+    /// The folder cannot be made, or another process holds the lock.
     pub fn lock(&self) -> anyhow::Result<File> {
         let at = || self.dir.display().to_string();
         fs::create_dir_all(self.dir.parent().unwrap_or(&self.dir)).with_context(at)?;
-        // A client's key is in it.
+        // The folder contains a client's key.
         match DirBuilder::new().mode(0o700).create(&self.dir) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(error).with_context(at);
@@ -200,11 +198,11 @@ impl Place {
         }
     }
 
-    /// Reads what [`write_settings`](Self::write_settings) wrote.
+    /// Reads the settings.
     ///
     /// # Errors
     ///
-    /// No such lab, or a file that nobody of us wrote.
+    /// The lab does not exist, or the file is malformed.
     pub fn settings(&self) -> anyhow::Result<Settings> {
         let path = self.settings_file();
         let text = match fs::read_to_string(&path) {
@@ -216,7 +214,7 @@ impl Place {
         serde_json::from_str(&text).with_context(|| path.display().to_string())
     }
 
-    /// Keeps the settings for the lab's processes and for a start after a kill.
+    /// Writes the settings, for the lab's processes and for a restart.
     ///
     /// # Errors
     ///
@@ -225,12 +223,12 @@ impl Place {
         write(&self.settings_file(), &serde_json::to_vec(settings)?)
     }
 
-    /// Notes the first process, as seen from outside the lab.
+    /// Records process 1 of the lab, as seen from outside of it.
     pub(crate) fn write_init(&self, init: &Identity) -> anyhow::Result<()> {
         write(&self.init_file(), &serde_json::to_vec(init)?)
     }
 
-    /// The lab's first process, if it runs.
+    /// Process 1 of the lab, if it runs.
     #[must_use]
     pub fn init(&self) -> Option<Pid> {
         let text = fs::read(self.init_file()).ok()?;
@@ -238,11 +236,11 @@ impl Place {
         init.is_running().then(|| init.pid())
     }
 
-    /// The first process of a lab that must run.
+    /// Process 1 of a lab that must run.
     ///
     /// # Errors
     ///
-    /// There is no such lab, or it does not run.
+    /// The lab does not exist, or does not run.
     pub fn running(&self) -> anyhow::Result<Pid> {
         self.settings()?;
         let name = self.name();
@@ -251,7 +249,7 @@ impl Place {
         })
     }
 
-    /// Ends every process of the lab and removes its folder. A lab that does not exist is gone already.
+    /// Ends every process of the lab and removes its folder. A lab that does not exist is no error.
     ///
     /// # Errors
     ///
@@ -264,10 +262,10 @@ impl Place {
         }
     }
 
-    /// Kills the first process: the kernel ends all others with it, and their namespaces.
+    /// Kills process 1. The kernel then ends all processes and namespaces of the lab.
     pub fn end(&self) {
         if let Some(init) = self.init() {
-            // It may end by itself in between.
+            // The process may end by itself meanwhile.
             let _ = kill(init, Signal::SIGKILL);
             sluice_lab::eventually(std::time::Duration::from_secs(10), || {
                 self.init().is_none().then_some(())
@@ -284,7 +282,7 @@ impl Place {
     }
 }
 
-/// Replaces a file in one step.
+/// Replaces a file atomically.
 pub(crate) fn write(path: &Path, text: &[u8]) -> anyhow::Result<()> {
     let new = path.with_extension("new");
     fs::write(&new, text)
