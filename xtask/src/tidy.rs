@@ -23,7 +23,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kernel/nft", &["netlink"]),
     ("kernel/xtables", &["model", "netlink", "nft"]),
     ("kernel/route", &["netlink"]),
-    ("kernel/bpf", &["bpf-abi", "netlink", "route"]),
+    ("kernel/bpf", &["netlink", "route"]),
     (
         "planes/plane",
         &[

@@ -3,9 +3,9 @@
 use aya::Pod;
 
 use crate::{
-    AddressKey, Affinity, AffinityKey, Dns, Endpoint, EndpointKey, Flow, Fragment, FragmentKey,
-    Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey, Node, Peer, PeerKey,
-    SourceKey, Tuple,
+    AddressKey, Affinity, AffinityKey, Dns, Endpoint, EndpointKey, Event, Flow, Fragment,
+    FragmentKey, Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey, Node, Peer,
+    PeerKey, SourceKey, Tuple,
 };
 
 macro_rules! pod {
@@ -19,6 +19,6 @@ macro_rules! pod {
 }
 
 pod! {
-    AddressKey Affinity AffinityKey Dns Endpoint EndpointKey Flow Fragment FragmentKey Frontend
+    AddressKey Affinity AffinityKey Dns Endpoint EndpointKey Event Flow Fragment FragmentKey Frontend
     FrontendKey Interface MaglevChunk MaglevKey MemberKey Node Peer PeerKey SourceKey Tuple
 }

@@ -4,9 +4,7 @@
 //! agent ends, and the next agent gives it its own program. Elsewhere it is a filter of clsact with a priority and
 //! handle of ours, which the next agent replaces.
 //!
-//! Our programs are put before those that are at an interface, which run after them and see the endpoints' addresses.
-//! Behind others they might never run, since a program that says `TCX_PASS` is the last. One that is put first
-//! later stays before ours.
+//! A program that says `TCX_PASS` is the last that runs, so those behind it ([`Order::Last`]) might never run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use aya::Ebpf;
-use aya::programs::links::{FdLink, LinkError, PinnedLink};
+use aya::programs::links::{FdLink, PinnedLink};
 use aya::programs::tc::{
     self, NlOptions, SchedClassifierLink, TcAttachOptions, TcAttachType, TcError, TcHandle,
 };
@@ -22,22 +20,32 @@ use aya::programs::{Link as _, LinkOrder, ProgramError};
 use sluice_route::Link;
 use tracing::{debug, warn};
 
-use crate::programs::{EGRESS, INGRESS, classifier};
-use crate::{BpfError, Pins};
+use crate::object::classifier;
+use crate::{BpfError, Direction, Filter, Object, Order, Pins};
 
-/// Priority and handle of our filters; lower priorities run first.
-const PRIORITY: u16 = 1;
-const HANDLE: TcHandle = TcHandle::new(0, 0x51);
+/// What refused a program.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-const PROGRAMS: [(&str, TcAttachType); 2] = [
-    (INGRESS, TcAttachType::Ingress),
-    (EGRESS, TcAttachType::Egress),
-];
+impl Filter {
+    fn handle(self) -> TcHandle {
+        TcHandle::new(0, self.handle)
+    }
+}
+
+impl Direction {
+    fn hook(self) -> TcAttachType {
+        match self {
+            Self::In => TcAttachType::Ingress,
+            Self::Out => TcAttachType::Egress,
+        }
+    }
+}
 
 /// The loaded programs, and where they are attached.
 #[derive(Debug)]
 pub(crate) struct Attacher {
-    object: Ebpf,
+    object: Object,
+    loaded: Ebpf,
     links: PathBuf,
     /// Names of the interfaces that have our programs, by number.
     attached: BTreeMap<u32, String>,
@@ -46,9 +54,10 @@ pub(crate) struct Attacher {
 }
 
 impl Attacher {
-    pub(crate) fn new(object: Ebpf, pins: &Pins) -> Self {
+    pub(crate) fn new(object: Object, loaded: Ebpf, pins: &Pins) -> Self {
         Self {
             object,
+            loaded,
             links: pins.links(),
             attached: BTreeMap::new(),
             has_tcx: None,
@@ -56,14 +65,14 @@ impl Attacher {
     }
 
     /// The loaded programs.
-    pub(crate) fn object(&mut self) -> &mut Ebpf {
-        &mut self.object
+    pub(crate) fn loaded(&mut self) -> &mut Ebpf {
+        &mut self.loaded
     }
 
     /// Other programs with the same entries take the place of those that are attached. An interface where that
     /// fails is tried again when interfaces change, so that all others have the same maps.
-    pub(crate) fn replace(&mut self, object: Ebpf) {
-        self.object = object;
+    pub(crate) fn replace(&mut self, loaded: Ebpf) {
+        self.loaded = loaded;
         self.attach_again();
     }
 
@@ -72,7 +81,7 @@ impl Attacher {
         let attached = std::mem::take(&mut self.attached);
         for (index, name) in attached {
             if let Err(error) = self.attach(index, &name) {
-                warn!(%error, "packets of this interface see no new Services");
+                warn!(%error, "{}", self.object.losses.old_interface);
             }
         }
     }
@@ -81,7 +90,7 @@ impl Attacher {
     /// removes links.
     pub(crate) fn forget<'a>(&self, unwanted: impl Iterator<Item = &'a Link>) {
         for link in unwanted {
-            detach_filters_of(&link.name);
+            detach_filters_of(&self.object, &link.name);
         }
     }
 
@@ -98,7 +107,7 @@ impl Attacher {
             }
             match self.attach(link.index, &link.name) {
                 Ok(()) => debug!(interface = link.name, "programs attached"),
-                Err(error) => warn!(%error, "packets of this interface reach no Service"),
+                Err(error) => warn!(%error, "{}", self.object.losses.interface),
             }
         }
     }
@@ -109,12 +118,12 @@ impl Attacher {
     }
 
     fn attach(&mut self, index: u32, name: &str) -> Result<(), BpfError> {
-        for (program, at) in PROGRAMS {
-            self.attach_one(index, name, program, at)
-                .map_err(|error| BpfError::Attach {
+        for (program, direction) in self.object.packets {
+            self.attach_one(index, name, program, direction.hook())
+                .map_err(|source| BpfError::Attach {
                     program,
                     target: name.to_owned(),
-                    source: error.into(),
+                    source,
                 })?;
         }
         self.attached.insert(index, name.to_owned());
@@ -127,7 +136,7 @@ impl Attacher {
         name: &str,
         program: &'static str,
         at: TcAttachType,
-    ) -> Result<(), ProgramError> {
+    ) -> Result<(), Failure> {
         let pin = self.links.join(format!("{program}-{index}"));
         if self.has_tcx != Some(false) {
             match self.attach_link(&pin, name, program, at) {
@@ -146,12 +155,12 @@ impl Attacher {
         &mut self,
         pin: &Path,
         name: &str,
-        program: &str,
+        program: &'static str,
         at: TcAttachType,
-    ) -> Result<(), ProgramError> {
-        let program = classifier(&mut self.object, program);
+    ) -> Result<(), Failure> {
+        let program = classifier(&mut self.loaded, program)?;
         if let Ok(old) = PinnedLink::from_pin(pin) {
-            let link = SchedClassifierLink::try_from(FdLink::from(old)).map_err(in_program)?;
+            let link = SchedClassifierLink::try_from(FdLink::from(old))?;
             if let Ok(id) = program.attach_to_link(link) {
                 // The descriptor is closed; the pin holds the link.
                 drop(program.take_link(id)?);
@@ -160,32 +169,35 @@ impl Attacher {
             // The link's interface is gone, and another one has its number.
             fs::remove_file(pin).ok();
         }
-        let order = TcAttachOptions::TcxOrder(LinkOrder::first());
+        let order = TcAttachOptions::TcxOrder(match self.object.order {
+            Order::First => LinkOrder::first(),
+            Order::Last => LinkOrder::last(),
+        });
         let id = program.attach_with_options(name, at, order)?;
-        let link = FdLink::try_from(program.take_link(id)?).map_err(in_program)?;
-        link.pin(pin).map_err(|error| {
-            ProgramError::IOError(io::Error::other(format!("pin the link: {error}")))
-        })?;
+        let link = FdLink::try_from(program.take_link(id)?)?;
+        let pinned = link.pin(pin);
+        pinned.map_err(|error| io::Error::other(format!("pin the link: {error}")))?;
         Ok(())
     }
 
     fn attach_filter(
         &mut self,
         name: &str,
-        program: &str,
+        program: &'static str,
         at: TcAttachType,
-    ) -> Result<(), ProgramError> {
+    ) -> Result<(), Failure> {
         match tc::qdisc_add_clsact(name) {
             Ok(()) | Err(TcError::AlreadyAttached) => {}
             Err(TcError::NetlinkError(error)) if is_there(&error) => {}
             Err(error) => return Err(error.into()),
         }
-        let program = classifier(&mut self.object, program);
-        let ours = SchedClassifierLink::attached(name, at, PRIORITY, HANDLE, None)?;
+        let filter = self.object.filter;
+        let program = classifier(&mut self.loaded, program)?;
+        let ours = SchedClassifierLink::attached(name, at, filter.priority, filter.handle(), None)?;
         let id = program.attach_to_link(ours).or_else(|_| {
             let options = NlOptions {
-                priority: PRIORITY,
-                handle: HANDLE,
+                priority: filter.priority,
+                handle: filter.handle(),
                 classid: None,
             };
             program.attach_with_options(name, at, TcAttachOptions::Netlink(options))
@@ -197,19 +209,23 @@ impl Attacher {
 }
 
 /// Removes our filters of clsact from every interface of the calling thread's network namespace.
-pub(crate) fn detach_filters() {
+pub(crate) fn detach_filters(object: &Object) {
     let Ok(links) = sluice_route::links() else {
         return;
     };
     for link in links {
-        detach_filters_of(&link.name);
+        detach_filters_of(object, &link.name);
     }
 }
 
-fn detach_filters_of(interface: &str) {
-    for (_, at) in PROGRAMS {
+fn detach_filters_of(object: &Object, interface: &str) {
+    let filter = object.filter;
+    for (_, direction) in object.packets {
         // An interface without such a filter says so, which is what is wanted.
-        if let Ok(ours) = SchedClassifierLink::attached(interface, at, PRIORITY, HANDLE, None) {
+        let at = direction.hook();
+        if let Ok(ours) =
+            SchedClassifierLink::attached(interface, at, filter.priority, filter.handle(), None)
+        {
             ours.detach().ok();
         }
     }
@@ -231,14 +247,10 @@ fn remove_pins_except(links: &Path, wanted: &BTreeMap<u32, Link>) {
     }
 }
 
-fn in_program(error: LinkError) -> ProgramError {
-    ProgramError::IOError(io::Error::other(error))
-}
-
 /// `EINVAL` is what a kernel without this type of link says.
-fn lacks_tcx(error: &ProgramError) -> bool {
-    match error {
-        ProgramError::SyscallError(error) => {
+fn lacks_tcx(error: &Failure) -> bool {
+    match error.downcast_ref() {
+        Some(ProgramError::SyscallError(error)) => {
             error.io_error.raw_os_error() == Some(nix::libc::EINVAL)
         }
         _ => false,

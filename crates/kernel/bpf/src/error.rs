@@ -10,15 +10,9 @@ use aya::programs::ProgramError;
 /// The programs could not be loaded, attached, or given what they need.
 #[derive(Debug, thiserror::Error)]
 pub enum BpfError {
-    /// This binary was built without the programs.
-    #[error(
-        "this build has no eBPF programs: build it where bpf-linker and a Rust toolchain with the sources \
-         of core are installed (make setup), or use another --proxy-mode"
-    )]
-    NotBuilt,
-    /// The kernel lacks what the programs need: one line for each feature.
+    /// The programs cannot run here: one line for each reason, such as a feature that the kernel lacks.
     #[error("{0}")]
-    Kernel(String),
+    Unable(String),
     /// The file system for pins cannot be had.
     #[error("mount a bpf file system at {path}")]
     Mount {

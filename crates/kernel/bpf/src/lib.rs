@@ -1,44 +1,43 @@
-//! Loads, pins and attaches Sluice's eBPF programs, and opens their maps.
+//! Loads an object of eBPF programs, pins its maps, attaches the programs, and gives typed handles of the maps.
 //!
 //! ```text
-//! bpf/programs ─build.rs─▶ object ─programs.rs─▶ kernel ─attach.rs─▶ interfaces ◀─follow.rs─ rtnetlink
-//!                                   │          └─sockets.rs─▶ a cgroup
-//!                                   │
-//!                                   └─▶ pins.rs: maps and links outlive the agent ─▶ maps.rs
+//! Object ─load─▶ kernel ─attach.rs─▶ interfaces ◀─follow.rs─ rtnetlink
+//!                   │   └─cgroup.rs─▶ a cgroup
+//!                   │
+//!                   └─▶ pins.rs: maps and links outlive the process ─▶ Table, Single, Counters, Ring
 //! ```
 //!
 //! # Invariants
 //!
-//! - The kernel holds programs and maps by their pins, so the agent may end at any moment.
-//! - An interface that has had our programs is never without, until [`remove`].
-//! - This crate knows no Service: it moves bytes whose meaning `sluice-bpf-abi` gives.
+//! - The kernel holds programs and maps by their pins, so the process may end at any moment.
+//! - An interface that has had the programs is never without, until [`remove`].
+//! - This crate knows no program and no map by name: users bring an [`Object`], pins and types of their own.
 
 mod attach;
-mod batch;
-mod destroy;
+mod call;
+mod cgroup;
 mod error;
-mod events;
 mod follow;
 mod grow;
-mod maps;
+mod object;
 mod patterns;
 mod pins;
 mod probe;
 mod programs;
-mod sizes;
-mod sockets;
+mod ring;
 mod table;
 mod trial;
 
-pub use destroy::{Led, destroy_sockets};
+pub use aya::maps::lpm_trie::Key as Prefix;
+pub use aya::{Pod, include_bytes_aligned};
+pub use cgroup::{cgroup_root, is_machines_namespace};
 pub use error::BpfError;
-pub use events::Events;
-pub use maps::{CounterTable, Maps, Sources};
+pub use follow::{Interfaces, Machine};
+pub use object::{Filter, Losses, Object, Order};
 pub use patterns::Patterns;
 pub use pins::{Pins, netns_cookie};
 pub use probe::{Lack, probe};
-pub use programs::{BUILT, Programs, Setup, remove, remove_other_version};
-pub use sizes::Sizes;
-pub use sockets::{cgroup_root, is_machines_namespace};
-pub use table::Table;
+pub use programs::{MapSize, Programs, remove};
+pub use ring::{Ring, are_unread};
+pub use table::{Counters, Single, Table};
 pub use trial::{Direction, Trial};

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use nix::mount::{MsFlags, mount};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
-use sluice_bpf_abi::VERSION;
 
 use crate::BpfError;
 
-/// The pins of one network namespace: `ROOT/vVERSION/net-COOKIE/maps` and `links`.
+/// The pins of one network namespace: `ROOT/vVERSION/net-COOKIE/maps` and `links`. Each user has a root and versions of
+/// its own: a version is that of the maps' contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pins {
     folder: PathBuf,
@@ -25,23 +25,23 @@ impl Pins {
     /// # Errors
     ///
     /// The namespace has no cookie (Linux before 5.14).
-    pub fn of_namespace(root: &Path) -> Result<Self, BpfError> {
+    pub fn of_namespace(root: &Path, version: u32) -> Result<Self, BpfError> {
         let cookie = netns_cookie()?;
         Ok(Self {
             folder: root
-                .join(format!("v{VERSION}"))
+                .join(format!("v{version}"))
                 .join(format!("net-{cookie}")),
         })
     }
 
-    /// The pins of the calling thread's network namespace that agents with another [`VERSION`] left under this
-    /// root: nobody else knows what their maps mean, but their programs go on.
+    /// The pins of the calling thread's network namespace that processes with another version left under this root. What
+    /// their maps mean is not known, but their programs go on.
     ///
     /// # Errors
     ///
     /// The namespace has no cookie (Linux before 5.14).
-    pub fn of_other_versions(root: &Path) -> Result<Vec<Self>, BpfError> {
-        let own = Self::of_namespace(root)?;
+    pub fn of_other_versions(root: &Path, version: u32) -> Result<Vec<Self>, BpfError> {
+        let own = Self::of_namespace(root, version)?;
         let name = own.folder.file_name().unwrap_or_default();
         let versions = fs::read_dir(root).into_iter().flatten().flatten();
         let folders = versions.map(|it| it.path().join(name));
@@ -84,8 +84,13 @@ impl Pins {
         open(&self.maps())
     }
 
-    /// Removes all pins: what nothing else holds, the kernel removes.
-    pub(crate) fn remove(&self) -> Result<(), BpfError> {
+    /// Removes all pins: the kernel removes the maps and links that nothing else holds. Filters of clsact stay:
+    /// [`remove`](crate::remove).
+    ///
+    /// # Errors
+    ///
+    /// [`BpfError::Pin`].
+    pub fn remove(&self) -> Result<(), BpfError> {
         let pin = |operation, path: &Path, source| BpfError::Pin {
             operation,
             path: path.to_owned(),

@@ -8,11 +8,11 @@ use aya::programs::{ProgramType, SchedClassifier};
 use aya::sys::{is_map_supported, is_program_supported};
 use tracing::info;
 
-use crate::BpfError;
+use crate::cgroup::cgroup_root;
 use crate::pins::netns_cookie;
-use crate::sockets::cgroup_root;
+use crate::{BpfError, Losses};
 
-/// The types of maps that the programs have, and what each needs.
+/// The types of maps that have a handle here, and what each needs.
 const MAPS: [(MapType, &str); 5] = [
     (MapType::Hash, "hash maps (CONFIG_BPF_SYSCALL)"),
     (MapType::LruHash, "LRU hash maps (Linux 4.10)"),
@@ -20,8 +20,6 @@ const MAPS: [(MapType, &str); 5] = [
     (MapType::PerCpuArray, "arrays by processor (Linux 4.6)"),
     (MapType::RingBuf, "ring buffers (Linux 5.8)"),
 ];
-
-const OTHER_MODE: &str = "use --proxy-mode nftables";
 
 /// A feature that the kernel lacks. Its text is one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,33 +38,28 @@ impl fmt::Display for Lack {
     }
 }
 
-impl Lack {
-    fn needed(feature: &'static str) -> Self {
-        Self {
-            feature,
-            instead: OTHER_MODE,
-            is_needed: true,
-        }
-    }
-}
-
-/// What the kernel lacks of what the programs use. Attaches nothing.
+/// What the kernel lacks of what programs use, and what that means to a user. Attaches nothing.
 ///
 /// # Errors
 ///
 /// [`BpfError::Machine`]: the kernel does not answer, for want of `CAP_BPF` and `CAP_NET_ADMIN` for example.
-pub fn probe() -> Result<Vec<Lack>, BpfError> {
+pub fn probe(losses: &Losses) -> Result<Vec<Lack>, BpfError> {
+    let needed = |feature| Lack {
+        feature,
+        instead: losses.programs,
+        is_needed: true,
+    };
     let mut lacks = Vec::new();
     for (kind, feature) in MAPS {
         if !is_map_supported(kind).map_err(unanswered)? {
-            lacks.push(Lack::needed(feature));
+            lacks.push(needed(feature));
         }
     }
     if !is_program_supported(ProgramType::SchedClassifier).map_err(unanswered)? {
-        lacks.push(Lack::needed("programs for packets (CONFIG_NET)"));
+        lacks.push(needed("programs for packets (CONFIG_NET)"));
     }
     if netns_cookie().is_err() {
-        lacks.push(Lack::needed(
+        lacks.push(needed(
             "numbers of network namespaces (SO_NETNS_COOKIE, Linux 5.14)",
         ));
     }
@@ -81,7 +74,7 @@ pub fn probe() -> Result<Vec<Lack>, BpfError> {
     if !has_sockets || cgroup_root().is_none() {
         lacks.push(Lack {
             feature: "programs for sockets (CONFIG_CGROUP_BPF, and a mounted cgroup2)",
-            instead: "packets are led to endpoints, sockets are not",
+            instead: losses.sockets,
             is_needed: false,
         });
     }
@@ -89,9 +82,9 @@ pub fn probe() -> Result<Vec<Lack>, BpfError> {
 }
 
 /// Says what the kernel lacks; an error if the programs need it.
-pub(crate) fn require() -> Result<(), BpfError> {
+pub(crate) fn require(losses: &Losses) -> Result<(), BpfError> {
     let (needed, others): (Vec<Lack>, Vec<Lack>) =
-        probe()?.into_iter().partition(|it| it.is_needed);
+        probe(losses)?.into_iter().partition(|it| it.is_needed);
     for lack in others {
         info!("{lack}");
     }
@@ -99,7 +92,7 @@ pub(crate) fn require() -> Result<(), BpfError> {
     if lines.is_empty() {
         Ok(())
     } else {
-        Err(BpfError::Kernel(lines.join("\n")))
+        Err(BpfError::Unable(lines.join("\n")))
     }
 }
 

@@ -1,46 +1,64 @@
-//! A hash map as a table of keys and values.
+//! Maps of the kernel, opened by their pins, as values with types.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::fmt;
+use std::fs::File;
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use aya::Pod;
-use aya::maps::{HashMap, Map, MapData, MapError};
+use aya::maps::{Map, MapData, MapError, MapType, PerCpuArray};
 use aya::sys::SyscallError;
 
-use crate::{BpfError, Pins, batch};
+use crate::{BpfError, Pins, call};
 
-/// A hash map of the kernel.
-#[derive(Debug)]
+/// The types of maps that have one value for each key.
+const TYPES: [MapType; 6] = [
+    MapType::Hash,
+    MapType::LruHash,
+    MapType::LpmTrie,
+    MapType::Array,
+    MapType::HashOfMaps,
+    MapType::ArrayOfMaps,
+];
+
+/// A map with one value for each key: hash, LRU hash, array; a trie, whose keys are [`Prefix`](crate::Prefix).
 pub struct Table<K: Pod, V: Pod> {
     name: &'static str,
-    map: HashMap<MapData, K, V>,
-    /// The same map, for system calls that aya lacks.
-    descriptor: OwnedFd,
+    map: MapData,
     capacity: u32,
+    types: PhantomData<fn(K) -> V>,
+}
+
+impl<K: Pod, V: Pod> fmt::Debug for Table<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table")
+            .field("name", &self.name)
+            .field("capacity", &self.capacity)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<K: Pod, V: Pod> Table<K, V> {
-    pub(crate) fn open(pins: &Pins, name: &'static str) -> Result<Self, BpfError> {
-        Self::at(&pins.maps().join(name), name)
-    }
-
-    /// Opens the map that is pinned at a path.
-    pub(crate) fn at(path: &Path, name: &'static str) -> Result<Self, BpfError> {
-        let data = MapData::from_pin(path).map_err(failed("open", name))?;
-        let info = data.info();
-        let capacity = info
-            .map_err(failed("ask for the size", name))?
-            .max_entries();
-        let descriptor = data.fd().as_fd().try_clone_to_owned();
-        let descriptor = descriptor.map_err(in_call("open", name))?;
-        // The type of the map counts, not whether it forgets entries.
-        let map = Map::from_map_data(data).and_then(HashMap::try_from);
+    /// Opens the pinned map of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`BpfError::Map`]: no such map is pinned, or its type, keys or values are others.
+    pub fn open(pins: &Pins, name: &'static str) -> Result<Self, BpfError> {
+        let map = pinned(pins, name)?;
+        let info = map.info().map_err(failed("ask for the size", name))?;
+        check::<K, V>(&info).map_err(failed("open", name))?;
         Ok(Self {
             name,
-            map: map.map_err(failed("open", name))?,
-            descriptor,
-            capacity,
+            map,
+            capacity: info.max_entries(),
+            types: PhantomData,
         })
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.map.fd().as_fd()
     }
 
     /// Its name, as `bpftool map` shows it.
@@ -55,17 +73,14 @@ impl<K: Pod, V: Pod> Table<K, V> {
         self.capacity
     }
 
-    /// The value of a key.
+    /// The value of a key. In a trie, of the longest prefix that contains the key.
     ///
     /// # Errors
     ///
     /// [`BpfError::Map`].
     pub fn get(&self, key: &K) -> Result<Option<V>, BpfError> {
-        match self.map.get(key, 0) {
-            Ok(value) => Ok(Some(value)),
-            Err(MapError::KeyNotFound) => Ok(None),
-            Err(error) => Err(failed("read an entry", self.name)(error)),
-        }
+        let call = "bpf_map_lookup_elem";
+        call::get(self.fd(), key).map_err(in_call("read an entry", self.name, call))
     }
 
     /// Adds or replaces an entry.
@@ -74,8 +89,8 @@ impl<K: Pod, V: Pod> Table<K, V> {
     ///
     /// [`BpfError::Map`], also when the map is full.
     pub fn insert(&mut self, key: &K, value: &V) -> Result<(), BpfError> {
-        let result = self.map.insert(key, value, 0);
-        result.map_err(failed("write an entry", self.name))
+        let result = call::set(self.fd(), key, value, 0);
+        result.map_err(in_call("write an entry", self.name, UPDATE))
     }
 
     /// Adds an entry unless the key has one; whether it was added.
@@ -85,12 +100,10 @@ impl<K: Pod, V: Pod> Table<K, V> {
     /// [`BpfError::Map`], also when the map is full.
     pub fn insert_new(&mut self, key: &K, value: &V) -> Result<bool, BpfError> {
         const BPF_NOEXIST: u64 = 1;
-        match self.map.insert(key, value, BPF_NOEXIST) {
+        match call::set(self.fd(), key, value, BPF_NOEXIST) {
             Ok(()) => Ok(true),
-            Err(MapError::SyscallError(error)) if is_errno(&error.io_error, nix::libc::EEXIST) => {
-                Ok(false)
-            }
-            Err(error) => Err(failed("write an entry", self.name)(error)),
+            Err(error) if error.raw_os_error() == Some(nix::libc::EEXIST) => Ok(false),
+            Err(error) => Err(in_call("write an entry", self.name, UPDATE)(error)),
         }
     }
 
@@ -100,24 +113,17 @@ impl<K: Pod, V: Pod> Table<K, V> {
     ///
     /// [`BpfError::Map`].
     pub fn remove(&mut self, key: &K) -> Result<bool, BpfError> {
-        match self.map.remove(key) {
-            Ok(()) => Ok(true),
-            Err(MapError::KeyNotFound) => Ok(false),
-            Err(MapError::SyscallError(error)) if is_errno(&error.io_error, nix::libc::ENOENT) => {
-                Ok(false)
-            }
-            Err(error) => Err(failed("remove an entry", self.name)(error)),
-        }
+        let call = "bpf_map_delete_elem";
+        call::remove(self.fd(), key).map_err(in_call("remove an entry", self.name, call))
     }
 
-    /// Removes an entry and returns its last value, whatever packets make of it at the same time.
+    /// Removes an entry and returns its last value, whatever packets make of it at the same time. Of hash maps only.
     ///
     /// # Errors
     ///
     /// [`BpfError::Map`].
     pub fn take(&mut self, key: &K) -> Result<Option<V>, BpfError> {
-        let taken = batch::take(self.descriptor.as_fd(), key);
-        taken.map_err(in_call("remove an entry", self.name))
+        call::take(self.fd(), key).map_err(in_call("remove an entry", self.name, "bpf"))
     }
 
     /// Every entry, once. Those that come or go during the listing may be missing.
@@ -126,8 +132,160 @@ impl<K: Pod, V: Pod> Table<K, V> {
     ///
     /// [`BpfError::Map`].
     pub fn entries(&self) -> Result<Vec<(K, V)>, BpfError> {
-        batch::entries(self.descriptor.as_fd()).map_err(in_call("list", self.name))
+        let all = call::entries(self.fd(), size_of::<K>(), size_of::<V>());
+        let all = all.map_err(in_call("list", self.name, "bpf"))?;
+        let keys = all.keys.chunks_exact(size_of::<K>());
+        let values = all.values.chunks_exact(size_of::<V>());
+        // SAFETY: the bytes are those of a key and a value, and any bytes are valid for `Pod`.
+        #[expect(unsafe_code, reason = "the kernel wrote them")]
+        let typed = keys.zip(values).map(|(key, value)| unsafe {
+            (
+                key.as_ptr().cast::<K>().read_unaligned(),
+                value.as_ptr().cast::<V>().read_unaligned(),
+            )
+        });
+        Ok(typed.collect())
     }
+}
+
+fn check<K, V>(info: &aya::maps::MapInfo) -> Result<(), MapError> {
+    let kind = info.map_type()?;
+    if !TYPES.contains(&kind) {
+        return Err(MapError::InvalidMapType {
+            map_type: kind as u32,
+        });
+    }
+    let (size, expected) = (size_of::<K>(), info.key_size() as usize);
+    if size != expected {
+        return Err(MapError::InvalidKeySize { size, expected });
+    }
+    let (size, expected) = (size_of::<V>(), info.value_size() as usize);
+    if size != expected {
+        return Err(MapError::InvalidValueSize { size, expected });
+    }
+    Ok(())
+}
+
+/// Copies every entry of a pinned map to another one with keys and values of the same sizes.
+pub(crate) fn copy(name: &'static str, from: &Path, to: &Path) -> Result<(), BpfError> {
+    let old = MapData::from_pin(from).map_err(failed("open", name))?;
+    let new = MapData::from_pin(to).map_err(failed("open", name))?;
+    let info = old.info().map_err(failed("ask for the size", name))?;
+    let key_size = info.key_size() as usize;
+    let all = call::entries(old.fd().as_fd(), key_size, info.value_size() as usize);
+    let all = all.map_err(in_call("list", name, "bpf"))?;
+    let written = call::set_all(new.fd().as_fd(), key_size, &all);
+    written.map_err(in_call("write an entry", name, "bpf"))
+}
+
+/// How many entries the pinned map of this name holds at most.
+pub(crate) fn capacity(pins: &Pins, name: &'static str) -> Result<u32, BpfError> {
+    let info = pinned(pins, name)?.info();
+    Ok(info
+        .map_err(failed("ask for the size", name))?
+        .max_entries())
+}
+
+/// An array of one value.
+#[derive(Debug)]
+pub struct Single<V: Pod> {
+    table: Table<u32, V>,
+    /// Locked by whoever reads the value to write it.
+    folder: File,
+}
+
+impl<V: Pod> Single<V> {
+    /// Opens the pinned map of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`BpfError::Map`]: no such map is pinned, or its value is another. [`BpfError::Pin`].
+    pub fn open(pins: &Pins, name: &'static str) -> Result<Self, BpfError> {
+        Ok(Self {
+            table: Table::open(pins, name)?,
+            folder: pins.open_maps()?,
+        })
+    }
+
+    /// The value; all zeros before it was set.
+    ///
+    /// # Errors
+    ///
+    /// [`BpfError::Map`].
+    pub fn get(&self) -> Result<V, BpfError> {
+        let missing = || failed("read an entry", self.table.name)(MapError::KeyNotFound);
+        self.table.get(&0)?.ok_or_else(missing)
+    }
+
+    /// Replaces the value.
+    ///
+    /// # Errors
+    ///
+    /// [`BpfError::Map`].
+    pub fn set(&mut self, value: &V) -> Result<(), BpfError> {
+        self.table.insert(&0, value)
+    }
+
+    /// Changes the value. No other process changes it meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`BpfError::Map`], [`BpfError::Machine`].
+    pub fn change(&mut self, change: impl FnOnce(&mut V)) -> Result<(), BpfError> {
+        let failed_lock = |source: std::io::Error| BpfError::Machine {
+            operation: "lock the maps",
+            source: source.into(),
+        };
+        self.folder.lock().map_err(failed_lock)?;
+        let changed = self.get().and_then(|mut value| {
+            change(&mut value);
+            self.set(&value)
+        });
+        self.folder.unlock().map_err(failed_lock)?;
+        changed
+    }
+}
+
+/// An array of numbers, of which each processor has its own.
+pub struct Counters {
+    name: &'static str,
+    map: PerCpuArray<MapData, u64>,
+}
+
+impl fmt::Debug for Counters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Counters").finish_non_exhaustive()
+    }
+}
+
+impl Counters {
+    /// Opens the pinned map of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`BpfError::Map`].
+    pub fn open(pins: &Pins, name: &'static str) -> Result<Self, BpfError> {
+        let map = Map::from_map_data(pinned(pins, name)?).and_then(PerCpuArray::try_from);
+        let map = map.map_err(failed("open", name))?;
+        Ok(Self { name, map })
+    }
+
+    /// The sum over all processors of the number at this index.
+    ///
+    /// # Errors
+    ///
+    /// [`BpfError::Map`].
+    pub fn sum(&self, index: u32) -> Result<u64, BpfError> {
+        let values = self.map.get(&index, 0);
+        let values = values.map_err(failed("read an entry", self.name))?;
+        Ok(values.iter().sum())
+    }
+}
+
+const UPDATE: &str = "bpf_map_update_elem";
+
+pub(crate) fn pinned(pins: &Pins, name: &'static str) -> Result<MapData, BpfError> {
+    MapData::from_pin(pins.maps().join(name)).map_err(failed("open", name))
 }
 
 pub(crate) fn failed(
@@ -141,14 +299,11 @@ pub(crate) fn failed(
     }
 }
 
-/// An error of a system call that aya did not make.
-fn in_call(operation: &'static str, map: &'static str) -> impl FnOnce(std::io::Error) -> BpfError {
-    move |io_error| {
-        let call = "bpf";
-        failed(operation, map)(SyscallError { call, io_error }.into())
-    }
-}
-
-pub(crate) fn is_errno(error: &std::io::Error, errno: i32) -> bool {
-    error.raw_os_error() == Some(errno)
+/// An error of this system call.
+fn in_call(
+    operation: &'static str,
+    map: &'static str,
+    call: &'static str,
+) -> impl FnOnce(std::io::Error) -> BpfError {
+    move |io_error| failed(operation, map)(SyscallError { call, io_error }.into())
 }

@@ -1,12 +1,11 @@
 //! Runs of a program with a packet of bytes (`BPF_PROG_TEST_RUN`), for tests and benchmarks.
 
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use aya::programs::{TestRun as _, TestRunOptions};
 
-use crate::BpfError;
-use crate::programs::{EGRESS, INGRESS, Programs, classifier};
+use crate::object::classifier;
+use crate::{BpfError, Programs};
 
 /// Offset of `ifindex` in `struct __sk_buff`.
 const IFINDEX: usize = 40;
@@ -42,7 +41,8 @@ impl Programs {
     ///
     /// # Errors
     ///
-    /// The kernel refuses the frame, because it is shorter than its headers, or knows no such interface.
+    /// The kernel refuses the frame, because it is shorter than its headers, or knows no such interface; or the object has
+    /// no program of this direction.
     pub fn try_packet(
         &self,
         direction: Direction,
@@ -50,10 +50,12 @@ impl Programs {
         packet: &[u8],
         times: u32,
     ) -> Result<Trial, BpfError> {
-        let name = match direction {
-            Direction::In => INGRESS,
-            Direction::Out => EGRESS,
-        };
+        let mut programs = self.object().packets.iter();
+        let program = programs.find(|(_, it)| *it == direction);
+        let (name, _) = program.ok_or_else(|| BpfError::Program {
+            program: "of this direction",
+            reason: "the object has no such program".to_owned(),
+        })?;
         let mut context = [0; CONTEXT];
         context[IFINDEX..IFINDEX + 4].copy_from_slice(&interface.to_ne_bytes());
         let mut out = vec![0; packet.len() + LONGER];
@@ -64,12 +66,7 @@ impl Programs {
             repeat: times,
             ..TestRunOptions::default()
         };
-        let mut attacher = self
-            .attacher()
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let result = classifier(attacher.object(), name).test_run(options);
-        drop(attacher);
+        let result = classifier(self.attacher().loaded(), name)?.test_run(options);
         let result = result.map_err(|error| BpfError::Machine {
             operation: "run a program with a packet",
             source: error.into(),

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process;
 
 use ipnet::IpNet;
-use sluice_bpf::{Maps, Pins, Table};
+use sluice_bpf::Table;
 use sluice_bpf_abi::{Flow, Tuple};
-use sluice_ebpf::{Ebpf, Facts, Patterns, Setup, Sizes};
+use sluice_ebpf::{Ebpf, Facts, Maps, Patterns, Setup, Sizes};
 use sluice_iptables::{Conntrack, Iptables};
 use sluice_ipvs::{Arp, Ipvs, IpvsOptions, sysctls};
 use sluice_lab::{Cluster, Netns, Outcome, Probe, Protocol, Server};
@@ -224,7 +224,7 @@ impl World {
             return;
         };
         self.node().run(|| {
-            let pins = Pins::of_namespace(pins).unwrap();
+            let pins = sluice_ebpf::pins(pins).unwrap();
             act(&mut Maps::open(&pins).unwrap().flows);
         });
     }

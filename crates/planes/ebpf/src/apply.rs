@@ -6,13 +6,15 @@
 
 use std::collections::BTreeSet;
 
-use sluice_bpf::{BpfError, Maps, Sizes};
+use sluice_bpf::BpfError;
 use sluice_bpf_abi as abi;
 use sluice_reconcile::{BackendError, Delta};
 
 use crate::convert;
 use crate::fills::Fills;
+use crate::maps::Maps;
 use crate::object::{Key, ListId, Object};
+use crate::sizes::Sizes;
 
 /// A write of one element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,10 +129,7 @@ fn set(maps: &mut Maps, key: &Key, object: &Object) -> Result<(), BpfError> {
                 };
             })
         }
-        (Key::Source(list, net), _) => {
-            let (length, range) = convert::source_key(*list, net);
-            maps.sources.insert(length, range)
-        }
+        (Key::Source(list, net), _) => maps.sources.insert(&convert::source_key(*list, net), &1),
         (Key::Endpoint(service, slot), Object::Endpoint(endpoint)) => {
             let (service, slot) = (*service, *slot);
             maps.endpoints
@@ -158,10 +157,7 @@ fn set(maps: &mut Maps, key: &Key, object: &Object) -> Result<(), BpfError> {
 fn delete(maps: &mut Maps, key: &Key) -> Result<(), BpfError> {
     let deleted = match key {
         Key::Node => return maps.set_node(&abi::Node::default()),
-        Key::Source(list, net) => {
-            let (length, range) = convert::source_key(*list, net);
-            maps.sources.remove(length, range)
-        }
+        Key::Source(list, net) => maps.sources.remove(&convert::source_key(*list, net)),
         Key::Endpoint(service, slot) => {
             let (service, slot) = (*service, *slot);
             maps.endpoints.remove(&abi::EndpointKey { service, slot })

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sluice_bpf::{BpfError, CounterTable, Maps, Programs, Setup, Sizes};
+use sluice_bpf::BpfError;
 use sluice_bpf_abi::{Counter, node_flags};
 use sluice_plan::settings::Settings;
 use sluice_plan::{Plan, PortKey, PortPlan};
@@ -16,10 +16,13 @@ use crate::dns;
 use crate::fills::Fills;
 use crate::flows::{self, Netfilters, Sweeper, Timeouts};
 use crate::leftovers::other_versions;
+use crate::maps::{CounterTable, Maps};
 use crate::object::{Key, Object};
 use crate::observe;
 use crate::placement::{self, Ids, Placement};
+use crate::programs::{Programs, Setup};
 use crate::render::{self, Facts, has_members};
+use crate::sizes::Sizes;
 use crate::sockets::SocketSetup;
 use crate::witness;
 

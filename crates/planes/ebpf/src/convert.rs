@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
+use sluice_bpf::Prefix;
 use sluice_bpf_abi as abi;
 use sluice_model::{IpFamily, Protocol};
 use sluice_plan::{Frontend, Scope};
@@ -54,15 +55,16 @@ fn any(family: IpFamily) -> abi::Addr {
     }
 }
 
-/// The range of a list with the length of its prefix.
-pub(crate) fn source_key(list: ListId, net: &IpNet) -> (u32, abi::SourceKey) {
+/// The range of a list.
+pub(crate) fn source_key(list: ListId, net: &IpNet) -> Prefix<abi::SourceKey> {
     let length = abi::SOURCE_PREFIX + crate::render::prefix_length(net);
     let addr = net.network().into();
-    (length, abi::SourceKey { list, addr })
+    Prefix::new(length, abi::SourceKey { list, addr })
 }
 
 /// `None` for a range that we did not write.
-pub(crate) fn source(length: u32, key: &abi::SourceKey) -> Option<(ListId, IpNet)> {
+pub(crate) fn source(prefix: &Prefix<abi::SourceKey>) -> Option<(ListId, IpNet)> {
+    let (length, key) = (prefix.prefix_len(), prefix.data());
     let addr = IpAddr::from(key.addr);
     let mapped = match addr {
         IpAddr::V4(_) => 96,

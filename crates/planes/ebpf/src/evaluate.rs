@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
-use sluice_bpf::{BpfError, Maps};
+use sluice_bpf::BpfError;
 use sluice_bpf_abi as abi;
 use sluice_model::IpFamily;
 use sluice_plan::lookup::{Client, Packet};
 use sluice_plan::{Frontend, Scope};
 
 use crate::convert;
+use crate::maps::Maps;
 use crate::object::{AddressKind, Key, ListId, Object};
 
 /// What is looked up in the maps.
@@ -269,8 +270,8 @@ impl Elements for Maps {
     }
 
     fn admits(&self, list: ListId, ip: IpAddr) -> Result<bool, BpfError> {
-        let (length, range) = convert::source_key(list, &ip.into());
-        self.sources.contains(length, range)
+        let address = convert::source_key(list, &ip.into());
+        Ok(self.sources.get(&address)?.is_some())
     }
 }
 

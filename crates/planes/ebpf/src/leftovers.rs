@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
-use sluice_bpf::{Maps, Pins};
-use sluice_bpf_abi::{FlowKind, node_flags};
+use sluice_bpf::Pins;
+use sluice_bpf_abi::{FlowKind, VERSION, node_flags};
 use sluice_plane::{Keep, LeftoverError, Leftovers, Removal, Request, Trace};
 use tracing::debug;
 
 use crate::flows::{self, Timeouts};
+use crate::maps::Maps;
+use crate::programs;
 use crate::tunnel;
 
 /// The folder of all pins.
@@ -17,12 +19,12 @@ pub(crate) const PINS: &str = "/sys/fs/bpf/sluice";
 pub(crate) struct PinnedPrograms;
 
 fn pins() -> Option<Pins> {
-    Pins::of_namespace(Path::new(PINS)).ok().filter(Pins::exist)
+    programs::pins(Path::new(PINS)).ok().filter(Pins::exist)
 }
 
 /// The pins of an agent whose maps have another layout.
 pub(crate) fn other_versions() -> Vec<Pins> {
-    Pins::of_other_versions(Path::new(PINS)).unwrap_or_default()
+    Pins::of_other_versions(Path::new(PINS), VERSION).unwrap_or_default()
 }
 
 impl Leftovers for PinnedPrograms {
@@ -33,7 +35,8 @@ impl Leftovers for PinnedPrograms {
         }
         for pins in other_versions() {
             let what = "eBPF programs and maps of another version";
-            match sluice_bpf::remove_other_version(&pins) {
+            // The filters of clsact are ours by then: they replace those of any version.
+            match pins.remove() {
                 Ok(()) => removal.removed.push(what.to_owned()),
                 Err(error) => removal.errors.push(LeftoverError::Programs(error.into())),
             }
@@ -47,7 +50,7 @@ impl Leftovers for PinnedPrograms {
         if let Err(error) = tunnel::remove() {
             removal.errors.push(LeftoverError::Programs(error.into()));
         }
-        match sluice_bpf::remove(&pins) {
+        match programs::remove(&pins) {
             Ok(()) => removal.removed.push("eBPF programs and maps".to_owned()),
             Err(error) => removal.errors.push(LeftoverError::Programs(error.into())),
         }

@@ -11,7 +11,8 @@
 //! FLOWS ─▶ flows/   connections that end, and those that netfilter carried for an earlier proxy
 //! ```
 //!
-//! The programs are in `bpf/`, whose README draws a packet's way; `sluice-bpf` loads them.
+//! The programs are in `bpf/`, whose README draws a packet's way. `build.rs` builds them, `programs.rs` has them in this
+//! binary with their names, sizes and maps, and `sluice-bpf` loads them.
 //!
 //! # Invariants
 //!
@@ -22,28 +23,37 @@
 mod apply;
 mod backend;
 mod convert;
+mod destroy;
 mod dns;
 pub mod evaluate;
 mod fills;
 mod flows;
+mod interfaces;
 mod leftovers;
 mod live;
 mod maglev;
+mod maps;
 mod object;
 mod observe;
 mod placement;
 mod plane;
+mod programs;
 mod render;
+mod sizes;
 mod sockets;
 pub mod text;
 mod tunnel;
 mod witness;
 
 pub use backend::{Ebpf, render_plan, render_port};
+pub use destroy::{Led, destroy_sockets};
 pub use flows::Timeouts;
+pub use maps::{CounterTable, Maps};
 pub use object::{AddressKind, Key, ListId, Object};
 pub use placement::Placement;
+pub use programs::{BUILT, LOSSES, Programs, Setup, pins, remove};
 pub use render::{Facts, masquerade_ports};
-pub use sluice_bpf::{Direction, Patterns, Setup, Sizes, Trial, cgroup_root};
+pub use sizes::Sizes;
+pub use sluice_bpf::{Direction, Patterns, Trial, cgroup_root};
 pub use sockets::SocketSetup;
 pub use tunnel::create as create_tunnel;

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use sluice_bpf::{Maps, Pins};
 use sluice_bpf_abi as abi;
 use sluice_plan::explain::Explanation;
 use sluice_plan::lookup::Packet;
@@ -14,8 +13,10 @@ use sluice_reconcile::BackendError;
 use crate::backend::failed;
 use crate::evaluate::{self, Evaluation, Fate};
 use crate::leftovers::PINS;
+use crate::maps::Maps;
 use crate::object::{Key, Object};
 use crate::placement::protocol_number;
+use crate::programs;
 use crate::text;
 
 /// Connections that are shown.
@@ -23,7 +24,7 @@ const SHOWN: usize = 20;
 
 /// The entries that carry the decision, and the connections of the client.
 pub(crate) fn live(explanation: &Explanation) -> Result<Live, BackendError> {
-    let pins = Pins::of_namespace(Path::new(PINS)).map_err(failed)?;
+    let pins = programs::pins(Path::new(PINS)).map_err(failed)?;
     if !pins.exist() {
         return Live::without_rules(explanation);
     }

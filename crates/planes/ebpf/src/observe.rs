@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use sluice_bpf::{BpfError, Maps};
+use sluice_bpf::BpfError;
 use sluice_bpf_abi as abi;
 
 use crate::convert;
+use crate::maps::Maps;
 use crate::object::{Key, Object};
 
 /// Every element of ours. Elements with keys that nobody of us writes are left alone.
@@ -16,8 +17,8 @@ pub(crate) fn all(maps: &Maps) -> Result<BTreeMap<Key, Object>, BpfError> {
     if node.masquerade_ports != [abi::PortRange::default(); 2] {
         objects.insert(Key::Node, Object::Node(Box::new(node)));
     }
-    for (length, range) in maps.sources.entries()? {
-        if let Some((list, net)) = convert::source(length, &range) {
+    for (prefix, _) in maps.sources.entries()? {
+        if let Some((list, net)) = convert::source(&prefix) {
             objects.insert(Key::Source(list, net), Object::Present);
         }
     }

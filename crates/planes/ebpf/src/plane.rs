@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use sluice_bpf::{CounterTable, Patterns, Setup, Sizes};
+use sluice_bpf::Patterns;
 use sluice_bpf_abi::{Counter, node_flags};
 use sluice_model::IpFamily;
 use sluice_plan::Plan;
@@ -20,7 +20,10 @@ use tracing::{info, warn};
 use crate::backend::{Ebpf, failed, render_plan};
 use crate::flows::{self, Netfilters, ProgramFlows, Timeouts};
 use crate::leftovers::{PINS, PinnedPrograms};
+use crate::maps::CounterTable;
+use crate::programs::{BUILT, Setup, not_built};
 use crate::render::{Facts, masquerade_ports};
+use crate::sizes::Sizes;
 use crate::sockets::SocketSetup;
 use crate::witness::EventWitness;
 use crate::{live, text, tunnel};
@@ -43,8 +46,8 @@ impl DataPlane for Ebpf {
     const LEFTOVERS: &'static dyn Leftovers = &PinnedPrograms;
 
     fn prepare(_: &Options<'_>) -> Result<Vec<Sysctl>, BackendError> {
-        if !sluice_bpf::BUILT {
-            return Err(failed(sluice_bpf::BpfError::NotBuilt));
+        if !BUILT {
+            return Err(failed(not_built()));
         }
         Ok(sysctls())
     }

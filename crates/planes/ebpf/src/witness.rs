@@ -7,13 +7,15 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
-use sluice_bpf::{BpfError, Events, Maps, Pins};
+use sluice_bpf::{BpfError, Pins, Ring};
 use sluice_bpf_abi::{Event, node_flags};
 use sluice_plane::{Sighting, Watched, Witness};
 use sluice_route::{Link, links};
 use tracing::debug;
 
 use crate::leftovers::PINS;
+use crate::maps::{Maps, events};
+use crate::programs;
 
 /// Programs write events for this long after they were told to. Whoever asked may have been killed.
 const LEASE: Duration = Duration::from_secs(5);
@@ -22,7 +24,7 @@ const MOST: usize = 100_000;
 
 /// A watch of one connection's packets. While it lives there is no other one in this network namespace.
 pub(crate) struct EventWitness {
-    events: Events,
+    events: Ring<Event>,
     maps: Maps,
     watched: Watched,
     links: Vec<Link>,
@@ -38,7 +40,7 @@ impl EventWitness {
     ///
     /// [`BpfError::Busy`] while there is another watch.
     pub(crate) fn open(watched: Watched) -> Result<Option<Self>, BpfError> {
-        let pins = Pins::of_namespace(Path::new(PINS))?;
+        let pins = programs::pins(Path::new(PINS))?;
         if pins.exist() {
             Self::at(&pins, watched).map(Some)
         } else {
@@ -49,7 +51,7 @@ impl EventWitness {
     /// The same with these pins.
     pub(crate) fn at(pins: &Pins, watched: Watched) -> Result<Self, BpfError> {
         let mut witness = Self {
-            events: Events::open(pins)?,
+            events: events(pins)?,
             maps: Maps::open(pins)?,
             watched,
             links: links().unwrap_or_default(),
@@ -125,7 +127,7 @@ impl Drop for EventWitness {
 /// Takes back the request of a watch that was killed.
 pub(crate) fn end_forgotten(maps: &mut Maps, pins: &Pins) -> Result<(), BpfError> {
     let is_on = maps.node()?.flags & node_flags::TRACE != 0;
-    if is_on && Events::are_unread(pins)? {
+    if is_on && sluice_bpf::are_unread(pins)? {
         forget(maps)
     } else {
         Ok(())

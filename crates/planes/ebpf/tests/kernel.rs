@@ -9,9 +9,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
-use sluice_bpf::Maps;
 use sluice_bpf_abi as abi;
 use sluice_bpf_abi::Frontend;
+use sluice_ebpf::Maps;
 use sluice_ebpf::{Ebpf, Facts, Key, Object, Patterns, Sizes, render_plan};
 use sluice_lab::{Cluster, Probe, Protocol, Server, eventually, require_netns};
 use sluice_model::Event;

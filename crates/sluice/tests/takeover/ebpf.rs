@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use sluice_bpf::{Pins, cgroup_root};
+use sluice_ebpf::cgroup_root;
 use sluice_lab::{OwnCgroup, Probe, Session, eventually, require_netns};
 
 use crate::kube_proxy::PORT;
@@ -108,7 +108,7 @@ fn programs_of_another_version_are_followed() {
     let hammers = world.hammers();
     world.stop();
     let root = Path::new("/sys/fs/bpf/sluice");
-    let pins = world.node().run(|| Pins::of_namespace(root).unwrap());
+    let pins = world.node().run(|| sluice_ebpf::pins(root).unwrap());
     let ours = pins.maps().parent().unwrap().to_owned();
     let theirs = root.join("v0").join(ours.file_name().unwrap());
     fs::create_dir_all(theirs.parent().unwrap()).unwrap();

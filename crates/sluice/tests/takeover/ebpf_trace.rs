@@ -7,8 +7,8 @@ use std::process::Stdio;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use sluice_bpf::{Maps, Pins, cgroup_root};
 use sluice_bpf_abi::node_flags;
+use sluice_ebpf::{Maps, cgroup_root, pins};
 use sluice_lab::{OwnCgroup, Probe, eventually, require_netns};
 
 use crate::kube_proxy::PORT;
@@ -38,7 +38,7 @@ fn assert_order(text: &str, parts: &[&str]) {
 /// Whether programs write events in the network namespace of the node.
 fn is_on(world: &World) -> bool {
     world.node().run(|| {
-        let pins = Pins::of_namespace(Path::new("/sys/fs/bpf/sluice")).unwrap();
+        let pins = pins(Path::new("/sys/fs/bpf/sluice")).unwrap();
         let node = Maps::open(&pins).unwrap().node().unwrap();
         node.flags & node_flags::TRACE != 0
     })

@@ -15,7 +15,7 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use sluice_bpf::{BpfError, Maps};
+use sluice_bpf::BpfError;
 use sluice_bpf_abi::{
     Addr, AddressKey, AddressKind, Flow, FlowKind, FrontendKey, FrontendKind, Tuple,
 };
@@ -25,6 +25,7 @@ use tracing::{debug, warn};
 
 use super::sweep::now;
 use super::table::{all_of, entry};
+use crate::maps::Maps;
 
 /// What becomes of netfilter's own entries for open connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,12 +10,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
-use sluice_bpf::{BpfError, CounterTable, Maps};
+use sluice_bpf::BpfError;
 use sluice_bpf_abi::{Affinity, AffinityKey, Counter, Flow, FlowKind, Tuple, flow_flags};
 use tracing::{debug, warn};
 
 use super::{Timeouts, keys};
 use crate::fills::{AFFINITY, FLOWS, Fills, fill};
+use crate::maps::{CounterTable, Maps};
 
 /// Time between two listings of all entries, mostly.
 const PERIOD: Duration = Duration::from_secs(10);

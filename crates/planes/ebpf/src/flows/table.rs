@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use sluice_bpf::{Led, Maps, Pins, destroy_sockets};
+use sluice_bpf::Pins;
 use sluice_bpf_abi::{Addr, FlowKind, Tuple};
 use sluice_netlink::Family;
 use sluice_netlink::conntrack;
@@ -12,6 +12,8 @@ use sluice_plane::{FlowTable, NetfilterFlows, Sockets};
 use tracing::info;
 
 use super::{keys, rewritten};
+use crate::destroy::{Led, destroy_sockets};
+use crate::maps::Maps;
 
 /// The connections that the programs translate, sockets that they led, and what netfilter translates for an
 /// earlier proxy.

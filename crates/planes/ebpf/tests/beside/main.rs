@@ -95,7 +95,7 @@ impl World {
             let plane = agent.reconciler_mut().backend_mut();
             let pins = plane.programs().pins().clone();
             drop(agent);
-            sluice_bpf::remove(&pins).unwrap();
+            sluice_ebpf::remove(&pins).unwrap();
         });
         let ours = || {
             let all = self.programs();

@@ -7,8 +7,8 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use sluice_bpf::{Sizes, destroy_sockets};
 use sluice_bpf_abi::{Dns, Frontend, TCP, Treatment, UDP, Verdict, node_flags};
+use sluice_ebpf::{LOSSES, Sizes, destroy_sockets};
 use sluice_lab::{eventually, require_netns};
 
 use fixture::{ALL, BALANCED, FRONTENDS, Fixture, NODE, endpoint, parse};
@@ -79,7 +79,7 @@ fn tcp_reaches_every_endpoint_and_sees_the_service() {
 #[test]
 fn this_kernel_has_what_sockets_need() {
     require_netns!();
-    let lacks = sluice_bpf::probe().expect("the kernel answers");
+    let lacks = sluice_bpf::probe(&LOSSES).expect("the kernel answers");
     let sockets = lacks.iter().find(|it| it.feature.contains("sockets"));
     assert_eq!(sockets, None);
 }

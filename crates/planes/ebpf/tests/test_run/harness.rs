@@ -5,11 +5,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{self, Command};
 
-use sluice_bpf::{BUILT, Direction, Patterns, Programs, Setup, Sizes, Trial, netns_cookie};
+use sluice_bpf::netns_cookie;
 use sluice_bpf_abi::{
     Addr, AddressKey, AddressKind, Cidr, Dns, Endpoint, EndpointKey, Frontend, FrontendKey,
     FrontendKind, Node, PortRange, Slots, TCP, Treatment, UDP, Verdict,
 };
+use sluice_ebpf::{BUILT, Direction, Patterns, Programs, Setup, Sizes, Trial};
 use sluice_lab::Netns;
 
 /// `TC_ACT_UNSPEC`: the next program, and then the kernel.

@@ -1,74 +1,74 @@
-//! What programs did with packets, while somebody asks: the ring buffer EVENTS.
+//! Ring buffers: what programs tell.
 
 use std::fmt;
 use std::fs::{File, TryLockError};
+use std::marker::PhantomData;
 use std::os::fd::AsFd;
 
+use aya::Pod;
 use aya::maps::{Map, MapData, RingBuf};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use sluice_bpf_abi::Event;
 
-use crate::maps::pinned;
-use crate::table::failed;
+use crate::table::{failed, pinned};
 use crate::{BpfError, Pins};
 
-/// The ring buffer of what programs did. One reader at a time, because an event that is taken is gone.
-pub struct Events {
+/// A ring buffer of records. One reader at a time, because a record that is taken is gone.
+pub struct Ring<T: Pod> {
     buffer: RingBuf<MapData>,
     /// Locked as long as the value lives.
     _folder: File,
+    records: PhantomData<fn() -> T>,
 }
 
-impl fmt::Debug for Events {
+impl<T: Pod> fmt::Debug for Ring<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Events").finish_non_exhaustive()
+        f.debug_struct("Ring").finish_non_exhaustive()
     }
 }
 
-impl Events {
-    const NAME: &'static str = "EVENTS";
-
-    /// Opens the buffer of pins.
+impl<T: Pod> Ring<T> {
+    /// Opens the pinned buffer of this name.
     ///
     /// # Errors
     ///
-    /// [`BpfError::Map`]; [`BpfError::Busy`] while another reader lives.
-    pub fn open(pins: &Pins) -> Result<Self, BpfError> {
+    /// [`BpfError::Map`]; [`BpfError::Busy`] while a buffer of these pins has another reader.
+    pub fn open(pins: &Pins, name: &'static str) -> Result<Self, BpfError> {
         let folder = lock(pins)?.ok_or(BpfError::Busy)?;
-        let map = Map::from_map_data(pinned(pins, Self::NAME)?).and_then(RingBuf::try_from);
+        let map = Map::from_map_data(pinned(pins, name)?).and_then(RingBuf::try_from);
         Ok(Self {
-            buffer: map.map_err(failed("open", Self::NAME))?,
+            buffer: map.map_err(failed("open", name))?,
             _folder: folder,
+            records: PhantomData,
         })
     }
 
-    /// Whether nobody reads events in this network namespace.
-    ///
-    /// # Errors
-    ///
-    /// [`BpfError::Pin`].
-    pub fn are_unread(pins: &Pins) -> Result<bool, BpfError> {
-        Ok(lock(pins)?.is_some())
-    }
-
-    /// The next event; `None` when there is none yet.
-    pub fn take(&mut self) -> Option<Event> {
+    /// The next record; `None` when there is none yet.
+    pub fn take(&mut self) -> Option<T> {
         let item = self.buffer.next()?;
-        (item.len() == size_of::<Event>()).then(|| {
-            // SAFETY: the length is the type's, and any bytes are an event.
+        (item.len() == size_of::<T>()).then(|| {
+            // SAFETY: the length is the type's, and any bytes are valid for `Pod`.
             #[expect(unsafe_code, reason = "the kernel wrote it")]
             unsafe {
-                item.as_ptr().cast::<Event>().read_unaligned()
+                item.as_ptr().cast::<T>().read_unaligned()
             }
         })
     }
 
-    /// Waits for an event, at most this long. It may end sooner.
+    /// Waits for a record, at most this long. It may end sooner.
     pub fn wait(&self, milliseconds: u16) {
         let mut buffers = [PollFd::new(self.buffer.as_fd(), PollFlags::POLLIN)];
         // A signal ends it as well.
         let _ = poll(&mut buffers, PollTimeout::from(milliseconds));
     }
+}
+
+/// Whether the ring buffers of these pins have no reader.
+///
+/// # Errors
+///
+/// [`BpfError::Pin`].
+pub fn are_unread(pins: &Pins) -> Result<bool, BpfError> {
+    Ok(lock(pins)?.is_some())
 }
 
 /// The lock of readers; `None` while another one has it.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use sluice_bpf::Prefix;
 use sluice_bpf_abi::{Addr, Endpoint, EndpointKey, MemberKey, SOURCE_PREFIX, SourceKey};
 
 use crate::world::{open, run};
@@ -65,15 +66,20 @@ fn ranges_of_sources_contain_addresses() {
     run("sources", |_, root| {
         let mut programs = open(root);
         let sources = &mut programs.maps_mut().sources;
-        let key = |ip: [u8; 4]| SourceKey {
-            list: [5, 6],
-            addr: Addr::from(IpAddr::from(ip)),
+        let key = |length, ip: [u8; 4]| {
+            let addr = Addr::from(IpAddr::from(ip));
+            let list = [5, 6];
+            Prefix::new(SOURCE_PREFIX + 96 + length, SourceKey { list, addr })
         };
-        let mapped = SOURCE_PREFIX + 96;
-        let whole = mapped + 32;
-        sources.insert(mapped + 8, key([10, 0, 0, 0])).unwrap();
-        assert!(sources.contains(whole, key([10, 1, 2, 3])).unwrap());
-        assert!(!sources.contains(whole, key([11, 1, 2, 3])).unwrap());
-        assert_eq!(sources.entries().unwrap().len(), 1);
+        sources.insert(&key(8, [10, 0, 0, 0]), &1).unwrap();
+        assert!(sources.get(&key(32, [10, 1, 2, 3])).unwrap().is_some());
+        assert!(sources.get(&key(32, [11, 1, 2, 3])).unwrap().is_none());
+        let entries = sources.entries().unwrap();
+        let [(range, _)] = entries[..] else {
+            panic!("one range");
+        };
+        assert_eq!(range.prefix_len(), SOURCE_PREFIX + 96 + 8);
+        assert!(sources.remove(&range).unwrap());
+        assert!(!sources.remove(&range).unwrap());
     });
 }

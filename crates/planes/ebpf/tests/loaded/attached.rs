@@ -1,7 +1,7 @@
 //! Which interfaces have programs, and what the programs know about them.
 
-use sluice_bpf::Programs;
 use sluice_bpf_abi::{Addr, Interface, interface_flags};
+use sluice_ebpf::Programs;
 use sluice_lab::eventually;
 use sluice_route::link;
 

@@ -1,4 +1,8 @@
-//! Sizes of maps.
+//! Sizes of the maps.
+
+use sluice_bpf::MapSize;
+
+use crate::maps::FLOWS;
 
 /// How many entries the maps hold, each at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,28 +51,16 @@ impl Sizes {
     /// Entries of PEERS, and of SENDERS.
     const PEERS: u32 = 65_536;
 
-    /// No map has to hold anything.
-    pub(crate) const NONE: Self = Self {
-        frontends: 0,
-        endpoints: 0,
-        members: 0,
-        maglev: 0,
-        sources: 0,
-        addresses: 0,
-        flows: 0,
-        affinity: 0,
-    };
-
     /// The names of the maps that are larger here.
     #[must_use]
     pub fn larger_than(&self, other: &Self) -> Vec<&'static str> {
-        let both = self.all().into_iter().zip(other.all());
+        let both = self.growing().into_iter().zip(other.growing());
         let larger = both.filter(|((_, own), (_, other))| own > other);
         larger.map(|((name, _), _)| name).collect()
     }
 
-    /// The sizes by the names of maps.
-    pub(crate) fn all(&self) -> [(&'static str, u32); 12] {
+    /// The sizes by the names of maps, of those that [`grow`](crate::Programs::grow).
+    pub(crate) fn growing(&self) -> [MapSize; 7] {
         [
             ("FRONTENDS", self.frontends),
             ("ENDPOINTS", self.endpoints),
@@ -76,12 +68,19 @@ impl Sizes {
             ("MAGLEV", self.maglev),
             ("SOURCES", self.sources),
             ("ADDRESSES", self.addresses),
-            ("FLOWS", self.flows),
+            (FLOWS, self.flows),
+        ]
+    }
+
+    /// The sizes by the names of maps.
+    pub(crate) fn all(&self) -> Vec<MapSize> {
+        let fixed = [
             ("AFFINITY", self.affinity),
             ("INTERFACES", Self::INTERFACES),
             ("FRAGMENTS", Self::FRAGMENTS),
             ("PEERS", Self::PEERS),
             ("SENDERS", Self::PEERS),
-        ]
+        ];
+        self.growing().into_iter().chain(fixed).collect()
     }
 }

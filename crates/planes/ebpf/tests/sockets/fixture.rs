@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Child, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use sluice_bpf::{Led, Patterns, Programs, Setup, Sizes, cgroup_root, netns_cookie};
+use sluice_bpf::netns_cookie;
 use sluice_bpf_abi::{
     Addr, AddressKey, AddressKind, Endpoint, EndpointKey, Frontend, FrontendKey, FrontendKind,
     MemberKey, Node, Slots, TCP, UDP, Verdict, node_flags,
 };
+use sluice_ebpf::{Led, Patterns, Programs, Setup, Sizes, cgroup_root};
 use sluice_lab::{Batch, Netns, NetnsGuard, OwnCgroup, Protocol, Server};
 
 /// The virtual IPs, of both families.

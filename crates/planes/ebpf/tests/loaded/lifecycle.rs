@@ -6,8 +6,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use aya::maps::MapInfo;
-use sluice_bpf::{Lack, Maps, Programs, Setup, Sizes};
+use sluice_bpf::{Lack, probe};
 use sluice_bpf_abi::{Endpoint, EndpointKey, Flow, Tuple};
+use sluice_ebpf::{LOSSES, Maps, Programs, Setup, Sizes};
 use sluice_lab::{eventually, ran_in_vm};
 
 use crate::world::{
@@ -41,7 +42,7 @@ fn add_endpoint(programs: &mut Programs, slot: u32) -> EndpointKey {
 #[test]
 fn this_kernel_lacks_nothing_that_is_needed() {
     run("probe", |_, _| {
-        let lacks = sluice_bpf::probe().unwrap();
+        let lacks = probe(&LOSSES).unwrap();
         assert!(lacks.iter().all(|it| !it.is_needed), "{lacks:?}");
     });
 }
@@ -238,7 +239,7 @@ fn vm_a_kernel_without_tcx() {
     if ran_in_vm(Some("6.1"), "lifecycle::vm_a_kernel_without_tcx") {
         return;
     }
-    let lacks: Vec<String> = sluice_bpf::probe()
+    let lacks: Vec<String> = probe(&LOSSES)
         .unwrap()
         .iter()
         .map(Lack::to_string)

@@ -9,13 +9,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::thread;
 
+use sluice_bpf::{BpfError, Table};
 use sluice_bpf_abi::{Peer, PeerKey};
 use sluice_netlink::sock_diag::{self, Connected};
 use sluice_netlink::{Errno, RequestError};
 use sluice_route::{Namespace, namespaces};
 use tracing::debug;
-
-use crate::{BpfError, Table};
 
 /// Sockets that were led alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

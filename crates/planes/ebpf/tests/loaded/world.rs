@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use aya::programs::SchedClassifier;
 use aya::programs::tc::TcAttachType;
-use sluice_bpf::{BUILT, Patterns, Pins, Programs, Setup, Sizes};
+use sluice_bpf::Pins;
+use sluice_ebpf::{BUILT, Patterns, Programs, Setup, Sizes};
 use sluice_lab::Netns;
 
 /// Timeout of what happens in the background.
@@ -96,7 +97,7 @@ pub(crate) fn attached(root: &Root) -> Programs {
 
 /// Where this thread's pins are.
 pub(crate) fn pins(root: &Root) -> Pins {
-    Pins::of_namespace(root.path()).unwrap()
+    sluice_ebpf::pins(root.path()).unwrap()
 }
 
 /// Runs `ip` with these words.

@@ -1,8 +1,8 @@
-//! Attaching of programs to a cgroup, whose processes' sockets they lead to endpoints.
+//! Attaching of programs to a cgroup: they see the system calls of its processes' sockets.
 //!
 //! A link of a cgroup lets the programs of others run as well (`cgroup_bpf_link_attach` adds
-//! `BPF_F_ALLOW_MULTI`). A later agent's link takes the pin of the earlier one: for a moment both programs run,
-//! of which the second finds an endpoint, and leaves it alone. So no call passes without a program.
+//! `BPF_F_ALLOW_MULTI`). A later process's link takes the pin of the earlier one: for a moment both programs run, and
+//! no call passes without a program.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,19 +15,7 @@ use aya::programs::links::FdLink;
 use aya::programs::{CgroupAttachMode, CgroupSockAddr};
 
 use crate::BpfError;
-
-/// The programs of sockets, by their names.
-const PROGRAMS: [&str; 8] = [
-    // What the others read comes first, so that no client sees an endpoint.
-    "sluice_getpeername4",
-    "sluice_getpeername6",
-    "sluice_recvmsg4",
-    "sluice_recvmsg6",
-    "sluice_sendmsg4",
-    "sluice_sendmsg6",
-    "sluice_connect4",
-    "sluice_connect6",
-];
+use crate::object::sock_addr;
 
 /// The number of the machine's namespace of cgroups (`PROC_CGROUP_INIT_INO` of the kernel).
 const MACHINES_CGROUPS: u64 = 0xefff_fffb;
@@ -65,21 +53,26 @@ pub fn is_machines_namespace() -> bool {
 }
 
 /// Gives the kernel the programs, and attaches them to the cgroup.
-pub(crate) fn attach(object: &mut Ebpf, links: &Path, cgroup: &Path) -> Result<(), BpfError> {
+pub(crate) fn attach(
+    loaded: &mut Ebpf,
+    names: &[&'static str],
+    links: &Path,
+    cgroup: &Path,
+) -> Result<(), BpfError> {
     let folder = File::open(cgroup).map_err(|source| BpfError::Pin {
         operation: "open the cgroup",
         path: cgroup.to_owned(),
         source,
     })?;
-    for name in PROGRAMS {
-        let program = program(object, name);
+    for name in names {
+        let program = sock_addr(loaded, name)?;
         if program.fd().is_err() {
             let loaded = program.load();
             loaded.map_err(|error| BpfError::program(name, &error))?;
         }
     }
-    for name in PROGRAMS {
-        let link = link(program(object, name), &folder);
+    for name in names {
+        let link = link(sock_addr(loaded, name)?, &folder);
         let pinned = link.and_then(|link| pin(link, links, name));
         pinned.map_err(|source| BpfError::Attach {
             program: name,
@@ -90,19 +83,12 @@ pub(crate) fn attach(object: &mut Ebpf, links: &Path, cgroup: &Path) -> Result<(
     Ok(())
 }
 
-/// Detaches the programs: first those that lead, so that what they did can be undone to the end.
-pub(crate) fn detach(links: &Path) {
-    for name in PROGRAMS.iter().rev() {
+/// Detaches the programs: those that were attached last go first.
+pub(crate) fn detach(names: &[&str], links: &Path) {
+    for name in names.iter().rev() {
         fs::remove_file(links.join(name)).ok();
         fs::remove_file(links.join(format!("{name}-new"))).ok();
     }
-}
-
-fn program<'a>(object: &'a mut Ebpf, name: &str) -> &'a mut CgroupSockAddr {
-    let program = object
-        .program_mut(name)
-        .expect("the object has the program");
-    program.try_into().expect("the program is for sockets")
 }
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;

@@ -1,0 +1,136 @@
+//! An object file, and what its user says about it.
+
+use std::fmt;
+
+use aya::programs::{CgroupSockAddr, SchedClassifier};
+use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
+
+use crate::{BpfError, Direction, MapSize, Pins, grow};
+
+/// Programs and maps in one ELF file. They belong to one user: two users have objects and pins of their own.
+#[derive(Clone, Copy)]
+pub struct Object {
+    /// The ELF file, aligned to 8 bytes: [`include_bytes_aligned`](crate::include_bytes_aligned).
+    pub bytes: &'static [u8],
+    /// Names of the maps that are pinned, so that they outlive the process and the next one adopts them.
+    pub pinned: &'static [&'static str],
+    /// Names of the programs of packets, at most one for each direction.
+    pub packets: &'static [(&'static str, Direction)],
+    /// Names of the programs of sockets, in the order in which they are attached to a cgroup.
+    pub sockets: &'static [&'static str],
+    /// Where the programs stand before Linux 6.6, among the filters of clsact. Each object needs another one.
+    pub filter: Filter,
+    /// Where the programs stand from Linux 6.6 on, among those of TCX that are there.
+    pub order: Order,
+    /// What is lost when something cannot be had.
+    pub losses: Losses,
+}
+
+/// Priority and handle of filters of clsact. Lower priorities run first; the next process replaces its filters by them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Filter {
+    /// The priority, 1 or more.
+    pub priority: u16,
+    /// The minor number of the handle.
+    pub handle: u16,
+}
+
+/// The place among programs that are at an interface already. One that comes first later stays before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Before all others.
+    First,
+    /// Behind all others, which may let no packet come so far.
+    Last,
+}
+
+/// Sentences for operators: in the log, and of [`probe`](crate::probe).
+#[derive(Clone, Copy, Debug)]
+pub struct Losses {
+    /// What to do on a kernel that lacks what programs of packets need.
+    pub programs: &'static str,
+    /// What is lost without programs of sockets.
+    pub sockets: &'static str,
+    /// What is lost at an interface that takes no program.
+    pub interface: &'static str,
+    /// What is lost at an interface that keeps its old program.
+    pub old_interface: &'static str,
+    /// What is lost at a cgroup that keeps its old programs.
+    pub old_sockets: &'static str,
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Object")
+            .field("packets", &self.packets)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Object {
+    /// Creates or adopts the maps; those of `larger` are created in any case, at their temporary pins. The programs are not
+    /// in the kernel yet.
+    pub(crate) fn load(
+        &self,
+        pins: &Pins,
+        sizes: &[MapSize],
+        larger: &[&str],
+    ) -> Result<Ebpf, BpfError> {
+        let mut loader = EbpfLoader::new();
+        for (name, size) in sizes {
+            loader.map_max_entries(name, *size);
+        }
+        for name in self.pinned {
+            let path = if larger.contains(name) {
+                grow::temporary(pins, name)
+            } else {
+                pins.maps().join(name)
+            };
+            loader.map_pin_path(name, path);
+        }
+        loader.verifier_log_level(VerifierLogLevel::STATS);
+        loader
+            .load(self.bytes)
+            .map_err(|source| BpfError::Load { source })
+    }
+
+    /// Gives the kernel the programs of packets.
+    pub(crate) fn verify(&self, loaded: &mut Ebpf) -> Result<(), BpfError> {
+        for (name, _) in self.packets {
+            let program = classifier(loaded, name)?;
+            program
+                .load()
+                .map_err(|error| BpfError::program(name, &error))?;
+        }
+        Ok(())
+    }
+}
+
+/// A program of packets.
+pub(crate) fn classifier<'a>(
+    loaded: &'a mut Ebpf,
+    name: &'static str,
+) -> Result<&'a mut SchedClassifier, BpfError> {
+    let program = loaded.program_mut(name).ok_or_else(|| missing(name))?;
+    program
+        .try_into()
+        .map_err(|error| BpfError::program(name, &error))
+}
+
+/// A program of sockets.
+pub(crate) fn sock_addr<'a>(
+    loaded: &'a mut Ebpf,
+    name: &'static str,
+) -> Result<&'a mut CgroupSockAddr, BpfError> {
+    let program = loaded.program_mut(name).ok_or_else(|| missing(name))?;
+    program
+        .try_into()
+        .map_err(|error| BpfError::program(name, &error))
+}
+
+fn missing(program: &'static str) -> BpfError {
+    BpfError::Program {
+        program,
+        reason: "the object has no such program".to_owned(),
+    }
+}
