@@ -3,12 +3,14 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use aya::Pod;
+use aya::maps::MapType;
 use nix::libc;
 
 /// Numbers of `enum bpf_cmd` in `include/uapi/linux/bpf.h`.
+const CREATE: libc::c_long = 0;
 const LOOKUP: libc::c_long = 1;
 const UPDATE: libc::c_long = 2;
 const DELETE: libc::c_long = 3;
@@ -17,6 +19,9 @@ const LOOKUP_AND_DELETE: libc::c_long = 21;
 /// Linux 5.6; for tries 5.13.
 const LOOKUP_BATCH: libc::c_long = 24;
 const UPDATE_BATCH: libc::c_long = 26;
+
+/// `BPF_F_NO_PREALLOC` of `include/uapi/linux/bpf.h`.
+const NO_PREALLOC: u32 = 1;
 
 /// Entries in one system call, unless a bucket has more.
 const AT_ONCE: usize = 4_096;
@@ -45,6 +50,20 @@ struct Batch {
     flags: u64,
 }
 
+/// `union bpf_attr` of the command that creates a map.
+#[repr(C)]
+#[derive(Default)]
+struct Create {
+    kind: u32,
+    key_size: u32,
+    value_size: u32,
+    capacity: u32,
+    flags: u32,
+    inner: u32,
+    node: u32,
+    name: [u8; 16],
+}
+
 /// Every entry of a map as bytes: all keys in a row, and all values in the same order.
 pub(crate) struct Entries {
     pub(crate) keys: Vec<u8>,
@@ -55,7 +74,7 @@ pub(crate) struct Entries {
 ///
 /// The addresses in the attributes have room for what the kernel reads and writes there.
 #[expect(unsafe_code, reason = "aya has no such calls")]
-unsafe fn bpf<A>(command: libc::c_long, attributes: &mut A) -> io::Result<()> {
+unsafe fn bpf<A>(command: libc::c_long, attributes: &mut A) -> io::Result<RawFd> {
     // SAFETY: the caller's promise.
     let result = unsafe {
         libc::syscall(
@@ -65,9 +84,41 @@ unsafe fn bpf<A>(command: libc::c_long, attributes: &mut A) -> io::Result<()> {
             size_of::<A>(),
         )
     };
-    match result {
-        0.. => Ok(()),
+    match RawFd::try_from(result) {
+        Ok(result @ 0..) => Ok(result),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Creates a map without a pin. A map of maps needs an inner map as an example. `name`: at most 15 letters, digits and `_`.
+pub(crate) fn create<K: Pod, V: Pod>(
+    kind: MapType,
+    name: &str,
+    capacity: u32,
+    inner: Option<BorrowedFd<'_>>,
+) -> io::Result<OwnedFd> {
+    let size = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
+    let mut attributes = Create {
+        kind: kind as u32,
+        key_size: size(size_of::<K>()),
+        value_size: size(size_of::<V>()),
+        capacity,
+        // The kernel has no other tries.
+        flags: if kind == MapType::LpmTrie {
+            NO_PREALLOC
+        } else {
+            0
+        },
+        inner: inner.map_or(0, |it| it.as_raw_fd().cast_unsigned()),
+        ..Create::default()
+    };
+    let room = attributes.name.iter_mut().take(15);
+    room.zip(name.bytes()).for_each(|(to, from)| *to = from);
+    // SAFETY: the kernel reads the attributes only, and returns a descriptor that is ours.
+    #[expect(unsafe_code, reason = "the kernel reads memory")]
+    unsafe {
+        let descriptor = bpf(CREATE, &mut attributes)?;
+        Ok(OwnedFd::from_raw_fd(descriptor))
     }
 }
 
@@ -102,7 +153,7 @@ fn read<K: Pod, V: Pod>(
     #[expect(unsafe_code, reason = "the kernel reads and writes memory")]
     unsafe {
         match bpf(command, &mut attributes) {
-            Ok(()) => Ok(Some(value.assume_init())),
+            Ok(_) => Ok(Some(value.assume_init())),
             Err(error) if is_not_there(&error) => Ok(None),
             Err(error) => Err(error),
         }
@@ -125,7 +176,7 @@ pub(crate) fn set<K: Pod, V: Pod>(
     // SAFETY: the kernel reads one key and one value of the map's sizes, which are those of `K` and `V`.
     #[expect(unsafe_code, reason = "the kernel reads memory")]
     unsafe {
-        bpf(UPDATE, &mut attributes)
+        bpf(UPDATE, &mut attributes).map(drop)
     }
 }
 
@@ -139,7 +190,7 @@ pub(crate) fn remove<K: Pod>(map: BorrowedFd<'_>, key: &K) -> io::Result<bool> {
     // SAFETY: the kernel reads one key of the map's size, which is that of `K`.
     #[expect(unsafe_code, reason = "the kernel reads memory")]
     match unsafe { bpf(DELETE, &mut attributes) } {
-        Ok(()) => Ok(true),
+        Ok(_) => Ok(true),
         Err(error) if is_not_there(&error) => Ok(false),
         Err(error) => Err(error),
     }
@@ -185,7 +236,7 @@ pub(crate) fn entries(
         let count = match code {
             Some(libc::ENOSPC) => 0,
             None | Some(libc::ENOENT) => attributes.count as usize,
-            Some(_) => return result.map(|()| unreachable!("it has a code")),
+            Some(_) => return result.map(|_| unreachable!("it has a code")),
         };
         keys.truncate((filled + count) * key_size);
         values.truncate((filled + count) * value_size);
@@ -214,6 +265,6 @@ pub(crate) fn set_all(map: BorrowedFd<'_>, key_size: usize, all: &Entries) -> io
     // SAFETY: the kernel reads `count` keys and values, which came from a map with the same sizes.
     #[expect(unsafe_code, reason = "the kernel reads memory")]
     unsafe {
-        bpf(UPDATE_BATCH, &mut attributes)
+        bpf(UPDATE_BATCH, &mut attributes).map(drop)
     }
 }

@@ -28,6 +28,7 @@ mod ring;
 mod table;
 mod trial;
 
+pub use aya::maps::MapType;
 pub use aya::maps::lpm_trie::Key as Prefix;
 pub use aya::{Pod, include_bytes_aligned};
 pub use cgroup::{cgroup_root, is_machines_namespace};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 
 use aya::Pod;
@@ -22,11 +22,13 @@ const TYPES: [MapType; 6] = [
     MapType::ArrayOfMaps,
 ];
 
-/// A map with one value for each key: hash, LRU hash, array; a trie, whose keys are [`Prefix`](crate::Prefix).
+/// A map with one value for each key: hash, LRU hash, array; a trie, whose keys are [`Prefix`](crate::Prefix); a map of
+/// maps, whose values are written by [`insert_map`](Self::insert_map), and read as ids.
 pub struct Table<K: Pod, V: Pod> {
     name: &'static str,
     map: MapData,
     capacity: u32,
+    id: u32,
     types: PhantomData<fn(K) -> V>,
 }
 
@@ -46,13 +48,41 @@ impl<K: Pod, V: Pod> Table<K, V> {
     ///
     /// [`BpfError::Map`]: no such map is pinned, or its type, keys or values are others.
     pub fn open(pins: &Pins, name: &'static str) -> Result<Self, BpfError> {
-        let map = pinned(pins, name)?;
+        Self::of(pinned(pins, name)?, name)
+    }
+
+    /// Creates a map without a pin, such as an inner map of a map of maps. It lives as long as the value, or until no
+    /// outer map has it. `name`: at most 15 letters, digits and `_`.
+    ///
+    /// # Errors
+    ///
+    /// [`BpfError::Map`].
+    pub fn create(kind: MapType, name: &'static str, capacity: u32) -> Result<Self, BpfError> {
+        Self::create_with(kind, name, capacity, None)
+    }
+
+    fn create_with(
+        kind: MapType,
+        name: &'static str,
+        capacity: u32,
+        inner: Option<BorrowedFd<'_>>,
+    ) -> Result<Self, BpfError> {
+        let made = call::create::<K, V>(kind, name, capacity, inner);
+        let made = made.map_err(in_call("create", name, "bpf_map_create"))?;
+        Self::of(
+            MapData::from_fd(made).map_err(failed("create", name))?,
+            name,
+        )
+    }
+
+    fn of(map: MapData, name: &'static str) -> Result<Self, BpfError> {
         let info = map.info().map_err(failed("ask for the size", name))?;
         check::<K, V>(&info).map_err(failed("open", name))?;
         Ok(Self {
             name,
             map,
             capacity: info.max_entries(),
+            id: info.id(),
             types: PhantomData,
         })
     }
@@ -71,6 +101,12 @@ impl<K: Pod, V: Pod> Table<K, V> {
     #[must_use]
     pub fn capacity(&self) -> u32 {
         self.capacity
+    }
+
+    /// Its id, which no other map has.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.id
     }
 
     /// The value of a key. In a trie, of the longest prefix that contains the key.
@@ -145,6 +181,35 @@ impl<K: Pod, V: Pod> Table<K, V> {
             )
         });
         Ok(typed.collect())
+    }
+}
+
+impl<K: Pod> Table<K, u32> {
+    /// Creates a map of maps without a pin. All its inner maps have the type and the sizes of the example.
+    ///
+    /// # Errors
+    ///
+    /// [`BpfError::Map`].
+    pub fn create_outer<A: Pod, B: Pod>(
+        kind: MapType,
+        name: &'static str,
+        capacity: u32,
+        example: &Table<A, B>,
+    ) -> Result<Self, BpfError> {
+        Self::create_with(kind, name, capacity, Some(example.fd()))
+    }
+
+    /// Puts an inner map into a map of maps, in the place of another one. Programs see the old one or the new one.
+    ///
+    /// # Errors
+    ///
+    /// [`BpfError::Map`], also when the inner map is not like those that the map is for.
+    pub fn insert_map<A: Pod, B: Pod>(
+        &mut self,
+        key: &K,
+        inner: &Table<A, B>,
+    ) -> Result<(), BpfError> {
+        self.insert(key, &inner.fd().as_raw_fd().cast_unsigned())
     }
 }
 
