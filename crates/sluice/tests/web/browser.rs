@@ -172,7 +172,7 @@ impl<'a> Browser<'a> {
     pub(crate) fn until_text(&self, css: &str, part: &str) {
         let (css, part) = (Value::from(css), Value::from(part));
         self.until(&format!(
-            "Boolean(document.querySelector({css})?.innerText.includes({part}))"
+            "(it => Boolean(it?.checkVisibility() && it.innerText.includes({part})))(document.querySelector({css}))"
         ));
     }
 
