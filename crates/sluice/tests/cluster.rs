@@ -91,6 +91,8 @@ impl World {
         let api = netns.run(|| MiniApi::start(options)).unwrap();
         api.put_all([
             node(&cluster),
+            // A cluster has at least this one, so an empty list is asked for again with growing waits.
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}),
             service("kubernetes", "10.96.0.1"),
             service("web", "10.96.0.10"),
             slice("web", &[cluster.pod("one")]),
