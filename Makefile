@@ -1,7 +1,8 @@
 # The menu. `make test` and `make demo` install what they need.
 SHELL := /bin/bash
 CARGO ?= cargo
-PACKAGES := nftables conntrack iproute2 procps iptables ipset busybox-static
+# python3-venv: scripts/fetch-cargo-tool and scripts/test.
+PACKAGES := nftables conntrack iproute2 procps iptables ipset busybox-static python3-venv
 # Builds eBPF programs: a Rust with the sources of core, and what bpf-linker is built with.
 BPF_PACKAGES := rustc-web cargo-web rust-web-src llvm-22-dev libpolly-22-dev libzstd-dev zlib1g-dev
 # For the tests that boot a virtual machine, and for scripts/vm itself.
@@ -11,12 +12,12 @@ WEB_PACKAGES := chromium chromium-driver fonts-dejavu-core
 # For the numbers of the DNS server.
 BENCH_PACKAGES := dnsperf
 # For packages and for the tests of deploy/.
-DEPLOY_PACKAGES := binutils init-system-helpers libcap2-bin man-db python3-venv strace systemd
+DEPLOY_PACKAGES := binutils init-system-helpers libcap2-bin man-db strace systemd
 DEBIAN := $(shell command -v apt-get 2>/dev/null)
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 
 # Most tests wait for packets, programs or timeouts, so there are more of them than processors.
-NEXTEST := $(CARGO) nextest run --workspace --no-fail-fast --test-threads $(shell expr 3 \* $$(nproc))
+NEXTEST := scripts/test --workspace --test-threads $(shell expr 3 \* $$(nproc))
 
 # A tool that runs for a moment need not be fast.
 INSTALL_TOOL := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
@@ -42,7 +43,7 @@ setup: setup-bpf ## install what building, testing and the demo need (Debian pac
 	$(call install_packages,$(PACKAGES))
 	@[ -z "$(DEBIAN)" ] || scripts/fetch-trixie-nft target/nft-trixie
 	@[ -z "$(DEBIAN)" ] || scripts/fetch-kubectl target/kubectl-bookworm
-	@command -v cargo-nextest >/dev/null || $(INSTALL_TOOL) cargo-nextest
+	@scripts/fetch-cargo-tool cargo-nextest 0.9.148
 
 # Without it Sluice builds as well, but has no ebpf mode.
 ifeq ($(if $(DEBIAN),$(ROOT)),yes)
@@ -115,7 +116,7 @@ check: ## formatting, lints, docs, dependencies, layout of the tree
 	$(CARGO) clippy --workspace --all-targets --all-features --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 	$(CARGO) run --quiet -p xtask -- tidy
-	@command -v cargo-deny >/dev/null || $(INSTALL_TOOL) cargo-deny
+	@scripts/fetch-cargo-tool cargo-deny 0.20.2
 	$(CARGO) deny --log-level error check licenses bans sources
 	@if reason=$$($(CARGO) deny --log-level error --color never fetch db 2>&1); \
 	then $(CARGO) deny --log-level error check advisories; \
