@@ -180,8 +180,10 @@ macro_rules! scenarios_in_vm {
         mod vm_scenarios {
             $(#[test]
             fn $test() {
-                let name = concat!("vm_scenarios::", stringify!($test));
-                ::sluice_lab::require_vm!($kernel, name);
+                // Without the name of the program.
+                let module = module_path!().split_once("::").map_or("", |it| it.1);
+                let name = format!("{module}::{}", stringify!($test));
+                ::sluice_lab::require_vm!($kernel, &name);
                 ::sluice_lab::require_netns!();
                 $crate::run_all(&$crate::$list($($argument),*), super::$make);
             })+
