@@ -1,7 +1,5 @@
 //! The API without a connection: requests and answers.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use bytes::Bytes;
 use futures::StreamExt;
 use hyper::Request;

@@ -1,7 +1,5 @@
 //! The store as the controllers of a process use it.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::io;
 use std::sync::{Arc, Mutex};
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::cluster::with_each;
+use crate::kubectl::cluster::with_each;
 
 const DEPLOYMENT: &str = "
 apiVersion: apps/v1

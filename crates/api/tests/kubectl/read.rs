@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 
 use serde_json::Value;
 
-use crate::cluster::with_each;
+use crate::kubectl::cluster::with_each;
 
 #[test]
 fn kubectl_gets_every_kind() {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, with_each};
+use crate::kubectl::cluster::{Cluster, with_each};
 
 fn deployment(cluster: &Cluster) -> Value {
     Value::clone(&cluster.store.get("Deployment", "default", "web").unwrap())
