@@ -1,7 +1,5 @@
 //! Whole Corefiles: what people have, each plugin and option, and any text.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 #[path = "../../../../fuzz/oracles/corefile.rs"]
 #[expect(unreachable_pub, reason = "shared with the fuzz target")]
 mod oracle;

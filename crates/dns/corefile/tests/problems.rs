@@ -1,7 +1,5 @@
 //! What is refused, and what is said about it.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::io;
 use std::path::Path;
 
