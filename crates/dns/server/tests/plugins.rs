@@ -1,26 +1,24 @@
 //! What plugins do with questions, without sockets but where an upstream is asked.
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 #[cfg(test)]
-mod support;
-
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use crate::support::{
+    Client, Served, addresses, cluster, corefile, eventually, name, objects, query,
+};
 use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::rdata::A;
 use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType};
 use sluice_dns::{Options, Responder, SearchPaths, Transport};
-use support::{Client, Served, addresses, cluster, corefile, eventually, name, objects, query};
 
 const CLIENT: &str = "10.1.0.1:40000";
 
 /// Asks one server block.
 fn ask_message(block: &str, asked: &Message) -> Option<Message> {
     let text = format!(". {{\n bind 127.0.0.1\n {block}\n}}");
-    let mut events = support::events();
+    let mut events = crate::support::events();
     events.push(cluster::external_name(
         "default",
         "outside",
@@ -439,7 +437,7 @@ fn a_query_that_comes_back_ends_the_server() {
         ..Options::default()
     };
     let _served = Served::with(&text, options);
-    let text = received.recv_timeout(support::PATIENCE).unwrap();
+    let text = received.recv_timeout(crate::support::PATIENCE).unwrap();
     assert!(text.starts_with("loop: ") && !text.contains('\n'), "{text}");
 }
 

@@ -1,22 +1,20 @@
 //! Reload, stop, pages.
 
 #[cfg(test)]
-mod support;
-
 use std::net::{TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::{
+    CLUSTER, Client, Served, TcpClient, addresses, cluster, corefile, eventually, get, query,
+};
 use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::RecordType;
 use sluice_dns::{Options, Server};
 use sluice_model::{EndpointSlice, Event, Object};
 use sluice_zone::{NamespaceRule, Objects};
-use support::{
-    CLUSTER, Client, Served, TcpClient, addresses, cluster, corefile, eventually, get, query,
-};
 
 const ONE: &str = "one.default.svc.cluster.local.";
 

@@ -1,18 +1,16 @@
 //! Connections.
 
 #[cfg(test)]
-mod support;
-
 use std::io::Write;
 use std::net::UdpSocket;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use crate::support::{CLUSTER, Client, Served, TcpClient, addresses, eventually, query};
 use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::RecordType;
 use sluice_dns::{Limits, Options};
-use support::{CLUSTER, Client, Served, TcpClient, addresses, eventually, query};
 
 const ONE: &str = "one.default.svc.cluster.local.";
 
@@ -144,14 +142,16 @@ fn queries_that_wait_are_bounded() {
     let (sent, asked) = mpsc::channel();
     thread::spawn(move || {
         let mut bytes = [0; 512];
-        upstream.set_read_timeout(Some(support::PATIENCE)).unwrap();
+        upstream
+            .set_read_timeout(Some(crate::support::PATIENCE))
+            .unwrap();
         while upstream.recv(&mut bytes).is_ok() && sent.send(()).is_ok() {}
     });
     let client = Client::new(served.address());
     for number in 0..3 {
         let slow = query(&format!("slow{number}.example."), RecordType::A);
         client.send(&slow.to_vec().unwrap());
-        asked.recv_timeout(support::PATIENCE).unwrap();
+        asked.recv_timeout(crate::support::PATIENCE).unwrap();
     }
     let fourth = client.ask(&query("slow3.example.", RecordType::A));
     assert_eq!(fourth.response_code, ResponseCode::ServFail);

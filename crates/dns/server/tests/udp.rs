@@ -1,15 +1,13 @@
 //! Questions over UDP.
 
 #[cfg(test)]
-mod support;
-
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
 
+use crate::support::{CLUSTER, Client, Served, addresses, cluster, corefile, query, with_edns};
 use hickory_proto::op::{Edns, Message, MessageType, OpCode, ResponseCode};
 use hickory_proto::rr::{DNSClass, RecordType};
 use sluice_dns::{Options, Server};
-use support::{CLUSTER, Client, Served, addresses, cluster, corefile, query, with_edns};
 
 const ONE: &str = "one.default.svc.cluster.local.";
 const MANY: &str = "many.default.svc.cluster.local.";
@@ -92,7 +90,7 @@ fn an_answer_is_no_larger_than_asked() {
             asked.edns.map(|_| 1232)
         );
     }
-    let mut tcp = support::TcpClient::new(served.address());
+    let mut tcp = crate::support::TcpClient::new(served.address());
     let whole = tcp.ask(&asked);
     assert!(!whole.truncation);
     assert_eq!(addresses(&whole).len(), 200);
@@ -143,7 +141,7 @@ fn what_is_no_query_of_class_in_is_refused() {
         ResponseCode::Refused
     );
     assert_eq!(
-        code(|it| it.queries[0].name = support::name("a.b.")),
+        code(|it| it.queries[0].name = crate::support::name("a.b.")),
         ResponseCode::ServFail
     );
     let bad_version = |it: &mut Message| {
@@ -232,7 +230,7 @@ fn a_taken_port_is_one_clear_line() {
     let port = taken.local_addr().unwrap().port();
     let text = CLUSTER.replacen(". {", &format!(".:{port} {{"), 1);
     let text = text.replace("127.0.0.1", "127.0.53.1");
-    let objects = support::objects(&[]);
+    let objects = crate::support::objects(&[]);
     let started = Server::start(&corefile(&text), objects.clone(), Options::default());
     let error = started.unwrap_err().to_string();
     let begin = format!("listen on 127.0.53.1:{port}/udp: address in use: ");

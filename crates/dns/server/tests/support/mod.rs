@@ -1,5 +1,5 @@
 //! A server on loopback, and clients.
-#![allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
+#![expect(unreachable_pub, reason = "the fuzz target has a part of it")]
 
 pub mod cluster;
 
