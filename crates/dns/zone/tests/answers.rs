@@ -1,12 +1,10 @@
 //! Every answer that CoreDNS gave, beside ours.
 
-mod support;
-
 use hickory_proto::rr::RecordType;
 use serde::Deserialize;
 use sluice_zone::{NamespaceRule, PodRecords};
 
-use support::{ask, events, objects, settings};
+use crate::support::{ask, events, objects, settings};
 
 #[derive(Debug, Deserialize)]
 struct Expected {

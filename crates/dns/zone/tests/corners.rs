@@ -1,12 +1,10 @@
 //! Questions at the edges of the rules, most of them answered as CoreDNS's sources do.
 
-mod support;
-
 use hickory_proto::rr::{Name, RecordType};
 use sluice_model::{Event, NamespacedName, ObjectKey};
 use sluice_zone::{NamespaceRule, Objects, Outcome, PodRecords, Question, Settings, answer};
 
-use support::{
+use crate::support::{
     NOW, ask, ask_about, external, namespace, objects, pod, says, service, settings, slice,
 };
 

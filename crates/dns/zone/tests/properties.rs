@@ -1,9 +1,5 @@
 //! What holds for any events and any questions.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
-mod support;
-
 use std::collections::BTreeMap;
 
 use hickory_proto::op::{Message, MessageType, OpCode, Query};
@@ -13,7 +9,7 @@ use proptest::sample::{Index, select, subsequence};
 use sluice_model::{Event, ObjectKey};
 use sluice_zone::{NamespaceRule, Objects, Outcome, PodRecords, Question, Settings, answer};
 
-use support::{external, namespace, pod, service, settings, slice};
+use crate::support::{external, namespace, pod, service, settings, slice};
 
 const ADDRESSES: [&str; 6] = [
     "10.0.0.1",

@@ -1,11 +1,9 @@
 //! What a resolver finds step by step, as text.
 
-mod support;
-
+use crate::support::{NOW, external, namespace, pod, service, settings, slice};
 use hickory_proto::rr::{Name, RecordType};
 use sluice_model::{Event, NamespacedName};
 use sluice_zone::{NamespaceRule, Objects, Resolution, SearchPath, Step};
-use support::{NOW, external, namespace, pod, service, settings, slice};
 
 fn objects() -> Objects {
     let mut objects = Objects::new(NamespaceRule::Declared);

@@ -1,5 +1,4 @@
 //! Objects from YAML, questions as text, answers as text.
-#![allow(dead_code, reason = "each test program uses its part")]
 
 use std::net::IpAddr;
 use std::num::NonZeroU16;

@@ -1,0 +1,9 @@
+//! One program for all tests of this crate: linking takes longer than most of them.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod answers;
+mod corners;
+mod properties;
+mod resolution;
+mod support;
