@@ -1,6 +1,4 @@
 //! What the programs of both variants and families refuse, and how it is told.
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::fs::{self, File};
 use std::path::Path;
 

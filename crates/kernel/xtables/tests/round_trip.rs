@@ -1,8 +1,4 @@
 //! Text is read back as the rule it was made from, also when the kernel kept it meanwhile.
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-mod common;
-
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -14,7 +10,7 @@ use sluice_xtables::programs::{Lock, Programs, Variant};
 use sluice_xtables::rule::{ChainName, Table};
 use sluice_xtables::script::Script;
 
-use common::{ACCOUNT, any_rule, arbitrary_rule, chains};
+use crate::common::{ACCOUNT, any_rule, arbitrary_rule, chains};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
