@@ -1,11 +1,6 @@
 //! Rules that count packets for kube-proxy's metrics, whatever somebody does to them.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-#[expect(dead_code, reason = "shared with the other tests")]
-#[macro_use]
-mod common;
-
-use common::{Node, facts, in_namespace, iptables, save, with_examples};
+use crate::common::{Node, facts, in_namespace, iptables, save, with_examples};
 use sluice_model::{Event, NamespacedName, ObjectKey};
 use sluice_netlink::nfacct::Accounts;
 use sluice_plan::testing::{endpoints, service};
@@ -79,7 +74,7 @@ fn objects_that_somebody_deleted_come_back(variant: Variant) {
     let before = facts(variant);
     iptables(variant, "-t nat -F KUBE-NODEPORTS");
     iptables(variant, "-F KUBE-FORWARD");
-    common::run(variant, "ip6tables", &["-F", "KUBE-FORWARD"]);
+    crate::common::run(variant, "ip6tables", &["-F", "KUBE-FORWARD"]);
     let mut accounts = Accounts::open().unwrap();
     for name in ACCOUNTS {
         assert!(accounts.delete(name).unwrap(), "{name}");
@@ -160,7 +155,7 @@ mod vm_modules {
     fn without_them_rules_are_written_all_the_same() {
         require_vm!(
             "6.12",
-            "vm_modules::without_them_rules_are_written_all_the_same"
+            "accounts::vm_modules::without_them_rules_are_written_all_the_same"
         );
         forbid(&["nfnetlink_acct", "xt_nfacct"]);
         nothing_is_counted();

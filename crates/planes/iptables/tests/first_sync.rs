@@ -1,9 +1,5 @@
 //! Real packets while a first sync writes a large ruleset into an empty kernel.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-#[expect(dead_code, unused_macros, reason = "shared with the other tests")]
-mod common;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -65,7 +61,7 @@ fn ask_until_answered(begun: &AtomicUsize) -> Vec<Outcome> {
 
 /// A first sync with many Services.
 fn sync(variant: Variant, web: &str) {
-    let mut proxy = common::node(variant);
+    let mut proxy = crate::common::node(variant);
     for number in 1..=SERVICES {
         let (high, low) = (number / 250, number % 250);
         let name = format!("default/s{number}");

@@ -1,16 +1,12 @@
 //! What the kernel and the programs make of the objects: read back, tampered with, adopted, for both
 //! variants of iptables.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-#[macro_use]
-mod common;
-#[path = "kernel/live.rs"]
 mod live;
 
 use std::net::IpAddr;
 use std::time::Duration;
 
-use common::{
+use crate::common::{
     Node, facts, in_namespace, iptables, make_accounts, programs, restore, save, with_examples,
     with_programs,
 };
@@ -165,7 +161,7 @@ fn a_kubelet_keeps_its_rule(variant: Variant) {
             arguments.extend(rest);
             arguments.extend(["--ctstate", "RELATED,ESTABLISHED,DNAT", "-j", "DROP"]);
         }
-        common::run(variant, "iptables", &arguments);
+        crate::common::run(variant, "iptables", &arguments);
     }
     let mark = "-A KUBE-FIREWALL -m mark --mark 0x8000/0x8000 -j DROP";
     for command in [
@@ -214,7 +210,7 @@ fn a_node_of_a_kube_proxy_without_nfacct_is_adopted(variant: Variant) {
 
 /// The rules with their counters after a first sync.
 fn adopted(variant: Variant, rules: &str) -> String {
-    let mut node = common::node(variant);
+    let mut node = crate::common::node(variant);
     let mut events = vec![service("ns1/svc1 10.20.30.41 p80:80@30080 NodePort")];
     events.extend(endpoints(
         "ns1/svc1:p80",
@@ -552,7 +548,7 @@ fn listed(variant: Variant) -> Counts {
 
 /// Larger than one step of `iptables-nft-restore`.
 fn a_large_cluster_comes_and_goes(variant: Variant) {
-    let mut node = common::node(variant);
+    let mut node = crate::common::node(variant);
     node.change(Vec::new());
     let empty = facts(variant);
     let names = || (0..100).map(|it| format!("default/s{it}"));

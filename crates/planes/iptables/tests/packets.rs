@@ -45,7 +45,7 @@ mod vm_scenarios {
 
     #[test]
     fn sctp_6_1() {
-        require_vm!("6.1", "vm_scenarios::sctp_6_1");
+        require_vm!("6.1", "packets::vm_scenarios::sctp_6_1");
         require_netns!();
         let scenarios = scenario::beginning_with(&["ports::sctp"]);
         for variant in Variant::ALL {

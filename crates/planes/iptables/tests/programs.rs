@@ -1,16 +1,11 @@
 //! Programs that do not do what they are for, for a while.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-#[expect(dead_code, reason = "shared with the other tests")]
-#[macro_use]
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use common::{Node, in_namespace, save, with_examples, with_programs};
+use crate::common::{Node, in_namespace, save, with_examples, with_programs};
 use sluice_lab::{eventually, write_program};
 use sluice_model::IpFamily;
 use sluice_plan::testing::{endpoints, service};

@@ -1,17 +1,11 @@
 //! What the program takes and the kernel does not. The legacy kernel refuses whole tables and names
 //! no rule.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-// Each test file needs a part of it.
-#[expect(dead_code, reason = "shared with the other tests")]
-#[macro_use]
-mod common;
-
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use common::{facts, in_namespace, iptables, programs, save};
+use crate::common::{facts, in_namespace, iptables, programs, save};
 use sluice_iptables::{Conntrack, Iptables, Key, Object};
 use sluice_lab::require_netns;
 use sluice_model::{Event, IpFamily};
