@@ -1,8 +1,6 @@
 //! What the kernel and its programs make of the objects: listed, found again, tampered with,
 //! drained, removed. One machine for many questions: to boot one is what costs.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 mod draining;
 mod families;
 mod live;
@@ -164,7 +162,7 @@ mod vm_kernel {
 
     #[test]
     fn everything_a_runbook_looks_at() {
-        require_vm!("6.1", "vm_kernel::everything_a_runbook_looks_at");
+        require_vm!("6.1", "kernel::vm_kernel::everything_a_runbook_looks_at");
         require_netns!();
         in_namespace(|| {
             strangers();

@@ -1,0 +1,8 @@
+//! One program for all tests of this crate: linking takes longer than most of them.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod equivalence;
+mod golden;
+mod kernel;
+mod packets;
