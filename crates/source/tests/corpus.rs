@@ -3,10 +3,6 @@
 //!
 //! `SLUICE_BLESS=1 cargo test` rewrites the lists; look at the difference.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
-mod support;
-
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,11 +17,15 @@ fn corpus() -> PathBuf {
 /// Loads a file with a healthy one beside it that sorts first, and looks at that one.
 fn load_beside_a_healthy_one(name: &str, bytes: &[u8]) -> Loaded {
     let temp = tempfile::tempdir().unwrap();
-    fs::write(temp.path().join("0.yaml"), support::service("healthy", 80)).unwrap();
-    let healthy = load(temp.path(), &support::all_kinds()).unwrap();
+    fs::write(
+        temp.path().join("0.yaml"),
+        crate::support::service("healthy", 80),
+    )
+    .unwrap();
+    let healthy = load(temp.path(), &crate::support::all_kinds()).unwrap();
     assert_eq!(healthy.problems, []);
     fs::write(temp.path().join(name), bytes).unwrap();
-    let mut loaded = load(temp.path(), &support::all_kinds()).unwrap();
+    let mut loaded = load(temp.path(), &crate::support::all_kinds()).unwrap();
     let is_healthy = |it: &Object| *it == healthy.objects[0];
     assert!(
         loaded.objects.iter().any(is_healthy),
@@ -96,13 +96,15 @@ fn file_larger_than_the_limit_is_not_read() {
     let temp = tempfile::tempdir().unwrap();
     let file = fs::File::create(temp.path().join("big.yaml")).unwrap();
     file.set_len((64 << 20) + 1).unwrap();
-    let problems = load(temp.path(), &support::all_kinds()).unwrap().problems;
+    let problems = load(temp.path(), &crate::support::all_kinds())
+        .unwrap()
+        .problems;
     assert_eq!(problems[0].to_string(), "big.yaml: is larger than 64 MiB");
 }
 
 #[test]
 fn problems_are_json() {
-    let loaded = load_beside_a_healthy_one("x.yaml", support::service("x", 0).as_bytes());
+    let loaded = load_beside_a_healthy_one("x.yaml", crate::support::service("x", 0).as_bytes());
     let json = serde_json::to_string(&loaded.problems[0]).unwrap();
     assert_eq!(
         json,

@@ -1,19 +1,13 @@
 //! Changes take no memory, and what is held is what exists. Each test alone in its process, to be measured.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
-#[path = "apiserver/cluster.rs"]
-mod cluster;
-mod support;
-
 use std::fs;
 
 use serde_json::{Value, json};
 use sluice_miniapi::Options;
 use sluice_model::Object;
 
-use cluster::Followed;
-use support::slice_object;
+use crate::apiserver::cluster::Followed;
+use crate::support::slice_object;
 
 const SLICES: usize = 500;
 
@@ -38,7 +32,7 @@ fn resident() -> usize {
 fn pods(round: usize, labels: bool) -> String {
     let pod = |i: usize| {
         let node = format!("n{}", i % 100);
-        let mut pod = support::pod_object(&format!("web-{round}-{i}"), &node, "10.0.0.1");
+        let mut pod = crate::support::pod_object(&format!("web-{round}-{i}"), &node, "10.0.0.1");
         if labels {
             let deployment = round * 100 + i / 10;
             pod["metadata"]["labels"] = json!({
@@ -63,7 +57,8 @@ fn labels_of_pods_take_little_memory() {
         let mut held = Vec::new();
         let mut round = |round: usize| {
             let text = pods(round, labels);
-            let loaded = sluice_source::parse("pods.json", text.as_bytes(), &support::all_kinds());
+            let loaded =
+                sluice_source::parse("pods.json", text.as_bytes(), &crate::support::all_kinds());
             assert_eq!((loaded.objects.len(), loaded.problems.len()), (1_000, 0));
             held.push(loaded.objects);
             resident()
@@ -80,7 +75,7 @@ fn labels_of_pods_take_little_memory() {
 
 #[test]
 fn storm_of_changes_leaves_memory_as_it_was() {
-    let api = cluster::cluster(Options {
+    let api = crate::apiserver::cluster::cluster(Options {
         history: 2 * SLICES,
         ..Options::default()
     });

@@ -1,9 +1,5 @@
 //! Whatever stands in one file, nothing panics and no other file's object changes.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
-mod support;
-
 use std::fs;
 use std::path::Path;
 
@@ -20,10 +16,14 @@ fn example(name: &str) -> Vec<u8> {
 /// The law: the objects of `a.yaml` stand, unless the hostile file comes first and has them too.
 fn check(name: &str, bytes: &[u8]) {
     let temp = tempfile::tempdir().unwrap();
-    fs::write(temp.path().join("a.yaml"), support::service("healthy", 80)).unwrap();
-    let before = sluice_source::load(temp.path(), &support::all_kinds()).unwrap();
+    fs::write(
+        temp.path().join("a.yaml"),
+        crate::support::service("healthy", 80),
+    )
+    .unwrap();
+    let before = sluice_source::load(temp.path(), &crate::support::all_kinds()).unwrap();
     fs::write(temp.path().join(name), bytes).unwrap();
-    let after = sluice_source::load(temp.path(), &support::all_kinds()).unwrap();
+    let after = sluice_source::load(temp.path(), &crate::support::all_kinds()).unwrap();
     assert!(after.objects.contains(&before.objects[0]));
     let keys: std::collections::BTreeSet<_> = after.objects.iter().map(Object::key).collect();
     assert_eq!(keys.len(), after.objects.len(), "one object per key");

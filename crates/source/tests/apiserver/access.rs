@@ -12,7 +12,7 @@ use serde_json::json;
 use sluice_miniapi::{Cut, MiniApi, Options};
 use sluice_source::apiserver::{Access, Certificates, connect};
 
-use crate::cluster::{BASE, Files, Followed, base_and, cluster};
+use crate::apiserver::cluster::{BASE, Files, Followed, base_and, cluster};
 use crate::support::service_object;
 
 /// A kubeconfig whose user is this.

@@ -1,5 +1,4 @@
 //! An API server with the least a cluster has, and a source that follows it.
-#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::path::PathBuf;
 use std::sync::mpsc::channel;

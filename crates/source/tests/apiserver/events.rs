@@ -8,7 +8,7 @@ use sluice_model::Announcement;
 use sluice_model::{NamespacedName, ObjectKey};
 use sluice_source::apiserver;
 
-use crate::cluster::{client, cluster};
+use crate::apiserver::cluster::{client, cluster};
 use crate::support::{NODE, service_object};
 
 fn announcement(about: ObjectKey, note: &str) -> Announcement {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sluice_miniapi::{Fault, Options, Verb};
 
-use crate::cluster::{BASE, Followed, base_and, cluster, server};
+use crate::apiserver::cluster::{BASE, Followed, base_and, cluster, server};
 use crate::support::{DEADLINE, NODE, node_object, service_object, slice_object};
 
 fn paged() -> Options {

@@ -3,7 +3,7 @@
 use serde_json::json;
 use sluice_miniapi::{Cut, Fault, Options, Verb};
 
-use crate::cluster::{BASE, Followed, base_and, cluster};
+use crate::apiserver::cluster::{BASE, Followed, base_and, cluster};
 use crate::support::{service_object, slice_object};
 
 fn paged() -> Options {

@@ -9,7 +9,7 @@ use sluice_model::Object;
 use sluice_source::Pods;
 use sluice_source::apiserver::{Nodes, Slices, Timeouts, Wanted};
 
-use crate::cluster::{BASE, Followed, base_and, client, cluster, timeouts};
+use crate::apiserver::cluster::{BASE, Followed, base_and, client, cluster, timeouts};
 use crate::support::{NODE, namespace_object, pod_object, service_object, slice_object};
 
 fn agent() -> Wanted {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use sluice_miniapi::{Fault, MiniApi, Options, Verb};
 use sluice_source::apiserver::Timeouts;
 
-use crate::cluster::{Followed, base_and, client, cluster};
+use crate::apiserver::cluster::{Followed, base_and, client, cluster};
 use crate::support::{DEADLINE, service_object};
 
 /// Promised: 3 s. One more for a loaded machine.

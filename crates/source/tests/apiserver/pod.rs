@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use sluice_miniapi::{Cut, Options};
 use sluice_source::apiserver::{Access, connect};
 
-use crate::cluster::{BASE, Files, Followed, base_and, cluster};
+use crate::apiserver::cluster::{BASE, Files, Followed, base_and, cluster};
 use crate::support::{DEADLINE, service_object};
 
 /// Set in the process that plays the pod.
@@ -33,7 +33,7 @@ fn service_account_and_its_rotated_token() {
         .args(["--mount", "sh", "-c", MOUNT, "sh"])
         .arg(account.folder.path())
         .arg(env::current_exe().unwrap())
-        .args(["--exact", "pod::plays_the_pod", "--nocapture"])
+        .args(["--exact", "apiserver::pod::plays_the_pod", "--nocapture"])
         .env(POD, "1")
         .env("KUBERNETES_SERVICE_HOST", "127.0.0.1")
         .env("KUBERNETES_SERVICE_PORT", api.port().to_string())

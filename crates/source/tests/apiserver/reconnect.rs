@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sluice_miniapi::{Cut, Fault, MiniApi, Options, Request, Verb};
 
-use crate::cluster::{BASE, Followed, base_and, client, cluster, timeouts};
+use crate::apiserver::cluster::{BASE, Followed, base_and, client, cluster, timeouts};
 use sluice_source::apiserver::Timeouts;
 
 use crate::support::{DEADLINE, NODE, node_object, service_object, slice_object};

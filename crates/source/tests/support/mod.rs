@@ -1,5 +1,4 @@
 //! Manifests for tests, and what a source has made of them.
-#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;

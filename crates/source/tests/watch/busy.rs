@@ -9,7 +9,7 @@ use std::thread;
 use sluice_model::Event;
 
 use crate::support::service;
-use crate::watched::{Watched, set_names};
+use crate::watch::watched::{Watched, set_names};
 
 /// Calls `during` while others write without a pause: one thread renames over a file, one writes a
 /// file in place, one creates and removes a file, one holds a file open and appends to it.

@@ -13,7 +13,7 @@ use nix::unistd::{Uid, setfsuid};
 use sluice_model::Event;
 
 use crate::support::service;
-use crate::watched::Watched;
+use crate::watch::watched::Watched;
 
 const CHILD: &str = "SLUICE_TEST_CHILD";
 
@@ -23,7 +23,7 @@ fn is_child(test: &str) -> bool {
         return true;
     }
     let child = Command::new(std::env::current_exe().unwrap())
-        .args([&format!("faults::{test}"), "--exact", "--nocapture"])
+        .args([&format!("watch::faults::{test}"), "--exact", "--nocapture"])
         .env(CHILD, "1")
         .output()
         .unwrap();

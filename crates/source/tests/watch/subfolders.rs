@@ -7,7 +7,7 @@ use std::path::Path;
 use sluice_source::Kinds;
 
 use crate::support::service;
-use crate::watched::{Watched, set_names};
+use crate::watch::watched::{Watched, set_names};
 
 fn write(path: &Path, name: &str, port: u32) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -166,15 +166,15 @@ fn folder_that_is_too_deep_is_a_problem() {
 fn closed_subfolder_keeps_its_objects() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path();
-    crate::faults::set_rights(dir, 0o755);
+    crate::watch::faults::set_rights(dir, 0o755);
     write(&dir.join("a/web.yaml"), "a", 80);
-    crate::faults::set_rights(&dir.join("a"), 0o755);
-    crate::faults::set_rights(&dir.join("a/web.yaml"), 0o644);
-    let mut watched = crate::faults::start_as_nobody(dir);
-    crate::faults::set_rights(&dir.join("a"), 0o000);
+    crate::watch::faults::set_rights(&dir.join("a"), 0o755);
+    crate::watch::faults::set_rights(&dir.join("a/web.yaml"), 0o644);
+    let mut watched = crate::watch::faults::start_as_nobody(dir);
+    crate::watch::faults::set_rights(&dir.join("a"), 0o000);
     watched.until("!a[a: cannot be read: Permission denied (os error 13)]");
     write(&dir.join("a/web.yaml"), "a", 81);
-    crate::faults::set_rights(&dir.join("a"), 0o755);
+    crate::watch::faults::set_rights(&dir.join("a"), 0o755);
     watched.until("+Service default/a:81");
     write(&dir.join("a/web.yaml"), "a", 82);
     watched.expect("+Service default/a:82");

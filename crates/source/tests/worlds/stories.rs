@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{
     cidr_object, namespace_object, node_object, pod_object, service_object, slice_object,
 };
-use crate::world::World;
+use crate::worlds::world::World;
 
 /// One thing that happens.
 pub(crate) struct Step {

@@ -1,10 +1,8 @@
 //! The source on a real HTTP server that misbehaves on purpose. No sleeps: what the source says
 //! is waited for.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 mod access;
-mod cluster;
+pub(crate) mod cluster;
 mod events;
 mod first;
 mod garbage;
@@ -12,5 +10,3 @@ mod names;
 mod outage;
 mod pod;
 mod reconnect;
-#[path = "../support/mod.rs"]
-mod support;

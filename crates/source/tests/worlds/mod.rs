@@ -1,15 +1,11 @@
 //! One list of stories for both sources: the same objects lead to the same state, whether they
 //! come from a folder or from an API server.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 mod stories;
-#[path = "../support/mod.rs"]
-mod support;
 mod world;
 
+use crate::support::View;
 use stories::STORIES;
-use support::View;
 use world::{Folder, Server, World};
 
 /// Plays every story in a world; the state after each step.

@@ -1,12 +1,8 @@
 //! The watch on real folders, one case per test. No sleeps: the channel is waited on.
 
-#![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
-
 mod busy;
 mod faults;
 mod subfolders;
-#[path = "../support/mod.rs"]
-mod support;
 mod watched;
 
 use std::fs;
@@ -16,10 +12,10 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::service;
 use nix::unistd::{Uid, setfsuid};
 use sluice_model::Event;
 use sluice_source::{Kinds, Pods};
-use support::service;
 use watched::{Watched, set_names};
 
 fn start(files: &[(&str, &str)]) -> (tempfile::TempDir, Watched) {
@@ -457,14 +453,14 @@ fn kinds_that_are_not_wanted_are_skipped() {
         .map(|node| {
             format!(
                 "---\n{}\n",
-                support::pod_object(&format!("on-{node}"), node, "10.1.0.1")
+                crate::support::pod_object(&format!("on-{node}"), node, "10.1.0.1")
             )
         })
         .concat();
     let text = format!(
         "{}---\n{}\n{pods}---\napiVersion: v1\nkind: Pod\nmetadata: {{name: BAD}}\n",
         service("web", 80),
-        support::namespace_object("shop")
+        crate::support::namespace_object("shop")
     );
     std::fs::write(temp.path().join("a.yaml"), text).unwrap();
     let of_node = Kinds {
@@ -479,7 +475,7 @@ fn kinds_that_are_not_wanted_are_skipped() {
             1,
         ),
         (
-            support::all_kinds(),
+            crate::support::all_kinds(),
             &[
                 "Service default/web",
                 "Namespace shop",
@@ -498,7 +494,7 @@ fn kinds_that_are_not_wanted_are_skipped() {
             let _ = sender.send(it);
         };
         let _watch = sluice_source::watch(temp.path(), kinds, sink).unwrap();
-        let mut view = support::View::new(batches);
+        let mut view = crate::support::View::new(batches);
         view.until("synced", |it| it.synced == 1);
         assert_eq!(view.objects.len(), objects.len());
     }
