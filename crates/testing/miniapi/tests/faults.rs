@@ -1,15 +1,11 @@
 //! What every fault looks like to a client.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-mod support;
-
 use std::io::ErrorKind;
 use std::time::Duration;
 
+use crate::support::{Connection, LONG, SERVICES, SHORT, SLICES, get, names, plain, put, with};
 use serde_json::{Value, json};
 use sluice_miniapi::{Cut, Fault, MiniApi, Verb};
-use support::{Connection, LONG, SERVICES, SHORT, SLICES, get, names, plain, put, with};
 
 const WATCH: &str = "/api/v1/services?watch=true&allowWatchBookmarks=true";
 

@@ -1,10 +1,8 @@
 //! What a list answers.
 
-mod support;
-
+use crate::support::{Connection, SERVICES, get, name, names, plain, put, service, start, with};
 use serde_json::json;
 use sluice_miniapi::Options;
-use support::{Connection, SERVICES, get, name, names, plain, put, service, start, with};
 
 #[test]
 fn items_have_no_type_and_the_list_has_a_version() {

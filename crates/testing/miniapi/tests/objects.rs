@@ -1,9 +1,7 @@
 //! What a test puts into the store, and the events that clients write.
 
-mod support;
-
+use crate::support::{Connection, labelled, plain, put, service};
 use serde_json::{Value, json};
-use support::{Connection, labelled, plain, put, service};
 
 const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/ns/events";
 

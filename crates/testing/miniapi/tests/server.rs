@@ -1,16 +1,14 @@
 //! Connections, credentials, files for clients, and what the server remembers.
 
-mod support;
-
 use std::fs;
 use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::time::Duration;
 
+use crate::support::{Connection, LONG, SERVICES, SHORT, get, names, plain, put, start};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use sluice_miniapi::{Cut, Error, Fault, MiniApi, Options, Verb};
-use support::{Connection, LONG, SERVICES, SHORT, get, names, plain, put, start};
 
 #[test]
 fn tls_serves_whom_it_knows() {

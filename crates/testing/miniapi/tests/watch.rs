@@ -1,16 +1,12 @@
 //! What a watch tells.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-mod support;
-
 use std::time::Duration;
 
-use serde_json::json;
-use sluice_miniapi::{Cut, MiniApi, Options};
-use support::{
+use crate::support::{
     Connection, LONG, SERVICES, SHORT, SLICES, get, labelled, plain, put, service, start, with,
 };
+use serde_json::json;
+use sluice_miniapi::{Cut, MiniApi, Options};
 
 /// The path of a watch with these parameters.
 fn watch(path: &str, parameters: &[(&str, &str)]) -> String {
@@ -254,7 +250,7 @@ fn watches_are_counted() {
 fn watched(
     api: &MiniApi,
     connection: &mut Connection,
-    check: impl FnOnce(&mut support::Answer<'_>),
+    check: impl FnOnce(&mut crate::support::Answer<'_>),
 ) {
     put(api, &["a"]);
     let mut stream = connection.get(&watch(SERVICES, &[])).unwrap();
@@ -353,7 +349,7 @@ fn a_restored_backup_goes_back_in_silence() {
     assert!(stream.line().is_err(), "every watch is closed");
     assert_eq!(api.resource_version(), past);
     let (_, list) = get(&api, SERVICES);
-    assert_eq!(support::names(&list), ["a"]);
+    assert_eq!(crate::support::names(&list), ["a"]);
     // A watch of a version from the lost future gets only what comes after it.
     let mut connection = Connection::to(&api).unwrap();
     let mut stream = connection.get(&path).unwrap();

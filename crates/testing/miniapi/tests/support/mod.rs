@@ -1,8 +1,5 @@
 //! A raw HTTP/1.1 client: it sees what a server does to the bytes.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-#![allow(dead_code, reason = "each test binary uses its part")]
-
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

@@ -1,0 +1,10 @@
+//! One program for all tests of this crate: linking takes longer than most of them.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod faults;
+mod list;
+mod objects;
+mod server;
+mod support;
+mod watch;
