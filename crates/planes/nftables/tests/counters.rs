@@ -1,7 +1,5 @@
 //! Connections and refused packets of real clients, counted by the kernel.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

@@ -1,13 +1,9 @@
 //! What the kernel and nft make of the objects: read back, listed, loaded again, tampered with.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-mod common;
-
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use common::{facts, in_namespace, load, nft, nft_of, with_counting, with_examples};
+use crate::common::{facts, in_namespace, load, nft, nft_of, with_counting, with_examples};
 use sluice_lab::require_netns;
 use sluice_model::{Event, IpFamily, NamespacedName, ObjectKey};
 use sluice_nftables::{Counting, Nftables, render_plan, text};

@@ -1,7 +1,5 @@
 //! `sluice explain --live`: what the kernel holds about a packet, and where that differs from the plan.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::process::Command;
 
 use proptest::prelude::*;

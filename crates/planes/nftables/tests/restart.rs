@@ -1,14 +1,10 @@
 //! A restart on a ruleset that is too large to be listed: the endpoint maps are asked for by key.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-mod common;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use common::{facts, in_namespace, load, nft, with_examples};
+use crate::common::{facts, in_namespace, load, nft, with_examples};
 use sluice_lab::{eventually, require_netns, require_vm};
 use sluice_model::{Event, NamespacedName, ObjectKey};
 use sluice_nft::{Batch, Connection, Create, DataRef, ElementRef, Family, Scope};
@@ -305,7 +301,7 @@ fn a_change_meets_an_element_that_no_frontend_leads_to() {
 /// listed, because they may be large.
 #[test]
 fn vm_leftovers_are_found_without_counts() {
-    require_vm!("vm_leftovers_are_found_without_counts");
+    require_vm!("restart::vm_leftovers_are_found_without_counts");
     in_namespace(|| {
         with_examples().synced();
         let before = listing();
