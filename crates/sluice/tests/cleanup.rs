@@ -1,7 +1,5 @@
 //! What `sluice cleanup` finds, leaves and puts back. Needs root.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;

@@ -2,8 +2,6 @@
 //!
 //! The API server is `sluice-miniapi` inside the node's namespace; packets are real.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

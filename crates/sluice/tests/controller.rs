@@ -1,9 +1,5 @@
 //! `sluice controller`: manifests completed as a control plane does, and served by an agent.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-mod common;
-
 use std::fs;
 use std::io::Read as _;
 use std::net::SocketAddr;
@@ -14,7 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 use serde_json::Value;
 use sluice_lab::{Cluster, Probe, Protocol, Server, eventually, require_netns};
 
-use common::{Agent, Files, SLUICE, WITHIN};
+use crate::common::{Agent, Files, SLUICE, WITHIN};
 
 const WEB: &str = "kind: Service\napiVersion: v1\nmetadata: {name: web}\n\
     spec: {type: NodePort, selector: {app: web}, ports: [{port: 80, targetPort: http}]}\n";

@@ -1,7 +1,5 @@
 //! Broken nodes, and whether `sluice doctor` names the cause. Needs root.
 
-mod common;
-
 use std::fmt::Write;
 use std::fs;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
@@ -11,7 +9,7 @@ use std::thread;
 use simple_dns::{CLASS, Packet, ResourceRecord, rdata};
 use sluice_lab::{Attach, Cluster, Netns, Probe, Protocol, Server, eventually, require_netns};
 
-use common::{Agent, Files, SLUICE, WITHIN};
+use crate::common::{Agent, Files, SLUICE, WITHIN};
 
 /// The Service's ClusterIP and port.
 const WEB: &str = "10.96.0.1:80";

@@ -1,7 +1,5 @@
 //! A client that connects without pause sees no failure, whatever happens to the agent.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,13 +1,11 @@
 //! `sluice explain --live` beside real connections. Needs root.
 
-mod common;
-
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Command;
 
 use sluice_lab::{Cluster, Netns, Protocol, Server, Session, require_netns};
 
-use common::{Agent, Files, SLUICE};
+use crate::common::{Agent, Files, SLUICE};
 
 /// A Service with one endpoint at this address.
 fn manifests(endpoint: Ipv4Addr) -> String {

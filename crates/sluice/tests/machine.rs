@@ -1,8 +1,6 @@
 //! What the agent makes of the machine it runs on: its addresses, its privileges, its families.
 //! Needs root.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};

@@ -1,14 +1,12 @@
 //! Manifests as newcomers write them: each that is of no use gets a word that says what to write
 //! instead, in the agent's log, in `status` and from `render --strict`. Needs root.
 
-mod common;
-
 use std::fs;
 use std::process::Command;
 
 use sluice_lab::{Netns, eventually, require_netns};
 
-use common::{Agent, Files, SLUICE, WITHIN};
+use crate::common::{Agent, Files, SLUICE, WITHIN};
 
 /// A Service with a port, and a slice for it.
 const GOOD: &str = "

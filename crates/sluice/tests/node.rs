@@ -1,7 +1,5 @@
 //! The agent on a real node: namespaces, packets, rules, signals. Needs root.
 
-mod common;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -15,7 +13,7 @@ use nix::unistd::Pid;
 use sluice_lab::{Cluster, Netns, Probe, Protocol, Server, eventually, require_netns};
 use sluice_node::ServiceConnections;
 
-use common::{Agent, Files, SLUICE, WITHIN};
+use crate::common::{Agent, Files, SLUICE, WITHIN};
 
 /// One Service for UDP, by ClusterIP and NodePort.
 const DNS: &str = "

@@ -1,17 +1,12 @@
 //! What an operator sees of a running agent: its log, metrics and status. Needs root.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-#[expect(dead_code, reason = "shared with the other tests")]
-mod common;
-
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use sluice_lab::{Cluster, Netns, Probe, eventually, require_netns};
 
-use common::{Agent, Files, WITHIN};
+use crate::common::{Agent, Files, WITHIN};
 
 const METRICS: &str = "127.0.0.1:10249";
 

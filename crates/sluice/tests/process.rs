@@ -1,7 +1,5 @@
 //! What the agent's process and the programs that it starts may do. Needs root.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};

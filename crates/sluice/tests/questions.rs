@@ -1,13 +1,11 @@
 //! Questions to a running agent. Needs root.
 
-mod common;
-
 use std::path::Path;
 use std::process::Command;
 
 use sluice_lab::{Cluster, Netns, Protocol, Server, eventually, require_netns};
 
-use common::{Agent, Files, SLUICE, WITHIN};
+use crate::common::{Agent, Files, SLUICE, WITHIN};
 
 const MANIFESTS: &str = "
 apiVersion: v1

@@ -1,9 +1,5 @@
 //! `sluice top` on a terminal of its own.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-mod common;
-
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::num::NonZeroU16;
@@ -16,7 +12,7 @@ use nix::pty::{OpenptyResult, Winsize, openpty};
 use sluice_lab::{Cluster, eventually, require_netns};
 use vt100::Screen;
 
-use common::{Agent, Files, SLUICE, WITHIN};
+use crate::common::{Agent, Files, SLUICE, WITHIN};
 
 const WEB: &str = "kind: Service\napiVersion: v1\nmetadata: {name: web, namespace: default}\n\
     spec: {clusterIP: 10.96.0.1, ports: [{name: http, port: 80}]}\n---\n\

@@ -7,10 +7,10 @@ use simple_dns::{RCODE, TYPE};
 use sluice_lab::{Cluster, eventually, require_netns};
 use sluice_miniapi::{Cut, Fault, MiniApi, Options, Verb};
 
-use crate::client::{Answer, ask, ask_again};
-use crate::cluster::{NODE_LOCAL, address};
 use crate::common::{Agent, Files, SLUICE, WITHIN};
-use crate::server::Dns;
+use crate::dns::client::{Answer, ask, ask_again};
+use crate::dns::cluster::{NODE_LOCAL, address};
+use crate::dns::server::Dns;
 
 const ZONE: &str = "errors\nkubernetes cluster.local in-addr.arpa ip6.arpa";
 

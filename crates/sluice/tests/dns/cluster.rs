@@ -13,9 +13,9 @@ use std::process::Command;
 use simple_dns::TYPE;
 use sluice_lab::{Cluster, Netns, eventually};
 
-use crate::client::{Answer, ask, ask_again};
 use crate::common::{Agent, Files, SLUICE, WITHIN};
-use crate::server::get;
+use crate::dns::client::{Answer, ask, ask_again};
+use crate::dns::server::get;
 
 /// The Service of the cluster's DNS: by the rules to `central`.
 pub(crate) const CLUSTER_IP: &str = "10.96.0.10";

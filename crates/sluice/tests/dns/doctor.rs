@@ -8,9 +8,9 @@ use simple_dns::TYPE;
 use sluice_lab::{eventually, require_netns};
 use sluice_plan::settings::DNS_ADDRESSES;
 
-use crate::client::ask;
 use crate::common::{Agent, SLUICE, WITHIN};
-use crate::world::{CLUSTER_DNS, World};
+use crate::dns::client::ask;
+use crate::dns::world::{CLUSTER_DNS, World};
 
 const KUBERNETES: &str = "\
 apiVersion: v1

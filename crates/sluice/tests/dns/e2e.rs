@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 use simple_dns::TYPE;
 use sluice_lab::{eventually, require_netns};
 
-use crate::client::{ask_over_tcp, is_truncated};
-use crate::cluster::{CLUSTER_IP, NODE_LOCAL, World, address, cluster_first};
 use crate::common::WITHIN;
+use crate::dns::client::{ask_over_tcp, is_truncated};
+use crate::dns::cluster::{CLUSTER_IP, NODE_LOCAL, World, address, cluster_first};
 
 const WAYS: [&str; 2] = [CLUSTER_IP, NODE_LOCAL];
 

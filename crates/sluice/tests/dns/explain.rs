@@ -7,7 +7,7 @@ use sluice_lab::require_netns;
 use sluice_plan::settings::DNS_ADDRESSES;
 
 use crate::common::{Agent, SLUICE};
-use crate::world::World;
+use crate::dns::world::World;
 
 /// What is said about a packet between the examples' pods, and the exit code.
 fn explain(from: &str, to: &str, more: &[&str]) -> (String, Option<i32>) {

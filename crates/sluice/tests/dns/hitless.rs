@@ -10,10 +10,10 @@ use sluice_lab::require_netns;
 use sluice_node::status::Status;
 use sluice_plan::settings::DNS_ADDRESSES;
 
-use crate::client::query;
 use crate::common::Agent;
-use crate::resolver::{From, Kind, PORTS, Question, Resolver, account, more};
-use crate::world::{CENTRAL, CLUSTER_DNS, LOCAL, WEB, World};
+use crate::dns::client::query;
+use crate::dns::resolver::{From, Kind, PORTS, Question, Resolver, account, more};
+use crate::dns::world::{CENTRAL, CLUSTER_DNS, LOCAL, WEB, World};
 
 const ROUNDS: u64 = 4;
 

@@ -10,9 +10,9 @@ use sluice_node::client::get;
 use sluice_node::status::Status;
 use sluice_plan::settings::DNS_ADDRESSES;
 
-use crate::client::{Answer, ask};
 use crate::common::{Agent, SLUICE};
-use crate::world::{CENTRAL, CLUSTER_DNS, LOCAL, WEB, World, web};
+use crate::dns::client::{Answer, ask};
+use crate::dns::world::{CENTRAL, CLUSTER_DNS, LOCAL, WEB, World, web};
 
 #[test]
 fn pods_are_answered_by_their_node_and_by_the_cluster_without_it() {

@@ -7,9 +7,9 @@ use std::process::Command;
 use simple_dns::{RCODE, TYPE};
 use sluice_lab::{Netns, eventually, require_netns};
 
-use crate::client::{Answer, ask, ask_again};
-use crate::cluster::{NODE_LOCAL, NODE_LOCAL_V6, World, address, cluster_first};
 use crate::common::WITHIN;
+use crate::dns::client::{Answer, ask, ask_again};
+use crate::dns::cluster::{NODE_LOCAL, NODE_LOCAL_V6, World, address, cluster_first};
 
 /// `api.example`, `printer.office` and `cart` are names of the cluster, too, by the search path of namespace `e2e`.
 const OBJECTS: &str = "

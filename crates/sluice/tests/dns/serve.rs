@@ -10,9 +10,9 @@ use simple_dns::{RCODE, TYPE};
 use sluice_lab::eventually;
 use sluice_miniapi::{MiniApi, Options};
 
-use crate::client::{Answer, ask, ask_again, ask_over_tcp};
 use crate::common::{Files, SLUICE, WITHIN};
-use crate::server::{Dns, free_address};
+use crate::dns::client::{Answer, ask, ask_again, ask_over_tcp};
+use crate::dns::server::{Dns, free_address};
 
 const WEB: &str = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n\
                    spec: {clusterIP: 10.96.0.1, ports: [{name: http, port: 80}]}\n";

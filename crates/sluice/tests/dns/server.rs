@@ -14,8 +14,8 @@ use nix::unistd::{Pid, mkfifo};
 use simple_dns::TYPE;
 use sluice_lab::eventually;
 
-use crate::client::ask;
 use crate::common::{Files, SLUICE, WITHIN};
+use crate::dns::client::ask;
 
 /// A running server, killed when dropped.
 pub(crate) struct Dns {

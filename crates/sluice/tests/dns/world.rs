@@ -6,8 +6,8 @@ use std::process::Command;
 
 use sluice_lab::{Cluster, Netns, eventually};
 
-use crate::client::addresses;
 use crate::common::{Files, SLUICE, WITHIN};
+use crate::dns::client::addresses;
 
 /// Where the cluster's DNS Service is.
 pub(crate) const CLUSTER_DNS: &str = "10.96.0.10";

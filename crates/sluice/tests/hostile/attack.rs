@@ -4,7 +4,7 @@ use std::any::Any;
 
 use serde_json::Value;
 
-use crate::world::World;
+use crate::hostile::world::World;
 
 /// Does something, and undoes it when what it returns is dropped.
 pub(crate) type Begin = fn(&World) -> Box<dyn Any>;

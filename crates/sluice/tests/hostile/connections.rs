@@ -6,9 +6,9 @@ use std::net::{SocketAddr, TcpStream};
 
 use serde_json::{Value, json};
 
-use crate::attack::Attack;
-use crate::objects::{load_balancer, port_80};
-use crate::world::{Mode, World};
+use crate::hostile::attack::Attack;
+use crate::hostile::objects::{load_balancer, port_80};
+use crate::hostile::world::{Mode, World};
 
 /// Of the server of the probes.
 const HEALTH: u16 = 10256;

@@ -9,9 +9,9 @@ use nix::sys::stat::Mode as Permissions;
 use nix::unistd::mkfifo;
 use serde_json::json;
 
-use crate::attack::Attack;
-use crate::objects::{port_80, service};
-use crate::world::{Mode, World};
+use crate::hostile::attack::Attack;
+use crate::hostile::objects::{port_80, service};
+use crate::hostile::world::{Mode, World};
 
 /// The largest object that an API server takes, in bytes.
 const LARGEST: usize = 1_500_000;

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use sluice_lab::eventually;
 
-use crate::attack::Attack;
-use crate::world::{BYSTANDER, Mode, VICTIM, WITHIN, World};
+use crate::hostile::attack::Attack;
+use crate::hostile::world::{BYSTANDER, Mode, VICTIM, WITHIN, World};
 
 /// Syncs between the agent's knowledge of the victim's change and the one that writes it.
 const SYNCS_BETWEEN: usize = 1;

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 use sluice_lab::Outcome;
 
-use crate::attack::Attack;
-use crate::objects::{endpoints, load_balancer, port_80, served, service, slice, younger};
-use crate::world::{BYSTANDER, HEALTH_CHECK, Mode, NODE_PORT, VICTIM, World};
+use crate::hostile::attack::Attack;
+use crate::hostile::objects::{endpoints, load_balancer, port_80, served, service, slice, younger};
+use crate::hostile::world::{BYSTANDER, HEALTH_CHECK, Mode, NODE_PORT, VICTIM, World};
 
 /// Address of the node `node-a` of the lab.
 const NODE: &str = "192.168.100.10";

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::attack::Attack;
-use crate::objects::{
+use crate::hostile::attack::Attack;
+use crate::hostile::objects::{
     endpoints, ip, ips, load_balancer, port_80, ports, ranges, served, service, slice,
 };
-use crate::world::Mode;
+use crate::hostile::world::Mode;
 
 /// The largest object that an API server takes, in bytes.
 const LARGEST: usize = 1_500_000;

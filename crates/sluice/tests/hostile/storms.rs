@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use crate::attack::Attack;
-use crate::objects::{endpoints, ip, ips, port_80, ports, ranges, served, service, slice};
-use crate::world::{Mode, World};
+use crate::hostile::attack::Attack;
+use crate::hostile::objects::{endpoints, ip, ips, port_80, ports, ranges, served, service, slice};
+use crate::hostile::world::{Mode, World};
 
 pub(crate) fn attacks(mode: Mode) -> Vec<Attack> {
     let flapping = service("flapping", 1, &port_80(), json!({}));

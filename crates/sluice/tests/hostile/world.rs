@@ -95,7 +95,7 @@ impl World {
         world.write("bystander.yaml", world.bystander());
         world.point("one");
         world.start();
-        crate::robbery::assert_addresses(&world);
+        crate::hostile::robbery::assert_addresses(&world);
         world
     }
 

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use sluice_lab::{eventually, netns_available};
 
-use crate::{SLUICE, WITHIN, text};
+use crate::lab::{SLUICE, WITHIN, text};
 
 pub(crate) fn runs(name: &str) {
     if !netns_available() {
@@ -90,7 +90,7 @@ fn a_race_that_is_killed_leaves_nothing() {
     if !netns_available() {
         return;
     }
-    let before = crate::life::machine();
+    let before = crate::lab::life::machine();
     // So many that it cannot be over before it is killed.
     let mut race = Command::new(SLUICE)
         .args([
@@ -115,5 +115,5 @@ fn a_race_that_is_killed_leaves_nothing() {
     race.kill().unwrap();
     race.wait().unwrap();
     eventually(WITHIN, || (!runs()).then_some(())).expect("the end");
-    assert_eq!(crate::life::machine(), before);
+    assert_eq!(crate::lab::life::machine(), before);
 }

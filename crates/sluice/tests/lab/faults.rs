@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::{Lab, text};
+use crate::lab::{Lab, text};
 
 /// The process of a lab whose command line has this, as the machine numbers it.
 fn pid_of(lab: &Lab, what: &str) -> Option<Pid> {
@@ -233,7 +233,7 @@ fn a_full_disk_refuses_and_loses_nothing() {
         command.args(["--mount", "--propagation", "private", "sh", "-c", script]);
         command
             .env("HOME", &home)
-            .env("SLUICE", crate::SLUICE)
+            .env("SLUICE", crate::lab::SLUICE)
             .env("SLUICE_LAB", &lab.name);
         command.output().unwrap()
     };
@@ -270,7 +270,7 @@ fn a_full_disk_refuses_and_loses_nothing() {
 fn without_privileges_it_says_what_it_needs_and_leaves_nothing() {
     let labs = tempfile::tempdir().unwrap();
     let mut up = Command::new("setpriv");
-    up.args(["--bounding-set=-all", "--inh-caps=-all", crate::SLUICE]);
+    up.args(["--bounding-set=-all", "--inh-caps=-all", crate::lab::SLUICE]);
     let up = up.args(["lab", "up"]).env("SLUICE_LABS", labs.path());
     let output = up.output().unwrap();
     let said = text(&output.stderr);

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use crate::{Lab, text};
+use crate::lab::{Lab, text};
 
 /// Debian 12's `kubernetes-client`, which `make setup` fetches, and the one of this machine, if any.
 fn programs() -> Vec<String> {

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-use crate::{Lab, SLUICE, text};
+use crate::lab::{Lab, SLUICE, text};
 
 /// All that a lab could change on this machine.
 pub(crate) fn machine() -> String {

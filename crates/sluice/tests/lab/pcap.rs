@@ -7,7 +7,7 @@ use std::process::Stdio;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
-use crate::{Lab, text};
+use crate::lab::{Lab, text};
 
 #[test]
 fn packets_are_lines_or_a_file_until_the_answer_or_ctrl_c() {

@@ -6,7 +6,7 @@ use std::{env, fs};
 
 use serde_json::{Value, json};
 
-use crate::Lab;
+use crate::lab::Lab;
 
 /// File, and the arguments of `draw`.
 const PICTURES: [(&str, &[&str]); 9] = [

@@ -4,13 +4,13 @@ use std::process::Command;
 
 use sluice_lab::{require_netns, require_vm};
 
-use crate::experiments::runs;
-use crate::{SLUICE, text};
+use crate::lab::experiments::runs;
+use crate::lab::{SLUICE, text};
 
 /// The page and the race: to start the machine takes longer than either.
 #[test]
 fn experiments() {
-    require_vm!("vm_ipvs::experiments");
+    require_vm!("lab::vm_ipvs::experiments");
     require_netns!();
     runs("ipvs-table");
     let race = [

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{Lab, text};
+use crate::lab::{Lab, text};
 
 #[test]
 fn every_kind_of_workload_runs() {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use sluice_ebpf::cgroup_root;
 use sluice_lab::{OwnCgroup, Probe, Session, eventually, require_netns};
 
-use crate::kube_proxy::PORT;
-use crate::world::{SOON, World, more, unhurt};
+use crate::takeover::kube_proxy::PORT;
+use crate::takeover::world::{SOON, World, more, unhurt};
 
 /// Clients that never stop connecting see nothing of it, and neither do open connections: netfilter's become
 /// the programs', and the programs keep theirs until they end.

@@ -11,8 +11,8 @@ use sluice_bpf_abi::node_flags;
 use sluice_ebpf::{Maps, cgroup_root, pins};
 use sluice_lab::{OwnCgroup, Probe, eventually, require_netns};
 
-use crate::kube_proxy::PORT;
-use crate::world::{SOON, World};
+use crate::takeover::kube_proxy::PORT;
+use crate::takeover::world::{SOON, World};
 
 /// The answer of `explain --trace` with these words.
 #[track_caller]
@@ -91,7 +91,7 @@ fn packets_of_the_node_and_masqueraded_ones() {
 
     let shell = world.cluster.pod("shell").ipv4().to_string();
     let node_ip = world.cluster.node("node-a").ipv4();
-    let node_port = format!("{node_ip}:{}/tcp", crate::kube_proxy::NODE_PORT);
+    let node_port = format!("{node_ip}:{}/tcp", crate::takeover::kube_proxy::NODE_PORT);
     let arguments = ["explain", &shell, &node_port, "--trace", "-o", "json"];
     let asked = world.sluice(&arguments, None);
     let answer: Value = serde_json::from_slice(&asked.stdout).unwrap();

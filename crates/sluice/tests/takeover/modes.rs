@@ -2,7 +2,7 @@
 
 use sluice_lab::require_netns;
 
-use crate::world::{DRIFT, World, more, unhurt};
+use crate::takeover::world::{DRIFT, World, more, unhurt};
 
 /// The rule that keeps other hosts from the loopback address stays, as the sysctl does that makes it
 /// necessary; a kubelet has the same rule in the same chain.
@@ -93,7 +93,7 @@ fn the_chains_of_a_kube_proxy_are_adopted() {
     for flavour in ["nft", "legacy"] {
         let mut world = World::new();
         world.install_neighbours(flavour);
-        world.install(crate::world::Mode::Iptables(flavour));
+        world.install(crate::takeover::world::Mode::Iptables(flavour));
         let mut sessions = world.sessions();
         let hammers = world.hammers();
         world.start_in("iptables");

@@ -4,7 +4,7 @@ use std::process::Output;
 
 use sluice_lab::require_netns;
 
-use crate::world::{DRIFT, Mode, World, more, unhurt};
+use crate::takeover::world::{DRIFT, Mode, World, more, unhurt};
 
 const NFT: Mode = Mode::Iptables("nft");
 const LEGACY: Mode = Mode::Iptables("legacy");

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use sluice_lab::{Probe, Session, require_netns};
 use sluice_plane::kube_proxy::CT_STATE_INVALID_DROPPED;
 
-use crate::kube_proxy::{NODE_PORT, POD_PORT};
-use crate::world::World;
+use crate::takeover::kube_proxy::{NODE_PORT, POD_PORT};
+use crate::takeover::world::World;
 
 const INVALID: &str = "kubeproxy_iptables_ct_state_invalid_dropped_packets_total";
 const LOCALHOST: &str = "kubeproxy_iptables_localhost_nodeports_accepted_packets_total";

@@ -5,13 +5,13 @@ use std::time::Duration;
 use sluice_lab::{eventually, require_netns, require_vm};
 use sluice_node::ServiceConnections;
 
-use crate::world::World;
+use crate::takeover::world::World;
 
 /// What each real server has, without an option.
 #[test]
 fn real_servers_are_shown() {
     const MORE: usize = 4;
-    require_vm!("vm_connections::real_servers_are_shown");
+    require_vm!("takeover::vm_connections::real_servers_are_shown");
     require_netns!();
     let mut world = World::new();
     world.start_in("ipvs");

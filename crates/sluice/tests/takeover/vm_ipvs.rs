@@ -5,8 +5,8 @@ use std::process::{Command, Output};
 
 use sluice_lab::{eventually, require_netns, require_vm};
 
-use crate::modes::without_guard;
-use crate::world::{DRIFT, SOON, World};
+use crate::takeover::modes::without_guard;
+use crate::takeover::world::{DRIFT, SOON, World};
 
 /// A virtual server of another program, on an address that the node has otherwise.
 const THEIRS: &str = "192.168.100.10:4443";
@@ -14,7 +14,7 @@ const THEIRS: &str = "192.168.100.10:4443";
 /// One machine for both: to start it takes longer than either.
 #[test]
 fn ipvs() {
-    require_vm!("vm_ipvs::ipvs");
+    require_vm!("takeover::vm_ipvs::ipvs");
     require_netns!();
     let mut world = World::new();
     world.install_neighbours("nft");
@@ -31,7 +31,7 @@ fn ipvs() {
 /// is answered.
 #[test]
 fn modes() {
-    require_vm!("vm_ipvs::modes");
+    require_vm!("takeover::vm_ipvs::modes");
     require_netns!();
     let mut world = World::new();
     world.install_neighbours("nft");

@@ -14,7 +14,7 @@ use sluice_lab::{
     Cluster, Hammer, Netns, Probe, Protocol, Server, Session, eventually, write_program,
 };
 
-use crate::kube_proxy::{NODE_PORT, POD_PORT, PORT, Services};
+use crate::takeover::kube_proxy::{NODE_PORT, POD_PORT, PORT, Services};
 
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 const SLUICE: &str = env!("CARGO_BIN_EXE_sluice");

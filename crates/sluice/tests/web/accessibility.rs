@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::browser::{Browser, TAB};
-use crate::world::{URL, World};
-use crate::{open, require_browser};
+use crate::web::browser::{Browser, TAB};
+use crate::web::world::{URL, World};
+use crate::web::{open, require_browser};
 
 /// Each view, and what it shows when it is complete.
 pub(crate) const VIEWS: [(&str, &str); 6] = [

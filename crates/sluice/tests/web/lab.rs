@@ -8,11 +8,11 @@ use std::{env, fs};
 
 use sluice_lab::Netns;
 
-use crate::accessibility::{check_keyboard, check_names, check_sight};
-use crate::browser::{Browser, ENTER, TAB};
 use crate::common::SLUICE;
-use crate::world::TOKEN;
-use crate::{assert_quiet_at, require_browser};
+use crate::web::accessibility::{check_keyboard, check_names, check_sight};
+use crate::web::browser::{Browser, ENTER, TAB};
+use crate::web::world::TOKEN;
+use crate::web::{assert_quiet_at, require_browser};
 
 /// Each view, and what it shows when it is complete.
 const VIEWS: [(&str, &str); 4] = [

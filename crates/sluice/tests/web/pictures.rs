@@ -6,9 +6,9 @@ use std::{env, fs};
 
 use sluice_lab::eventually;
 
-use crate::accessibility::VIEWS;
-use crate::world::{URL, World};
-use crate::{open, require_browser};
+use crate::web::accessibility::VIEWS;
+use crate::web::world::{URL, World};
+use crate::web::{open, require_browser};
 
 /// Height of each view's picture in CSS pixels.
 const HEIGHTS: [u32; 6] = [760, 800, 680, 560, 480, 900];

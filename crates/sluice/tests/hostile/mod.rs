@@ -27,13 +27,13 @@ macro_rules! in_each_mode {
             #[test]
             fn nftables() {
                 require_netns!();
-                play(Mode::Nftables, crate::$group::attacks(Mode::Nftables));
+                play(Mode::Nftables, crate::hostile::$group::attacks(Mode::Nftables));
             }
 
             #[test]
             fn iptables() {
                 require_netns!();
-                play(Mode::Iptables, crate::$group::attacks(Mode::Iptables));
+                play(Mode::Iptables, crate::hostile::$group::attacks(Mode::Iptables));
             }
         }
     )*};

@@ -1,7 +1,5 @@
 //! `sluice lab` as its users see it: every test has a lab of its own.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 mod experiments;
 mod faults;
 mod kubectl;

@@ -1,12 +1,8 @@
 //! The web page in a headless Chromium, beside a running agent. Needs root, and Debian's chromium and
 //! chromium-driver.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 mod accessibility;
 mod browser;
-#[path = "../common/mod.rs"]
-mod common;
 mod lab;
 mod pictures;
 mod world;
@@ -16,15 +12,15 @@ use std::fs;
 use serde_json::Value;
 use sluice_lab::eventually;
 
+use crate::common::WITHIN;
 use browser::{Browser, ENTER, TAB};
-use common::WITHIN;
 use world::{TOKEN, URL, World};
 
 /// Ends a test where there is no browser.
 macro_rules! require_browser {
     () => {
         sluice_lab::require_netns!();
-        if !$crate::browser::is_installed() {
+        if !$crate::web::browser::is_installed() {
             return;
         }
     };

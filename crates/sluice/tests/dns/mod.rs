@@ -1,10 +1,5 @@
 //! `sluice dns` and `sluice proxy --dns`, with real packets: see each module.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-#[path = "../common/mod.rs"]
-mod common;
-
 #[path = "../../../node/tests/local_dns/resolver.rs"]
 mod resolver;
 
