@@ -24,10 +24,10 @@ mod socket;
 mod sum;
 mod tunnel;
 
-use aya_ebpf::macros::{cgroup_sock_addr, classifier};
-use aya_ebpf::programs::{SockAddrContext, TcContext};
+use aya_ebpf::macros::{cgroup_sock, cgroup_sock_addr, classifier};
+use aya_ebpf::programs::{SockAddrContext, SockContext, TcContext};
 
-use socket::call::Socket;
+use socket::call::{self, Socket};
 
 /// Packets that arrive through an interface: to frontends, and replies to masqueraded connections.
 #[classifier]
@@ -87,6 +87,12 @@ pub fn sluice_getpeername4(ctx: SockAddrContext) -> i32 {
 #[cgroup_sock_addr(getpeername6)]
 pub fn sluice_getpeername6(ctx: SockAddrContext) -> i32 {
     socket::show_frontend(&Socket::v6(&ctx))
+}
+
+/// `close()` of any socket (`inet_release`).
+#[cgroup_sock(sock_release)]
+pub fn sluice_sock_release(ctx: SockContext) -> i32 {
+    socket::forget(&call::closed(&ctx))
 }
 
 #[cfg(not(test))]

@@ -193,6 +193,15 @@ fn remember(socket: &Socket<'_>, endpoint: &Endpoint, dialled: &Dialled, addr: &
     }
 }
 
+/// A socket is closed. Its entry would push out those of sockets that are open: nothing reads these until their endpoint
+/// is gone.
+#[inline(always)]
+pub fn forget(key: &PeerKey) -> i32 {
+    // Most sockets were led nowhere.
+    let _ = PEERS.remove(key);
+    ALLOW
+}
+
 /// Makes `connect()` fail with `ECONNREFUSED`, as a reset would.
 #[inline(always)]
 fn refuse(socket: &Socket<'_>, addr: &Addr, port: u16, reason: Counter) -> i32 {

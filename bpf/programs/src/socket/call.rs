@@ -2,11 +2,36 @@
 
 use aya_ebpf::EbpfContext as _;
 use aya_ebpf::helpers::generated::{bpf_get_netns_cookie, bpf_get_socket_cookie};
-use aya_ebpf::programs::SockAddrContext;
+use aya_ebpf::programs::{SockAddrContext, SockContext};
 use sluice_bpf_abi::{Addr, EventKind, Hook, Node, PeerKey, TCP, Tuple, UDP, node_flags};
 
 use crate::event::{self, Action};
 use crate::maps::node_flag;
+
+/// `AF_INET` of `include/linux/socket.h`.
+const AF_INET: u32 = 2;
+
+/// The key in PEERS of a socket that is closed.
+#[inline(always)]
+pub fn closed(ctx: &SockContext) -> PeerKey {
+    let socket = ctx.sock;
+    // SAFETY: the context is valid for the run of the program. The verifier wants each word to be read by itself.
+    unsafe {
+        let addr = if (&raw const (*socket).family).read_volatile() == AF_INET {
+            Addr::v4((&raw const (*socket).dst_ip4).read_volatile())
+        } else {
+            let word = |index: usize| (&raw const (*socket).dst_ip6[index]).read_volatile();
+            let words = [word(0), word(1), word(2), word(3)];
+            Addr { words }
+        };
+        PeerKey {
+            cookie: bpf_get_socket_cookie(ctx.as_ptr()),
+            addr,
+            port: u16::from_be((&raw const (*socket).dst_port).read_volatile()).into(),
+            protocol: (&raw const (*socket).protocol).read_volatile(),
+        }
+    }
+}
 
 /// A system call of a socket, with the address that it names.
 pub struct Socket<'a> {

@@ -10,12 +10,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use aya::Ebpf;
-use aya::programs::cgroup_sock_addr::CgroupSockAddrLink;
 use aya::programs::links::FdLink;
-use aya::programs::{CgroupAttachMode, CgroupSockAddr};
+use aya::programs::{CgroupAttachMode, Program, ProgramError};
 
 use crate::BpfError;
-use crate::object::sock_addr;
+use crate::object::of_sockets;
 
 /// The number of the machine's namespace of cgroups (`PROC_CGROUP_INIT_INO` of the kernel).
 const MACHINES_CGROUPS: u64 = 0xefff_fffb;
@@ -65,14 +64,14 @@ pub(crate) fn attach(
         source,
     })?;
     for name in names {
-        let program = sock_addr(loaded, name)?;
+        let program = of_sockets(loaded, name)?;
         if program.fd().is_err() {
-            let loaded = program.load();
+            let loaded = load(program);
             loaded.map_err(|error| BpfError::program(name, &error))?;
         }
     }
     for name in names {
-        let link = link(sock_addr(loaded, name)?, &folder);
+        let link = link(of_sockets(loaded, name)?, &folder);
         let pinned = link.and_then(|link| pin(link, links, name));
         pinned.map_err(|source| BpfError::Attach {
             program: name,
@@ -93,13 +92,31 @@ pub(crate) fn detach(names: &[&str], links: &Path) {
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-fn link(program: &mut CgroupSockAddr, cgroup: &File) -> Result<CgroupSockAddrLink, Failure> {
-    // The kernel knows no mode for links, and refuses flags.
-    let id = program.attach(cgroup, CgroupAttachMode::Single)?;
-    Ok(program.take_link(id)?)
+fn load(program: &mut Program) -> Result<(), ProgramError> {
+    match program {
+        Program::CgroupSockAddr(it) => it.load(),
+        Program::CgroupSock(it) => it.load(),
+        _ => Err(ProgramError::UnexpectedProgramType),
+    }
 }
 
-fn pin(link: CgroupSockAddrLink, links: &Path, name: &str) -> Result<(), Failure> {
+fn link(program: &mut Program, cgroup: &File) -> Result<FdLink, Failure> {
+    // The kernel knows no mode for links, and refuses flags.
+    let mode = CgroupAttachMode::Single;
+    match program {
+        Program::CgroupSockAddr(it) => {
+            let id = it.attach(cgroup, mode)?;
+            Ok(it.take_link(id)?.try_into()?)
+        }
+        Program::CgroupSock(it) => {
+            let id = it.attach(cgroup, mode)?;
+            Ok(it.take_link(id)?.try_into()?)
+        }
+        _ => Err(ProgramError::UnexpectedProgramType.into()),
+    }
+}
+
+fn pin(link: FdLink, links: &Path, name: &str) -> Result<(), Failure> {
     // The names of pins have no dots.
     let new = links.join(format!("{name}-new"));
     // Of an agent that ended half-way.
@@ -108,7 +125,7 @@ fn pin(link: CgroupSockAddrLink, links: &Path, name: &str) -> Result<(), Failure
     {
         return Err(error.into());
     }
-    FdLink::try_from(link)?.pin(&new)?;
+    link.pin(&new)?;
     Ok(fs::rename(&new, links.join(name))?)
 }
 

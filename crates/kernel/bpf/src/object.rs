@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use aya::programs::{CgroupSockAddr, SchedClassifier};
+use aya::programs::{Program, SchedClassifier};
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
 
 use crate::{BpfError, Direction, MapSize, Pins, grow};
@@ -118,14 +118,11 @@ pub(crate) fn classifier<'a>(
 }
 
 /// A program of sockets.
-pub(crate) fn sock_addr<'a>(
+pub(crate) fn of_sockets<'a>(
     loaded: &'a mut Ebpf,
     name: &'static str,
-) -> Result<&'a mut CgroupSockAddr, BpfError> {
-    let program = loaded.program_mut(name).ok_or_else(|| missing(name))?;
-    program
-        .try_into()
-        .map_err(|error| BpfError::program(name, &error))
+) -> Result<&'a mut Program, BpfError> {
+    loaded.program_mut(name).ok_or_else(|| missing(name))
 }
 
 fn missing(program: &'static str) -> BpfError {

@@ -38,6 +38,8 @@ static OBJECT: Object = Object {
         ("sluice_egress", Direction::Out),
     ],
     sockets: &[
+        // What is entered is removed.
+        "sluice_sock_release",
         // What the others read comes first, so that no client sees an endpoint.
         "sluice_getpeername4",
         "sluice_getpeername6",

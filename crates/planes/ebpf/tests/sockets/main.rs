@@ -298,6 +298,27 @@ fn clients_outside_source_ranges_are_left_to_packets() {
     assert!(no_route_or_refused(&error), "{error}");
 }
 
+/// The entries of closed sockets would push out those of open ones, which are then not ended.
+#[test]
+fn a_closed_socket_is_forgotten() {
+    require_netns!();
+    let mut fixture = Fixture::new(ALL);
+    for frontend in [&FRONTENDS[..], &["[::ffff:172.30.0.1]:80"]].concat() {
+        let frontend = parse(frontend);
+        let mut known = || {
+            let entries = fixture.programs().maps_mut().peers.entries();
+            entries.expect("PEERS is listed").len()
+        };
+        let before = known();
+        let stream = dial(frontend).expect("the Service answers");
+        let socket = datagrams(frontend);
+        socket.connect(frontend).expect("UDP connects");
+        assert_eq!(known(), before + 2, "{frontend}");
+        drop((stream, socket));
+        assert_eq!(known(), before, "{frontend}");
+    }
+}
+
 #[test]
 fn sockets_of_an_endpoint_that_is_gone_are_ended() {
     require_netns!();
