@@ -35,4 +35,5 @@ mod pods;
 pub mod probe;
 mod process;
 mod reports;
+mod resume;
 pub mod serve;

@@ -5,21 +5,23 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard};
 
-use sluice_lab::{Attach, Cluster, Held, LabError, Netns};
+use sluice_lab::{Cluster, LabError, Netns};
 
 use crate::enter::Inside;
 use crate::lab_dir::LabDir;
 use crate::launch::Program;
-use crate::pods::Record;
 
 /// Prefix of the names of the lab's network namespaces.
-const PREFIX: &str = "lab";
+pub(crate) const PREFIX: &str = "lab";
 
 /// A machine outside the cluster, on the LAN of the nodes.
 pub const CLIENT: &str = "client";
 
 /// The machine that is the LAN of nodes and client; the API listens there.
 pub const LAN: &str = "lan";
+
+/// Addresses of the agents' DNS servers, which are the nameservers of pods.
+pub(crate) const NAMESERVERS: [&str; 2] = ["169.254.20.10", "fd00:169:254:20::10"];
 
 /// The machines, and how a program is run in one.
 #[derive(Debug)]
@@ -30,40 +32,12 @@ pub(crate) struct Machines {
 }
 
 impl Machines {
-    /// Makes the LAN, or takes over the one of an earlier server, with the pods on it.
-    pub(crate) fn open(lab_dir: &LabDir, program: PathBuf) -> anyhow::Result<(Self, Vec<Record>)> {
-        let network = lab_dir.settings()?.pod_network();
-        let names = Netns::names();
-        let exists = |label: &str| names.contains(&netns_name(label));
-        let (cluster, records) = if exists(LAN) {
-            let mut nodes = crate::nodes::held(lab_dir);
-            nodes.retain(|it| exists(&it.name));
-            let is_whole = |it: &Record| {
-                let has_node = nodes.iter().any(|node| node.name == it.pod.node);
-                has_node && (it.pod.host.is_none() || exists(&it.pod.name))
-            };
-            let (records, stale): (Vec<_>, Vec<_>) =
-                Record::all(lab_dir).into_iter().partition(is_whole);
-            // Their removal was not finished.
-            stale.iter().for_each(|it| it.forget(lab_dir));
-            let held = Held {
-                nodes,
-                pods: records.iter().map(|it| it.pod.clone()).collect(),
-                clients: exists(CLIENT)
-                    .then(|| CLIENT.to_owned())
-                    .into_iter()
-                    .collect(),
-            };
-            let cluster = Cluster::resume(PREFIX, Attach::Routed, network, held)?;
-            (cluster, records)
-        } else {
-            // The recorded processes ended with an earlier process 1.
-            Record::all(lab_dir)
-                .iter()
-                .for_each(|it| it.forget(lab_dir));
-            let cluster = Cluster::lasting(PREFIX, Attach::Routed, network)?;
-            (cluster, Vec::new())
-        };
+    /// The machines of a cluster, and the client.
+    pub(crate) fn new(
+        cluster: Cluster,
+        lab_dir: &LabDir,
+        program: PathBuf,
+    ) -> Result<Self, LabError> {
         let machines = Self {
             cluster: Mutex::new(cluster),
             lab_dir: lab_dir.clone(),
@@ -72,7 +46,7 @@ impl Machines {
         if machines.lock().netns_of(CLIENT).is_none() {
             machines.lock().add_client(CLIENT)?;
         }
-        Ok((machines, records))
+        Ok(machines)
     }
 
     /// Locks the machines. Making one takes some milliseconds under this lock.

@@ -18,7 +18,7 @@ use sluice_lab::HeldNode;
 
 use crate::enter::Inside;
 use crate::lab_dir::{LabDir, write};
-use crate::machines::{Addresses, Machines, netns_name};
+use crate::machines::{Addresses, Machines, NAMESERVERS, netns_name};
 use crate::process::Identity;
 
 /// The annotation of a Node with the mode of its data plane.
@@ -32,9 +32,6 @@ pub const POWER: &str = "sluice.dev/power";
 
 /// Address of an agent's web page, on the loopback of its node.
 pub const WEB: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10261);
-
-/// Addresses of the agents' DNS servers, which are the nameservers of pods.
-pub(crate) const NAMESERVERS: [&str; 2] = ["169.254.20.10", "fd00:169:254:20::10"];
 
 /// Interval at which an agent is checked.
 const LOOK: Duration = Duration::from_millis(50);

@@ -23,11 +23,11 @@ use crate::journal::Journal;
 use crate::lab_dir::{LabDir, Settings as LabSettings, write};
 use crate::launch::Program;
 use crate::logs::{self, Logs};
-use crate::machines::Machines;
 use crate::nodes::{AgentSettings, Nodes};
 use crate::object::key_of;
 use crate::pods::Pods;
 use crate::reports::Reports;
+use crate::resume;
 
 /// The port of the API on the LAN, for nodes and pods.
 const PORT: u16 = 6443;
@@ -59,7 +59,7 @@ pub fn serve(
     let of_lab = settings.clone();
     let check_mode: CheckMode = Box::new(move |mode| check_mode(mode, &of_lab));
     let (store, allocator) = open_store(lab_dir, check_mode)?;
-    let (machines, records) = Machines::open(lab_dir, lab.path.to_owned())?;
+    let (machines, records) = resume::machines(lab_dir, lab.path.to_owned())?;
     let machines = Arc::new(machines);
     let address = SocketAddr::new(Cluster::lan_address().into(), PORT);
     let listen = || TcpListener::bind(address);

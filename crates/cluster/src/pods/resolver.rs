@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Pod, PodDNSConfig};
 
-use crate::nodes::NAMESERVERS;
+use crate::machines::NAMESERVERS;
 
 /// The domain of the cluster.
 const DOMAIN: &str = "cluster.local";
