@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 /// hook sleeps for that time.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// Longest time after SIGTERM while requests are open.
+/// Longest time after [`DRAIN`] that open requests may take.
 const LAST: Duration = Duration::from_secs(5);
 
 /// A port to serve, and its protocol.

@@ -62,7 +62,6 @@ pub struct Effective {
     pub ipvs: IpvsSettings,
     /// Verbosity of the log, from 0.
     pub verbosity: u32,
-    /// Format of the log.
     pub log_format: LogFormat,
 }
 

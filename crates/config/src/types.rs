@@ -77,6 +77,5 @@ pub struct KubeProxyConfiguration {
     pub config_sync_period: GoDuration,
     /// Has no effect: ports of the userspace mode, which was removed.
     pub port_range: String,
-    /// For Windows.
     pub windows_run_as_service: bool,
 }

@@ -52,16 +52,15 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Time for the answer to a packet that a rule dropped: a rule that rejects answers at once.
 const REJECTION: Duration = Duration::from_millis(100);
 
-/// Which packet.
+/// The packet to trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Protocol of the packet.
     pub protocol: Protocol,
-    /// Who sends the packet.
+    /// The sender of the packet.
     pub source: Source,
-    /// Where to.
     pub destination: SocketAddr,
-    /// Wait this long for a packet of somebody else; `None` sends one.
+    /// Wait this long for a packet of another sender; `None` sends one.
     pub wait: Option<Duration>,
 }
 
@@ -102,16 +101,16 @@ pub struct Trace {
     pub destination: SocketAddr,
     /// Where the packet was sent from, in words; `None` when we waited for one.
     pub sent_from: Option<String>,
-    /// What programs of the ebpf mode did with it and with its answers, in their order.
+    /// What programs of the ebpf mode did with the packet and with its answers, in order of time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<Sighting>,
     /// The hooks that it reached, in their order.
     pub stages: Vec<Stage>,
     /// Rules of legacy iptables that counted packets meanwhile, this one or others.
     pub legacy: Vec<LegacyRule>,
-    /// What became of the packet.
+    /// What happened to the packet.
     pub end: End,
-    /// What the sender heard; `None` when we waited for a packet.
+    /// The answer that the sender got; `None` when we waited for a packet.
     pub answer: Option<Answer>,
 }
 
@@ -134,7 +133,7 @@ pub enum TraceError {
         /// Namespaces that we could not look into.
         unreadable: usize,
     },
-    /// Nobody in particular sends.
+    /// Any sender.
     #[error("no packet can be sent from outside; --wait 30s waits for one that arrives")]
     Anyone,
     /// Source and destination are of different families.
@@ -171,7 +170,7 @@ pub enum TraceError {
     Netlink(#[from] SocketError),
 }
 
-/// What an operator needs to know about namespaces that we could not look into.
+/// The note about namespaces that could not be searched.
 fn and_unreadable(count: usize) -> String {
     match count {
         0 => String::new(),

@@ -39,7 +39,6 @@ pub enum LabError {
     /// An agent ended, or was not ready in time.
     #[error("sluice in {node} {problem}: {log}")]
     Agent {
-        /// The node.
         node: String,
         /// How the agent ended, or that it is not ready.
         problem: String,

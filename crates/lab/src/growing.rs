@@ -15,7 +15,6 @@ const LAN_HOST: u8 = 2;
 /// A node that an earlier process made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldNode {
-    /// Its name.
     pub name: String,
     /// Its number, from 0.
     pub position: u8,
@@ -24,9 +23,7 @@ pub struct HeldNode {
 /// All machines that an earlier process made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// Nodes.
     pub nodes: Vec<HeldNode>,
-    /// Pods.
     pub pods: Vec<HeldPod>,
     /// Clients by name, in the order in which they were added.
     pub clients: Vec<String>,
@@ -35,7 +32,6 @@ pub struct Held {
 /// A pod that an earlier process made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldPod {
-    /// Its name.
     pub name: String,
     /// The name of its node.
     pub node: String,
@@ -73,8 +69,8 @@ impl Cluster {
         }
     }
 
-    /// The cluster that an earlier process made with [`lasting`](Self::lasting). What is not held is deleted:
-    /// whoever made it did not come to write it down.
+    /// The cluster that an earlier process made with [`lasting`](Self::lasting). Namespaces that `held` lacks are
+    /// deleted: the earlier process ended before it recorded them.
     ///
     /// # Errors
     /// [`LabError::Io`]: a namespace is missing.

@@ -16,7 +16,7 @@ pub struct Interrupt {
     received: SignalFd,
 }
 
-/// A signal came.
+/// SIGINT or SIGTERM arrived.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("interrupted: namespaces, rules and processes are removed")]
 pub struct Interrupted;
@@ -46,7 +46,7 @@ impl Interrupt {
         Ok(result)
     }
 
-    /// Waits.
+    /// Waits for `time` or a signal.
     ///
     /// # Errors
     ///

@@ -92,7 +92,7 @@ impl Node {
         }
     }
 
-    /// The next pod comes after this one.
+    /// The next pod gets a number after this one.
     pub(crate) fn used(&mut self, host: u8) {
         self.last_host = self.last_host.max(host);
     }
@@ -143,7 +143,6 @@ impl Pod {
         }
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -207,7 +206,6 @@ pub struct Client {
 }
 
 impl Client {
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -106,7 +106,7 @@ impl Netns {
         })
     }
 
-    /// The same, and dropping the value leaves the namespace: [`delete`](Self::delete) ends it.
+    /// Keeps the namespace when the value is dropped. [`delete`](Self::delete) deletes it.
     #[must_use]
     pub fn lasting(mut self) -> Self {
         self.lasts = true;
@@ -122,7 +122,7 @@ impl Netns {
         delete(&self.name)
     }
 
-    /// The names of all namespaces, whoever made them.
+    /// The names of all namespaces on this machine.
     #[must_use]
     pub fn names() -> Vec<String> {
         let entries = fs::read_dir(RUN_NETNS).into_iter().flatten().flatten();

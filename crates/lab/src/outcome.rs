@@ -12,7 +12,6 @@ use nix::errno::Errno;
 pub enum Outcome {
     /// A server answered.
     Answered {
-        /// Its name.
         name: String,
         /// The client address it saw: the client's own, unless a node masqueraded it.
         source: IpAddr,

@@ -50,7 +50,7 @@ impl Spread {
         }
     }
 
-    /// The same without what counts 0.
+    /// Without the entries that count 0.
     pub(crate) fn without_silent(mut self) -> Self {
         self.answered.retain(|_, count| *count > 0);
         self.failed.retain(|_, count| *count > 0);

@@ -35,17 +35,13 @@ pub enum Event {
 /// An object of a kind that the proxy or the DNS server reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Object {
-    /// A Service.
     Service(Arc<Service>),
     /// An EndpointSlice.
     EndpointSlice(Arc<EndpointSlice>),
-    /// A Node.
     Node(Arc<Node>),
     /// A ServiceCIDR.
     ServiceCidr(Arc<ServiceCidr>),
-    /// A Namespace.
     Namespace(Arc<Namespace>),
-    /// A Pod.
     Pod(Arc<Pod>),
 }
 
@@ -66,17 +62,13 @@ impl Object {
 /// Identity of an object. Displays as `Service default/web`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ObjectKey {
-    /// A Service.
     Service(NamespacedName),
     /// An EndpointSlice.
     EndpointSlice(NamespacedName),
-    /// A Node.
     Node(Arc<str>),
     /// A ServiceCIDR.
     ServiceCidr(Arc<str>),
-    /// A Namespace.
     Namespace(Arc<str>),
-    /// A Pod.
     Pod(NamespacedName),
 }
 

@@ -11,7 +11,6 @@ use crate::Protocol;
 /// comments need not escape them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NamespacedName {
-    /// The namespace.
     pub namespace: Arc<str>,
     /// The name, unique per kind inside the namespace.
     pub name: Arc<str>,
@@ -39,7 +38,6 @@ impl fmt::Display for NamespacedName {
 /// rule comments and logs. Two protocols may share a port name, so the protocol is part of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServicePortName {
-    /// The Service.
     pub service: NamespacedName,
     /// Name of the port; empty when the Service leaves its only port unnamed.
     pub port: Arc<str>,

@@ -9,9 +9,7 @@ use std::str::FromStr;
 pub enum Protocol {
     /// TCP, the default.
     Tcp,
-    /// UDP.
     Udp,
-    /// SCTP.
     Sctp,
 }
 

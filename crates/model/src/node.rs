@@ -9,7 +9,6 @@ use ipnet::IpNet;
 /// A Node (core/v1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Name.
     pub name: Arc<str>,
     /// `status.addresses` that are IP addresses: every InternalIP, then every ExternalIP. The
     /// first of each family is the node's primary address.
@@ -26,7 +25,6 @@ pub struct Node {
 /// A ServiceCIDR (networking.k8s.io/v1): a range that ClusterIPs are allocated from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceCidr {
-    /// Name.
     pub name: Arc<str>,
     /// `spec.cidrs`.
     pub cidrs: Vec<IpNet>,

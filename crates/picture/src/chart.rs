@@ -11,7 +11,7 @@ use crate::drawing::{Canvas, Drawing, Font, Rectangle};
 /// Bars of one quantity, in groups.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Chart {
-    /// What is measured, with its unit.
+    /// The quantity with its unit.
     pub title: String,
     /// The groups, in their order.
     pub groups: Vec<Group>,
@@ -20,7 +20,7 @@ pub struct Chart {
 /// Bars that are compared with each other.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Group {
-    /// What they have in common.
+    /// What the bars have in common.
     pub name: String,
     /// Name and value of each bar. `None`: there is no measurement.
     pub bars: Vec<(String, Option<f64>)>,
@@ -165,7 +165,7 @@ fn panel(canvas: &mut Canvas, chart: &Chart, (x, top): (u32, u32)) {
     }
 }
 
-/// Three digits.
+/// A number with three digits.
 fn number(value: f64) -> String {
     match value {
         it if it >= 100.0 => format!("{it:.0}"),

@@ -18,13 +18,10 @@ const BOLD: f64 = 7.8;
 /// A picture. Lengths are pixels.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Drawing {
-    /// Its width.
     pub width: u32,
-    /// Its height.
     pub height: u32,
-    /// What it is, in a few words.
     pub title: String,
-    /// What it shows, for those who do not see it.
+    /// The content of the drawing as text, for screen readers.
     pub description: String,
     /// The elements, those below first.
     pub elements: Vec<Element>,

@@ -11,7 +11,6 @@ use sluice_source::Kinds;
 /// A kind of objects that pictures need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Nodes.
     Node,
     /// Pods of all namespaces.
     Pod,

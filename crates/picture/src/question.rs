@@ -1,4 +1,4 @@
-//! What somebody asks to see: who dials which Service, and at which node.
+//! The question of a picture: which client connects to which Service, and at which node.
 
 use std::net::IpAddr;
 
@@ -14,10 +14,9 @@ use crate::objects::{Kind, Objects, name, text};
 #[error("{0}")]
 pub struct Unknown(pub(crate) String);
 
-/// Who dials which Service.
+/// The client and the Service that it connects to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// The Service.
     pub service: NamespacedName,
     /// Name or number of its port; `None` for the first.
     pub port: Option<String>,
@@ -38,7 +37,7 @@ pub(crate) struct Sender {
     pub(crate) node: Option<String>,
 }
 
-/// What the client dials.
+/// The frontend that the client connects to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dialled {
     /// As `explain` takes it: `10.96.0.10:80/tcp`.
@@ -106,8 +105,8 @@ impl Question {
             .ok_or_else(|| Unknown(format!("there is no Service {}", self.service)))
     }
 
-    /// What the client dials: the NodePort of `via`; from outside the load balancer, an external IP or a
-    /// NodePort before the ClusterIP; from inside the ClusterIP. Of the port's first family that the client has.
+    /// The frontend that the client connects to: the NodePort of `via`; from outside the load balancer, an external IP
+    /// or a NodePort before the ClusterIP; from inside the ClusterIP. Of the port's first family that the client has.
     pub(crate) fn dialled(
         &self,
         detail: &ServiceDetail,

@@ -28,7 +28,6 @@ pub struct Topology {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeBox {
-    /// Its name.
     pub name: String,
     /// The zone of its label, if any.
     pub zone: Option<String>,
@@ -36,7 +35,7 @@ pub struct NodeBox {
     pub addresses: Vec<String>,
     /// Its agent's data plane.
     pub mode: String,
-    /// Its condition `Ready`.
+    /// The condition `Ready`.
     pub ready: bool,
     /// It gets no new pods (`kubectl cordon`).
     pub unschedulable: bool,
@@ -48,34 +47,29 @@ pub struct NodeBox {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodBox {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// Its addresses, the primary one first.
     pub addresses: Vec<String>,
-    /// What may be expected of it.
     pub state: PodState,
     /// The Services that have it as an endpoint: `namespace/name`.
     pub services: Vec<String>,
 }
 
-/// What may be expected of a pod.
+/// Whether a pod serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PodState {
-    /// It is ready for connections.
     Ready,
-    /// It is not, or not yet.
+    /// Not ready, or not ready yet.
     NotReady,
-    /// It was asked to end.
     Terminating,
     /// Its containers have ended for good.
     Ended,
 }
 
 impl PodState {
-    /// In words.
+    /// The state as a text.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -21,11 +21,11 @@ pub struct Way {
     pub service: String,
     /// `ClusterIP`, `NodePort`, `LoadBalancer` or `Headless`.
     pub kind: String,
-    /// Who dials.
+    /// The client's name.
     pub client: String,
     /// The client's address.
     pub address: IpAddr,
-    /// What it dials: `10.96.0.10:80/tcp`, or the DNS name of a headless Service.
+    /// The frontend `10.96.0.10:80/tcp`, or the DNS name of a headless Service.
     pub dialled: String,
     /// Why that exists: `ClusterIP`, `NodePort`, `LoadBalancer`, `ExternalIP`, `DNS`.
     pub role: String,
@@ -33,19 +33,17 @@ pub struct Way {
     pub rules: Option<Rules>,
     /// Every endpoint, those of each node together.
     pub endpoints: Vec<Target>,
-    /// What real connections did, where somebody tried.
+    /// The results of real connections, if any were made.
     pub measured: Option<Measured>,
 }
 
-/// What the rules of a node do with the connection.
+/// The rules of a node for the connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rules {
-    /// The node.
     pub node: String,
-    /// What decides, a sentence each: policy, client, affinity, hints.
+    /// The reasons, a sentence each: policy, client, affinity, hints.
     pub sentences: Vec<String>,
-    /// What happens.
     pub verdict: Decision,
     /// The verdict with its reason.
     pub reason: String,
@@ -70,12 +68,12 @@ pub struct Target {
     /// Its part of the connections, 0 to 1: measured, or else planned. `None` where it gets nothing, and where
     /// the client chooses.
     pub share: Option<f64>,
-    /// Whom it sees as the client: the client's address, or the node whose address comes in its place.
-    /// `None` where it gets nothing.
+    /// The client that the endpoint sees: the client's address, or the node whose address replaces it. `None` when it
+    /// gets no connection.
     pub sees: Option<String>,
 }
 
-/// What came of real connections.
+/// The results of real connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Measured {
@@ -88,7 +86,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// All connections.
+    /// Number of connections.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.answered.values().chain(self.failed.values()).sum()
@@ -142,7 +140,7 @@ impl Way {
         self.dialled.ends_with("/udp")
     }
 
-    /// The same with the shares of real connections.
+    /// Replaces the shares by those of real connections.
     #[must_use]
     pub fn measured(mut self, measured: Measured) -> Self {
         let all: u64 = measured.requests().max(1);
@@ -156,7 +154,7 @@ impl Way {
         self
     }
 
-    /// What a person should know about the shares, a sentence each.
+    /// Notes about the shares, a sentence each.
     pub(crate) fn notes(&self) -> Vec<String> {
         let Some(measured) = &self.measured else {
             let gets = self.endpoints.iter().any(|it| it.included);

@@ -9,14 +9,13 @@ use crate::{Frontend, PortKey, Role};
 /// A resource that only one service port can own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Claim {
-    /// A frontend.
     Frontend(Frontend),
-    /// Every port of an address. Only a ClusterIP gives it; who names the address as an external
-    /// one asks in order to learn whose it is.
+    /// Every port of an address. Only a ClusterIP owns it; a Service with the address as an
+    /// external IP looks it up to find the owner.
     Address(IpAddr),
 }
 
-/// What a claim is for.
+/// What a service port claims a frontend for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Purpose {
     /// Traffic to the endpoints.
@@ -56,7 +55,7 @@ impl Claimant {
         }
     }
 
-    /// The same service port in another role.
+    /// The claimant with another role.
     pub(crate) fn asking_as(&self, role: Role) -> Self {
         Self {
             role,
@@ -64,7 +63,7 @@ impl Claimant {
         }
     }
 
-    /// The same service port as one that asks for a health check node port.
+    /// The claimant of a health check NodePort.
     pub(crate) fn for_health_check(&self) -> Self {
         Self {
             role: Role::NodePort,
@@ -124,7 +123,6 @@ impl Claims {
         self.claimants.get(&claim).map_or(&[], Vec::as_slice)
     }
 
-    /// Adds a claim.
     pub(crate) fn add(&mut self, claim: Claim, claimant: Claimant) {
         let claimants = self.claimants.entry(claim).or_default();
         if let Err(position) = claimants.binary_search(&claimant) {
@@ -134,7 +132,6 @@ impl Claims {
         }
     }
 
-    /// Removes a claim.
     pub(crate) fn remove(&mut self, claim: Claim, claimant: &Claimant) {
         let Some(claimants) = self.claimants.get_mut(&claim) else {
             return;

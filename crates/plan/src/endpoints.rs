@@ -17,7 +17,6 @@ pub struct Candidate<'a> {
     pub addr: SocketAddr,
     /// The entry in the slice.
     pub endpoint: &'a Endpoint,
-    /// The slice.
     pub slice: &'a NamespacedName,
     /// Whether the endpoint runs on this node.
     pub local: bool,
@@ -128,21 +127,21 @@ pub(crate) fn candidates<'a>(
 /// The lists of endpoints that a service port needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Uses {
-    /// Some client goes to endpoints anywhere.
+    /// Whether some clients use endpoints of every node.
     pub cluster: bool,
-    /// Some client goes to endpoints of this node only.
+    /// Whether some clients use endpoints of this node only.
     pub local: bool,
 }
 
 /// How topology narrows the cluster list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Topology {
-    /// Not at all.
+    /// Every endpoint.
     #[default]
     Anywhere,
-    /// Only endpoints hinted for this node.
+    /// Endpoints with a hint for this node.
     SameNode,
-    /// Only endpoints hinted for this node's zone.
+    /// Endpoints with a hint for this node's zone.
     SameZone,
 }
 

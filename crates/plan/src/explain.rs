@@ -27,7 +27,6 @@ use sluice_model::{IpFamily, TrafficPolicy};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// Source address.
     pub source: IpAddr,
     /// Destination address and port.
     pub destination: SocketAddr,
@@ -41,7 +40,6 @@ pub struct Explanation {
     pub service: Option<Hit>,
     /// Sentences about other Services that name the frontend or the address.
     pub notes: Vec<String>,
-    /// What happens to the packet.
     pub verdict: Decision,
     /// The verdict with its reason, in words.
     pub reason: String,
@@ -51,13 +49,12 @@ pub struct Explanation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Decision {
-    /// It goes to one of the endpoints that are included.
+    /// It goes to one of the endpoints with a share.
     Balance,
-    /// It is dropped.
     Drop,
-    /// It is refused: the client hears at once.
+    /// It is rejected: the client gets an error at once.
     Reject,
-    /// It is addressed to no Service: Sluice leaves it alone.
+    /// Its destination is no Service.
     NotService,
 }
 
@@ -67,13 +64,13 @@ pub enum Decision {
 pub struct Hit {
     /// `namespace/name:port`.
     pub port: String,
-    /// What the client dials: `10.96.0.10:80/tcp`.
+    /// The frontend: `10.96.0.10:80/tcp`.
     pub frontend: String,
     /// Why the frontend exists: `ClusterIP`, `LoadBalancer`, `ExternalIP`, `NodePort`.
     pub role: String,
     /// The traffic policy that applies, and what it means.
     pub policy: String,
-    /// Who the client is to this node.
+    /// Where the client is, as seen from this node.
     pub client: Client,
     /// How the node recognises the client.
     pub client_reason: String,

@@ -6,31 +6,25 @@ use std::net::{IpAddr, SocketAddr};
 use crate::Scope;
 use sluice_model::{IpFamily, Protocol};
 
-/// What clients dial. Protocol is part of it: DNS serves TCP and UDP on one address and port.
+/// Address, port and protocol that clients connect to: DNS serves TCP and UDP on one address and port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Frontend {
     /// A virtual IP with a port.
     Address {
-        /// The virtual IP.
         addr: IpAddr,
-        /// The port.
         port: u16,
-        /// The protocol.
         protocol: Protocol,
     },
     /// A port of every address of the node that answers on NodePorts.
     NodePort {
         /// Family of the addresses.
         family: IpFamily,
-        /// The port.
         port: u16,
-        /// The protocol.
         protocol: Protocol,
     },
 }
 
 impl Frontend {
-    /// The protocol.
     pub fn protocol(&self) -> Protocol {
         match self {
             Self::Address { protocol, .. } | Self::NodePort { protocol, .. } => *protocol,
@@ -44,7 +38,6 @@ impl Frontend {
         }
     }
 
-    /// The family.
     pub fn family(&self) -> IpFamily {
         match self {
             Self::Address { addr, .. } => IpFamily::of(addr),
@@ -107,16 +100,15 @@ impl fmt::Display for Role {
     }
 }
 
-/// What happens to a packet that opens a connection.
+/// What a node does with the first packet of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// It goes to a random endpoint of this pool of its [`PortPlan`](crate::PortPlan).
+    /// Send it to a random endpoint of this pool of the [`PortPlan`](crate::PortPlan).
     Balance(Scope),
-    /// It is dropped: the policy is Local and this node has no endpoint, but another node may; or
-    /// source ranges or an unallocated ClusterIP forbid it.
+    /// Drop it: the policy is Local and this node has no endpoint, but another node may; or the source is not allowed,
+    /// or the ClusterIP is not allocated.
     Drop,
-    /// It is rejected, and the client gets an error at once: no endpoint anywhere, or an undefined
-    /// port of a ClusterIP.
+    /// Reject it with an error to the client: there is no endpoint, or the ClusterIP has no such port.
     Reject,
 }
 

@@ -67,9 +67,8 @@ pub struct SliceSummary {
     pub address_type: String,
     /// Its ports: `http 8080/tcp`.
     pub ports: Vec<String>,
-    /// Its endpoints.
     pub endpoints: usize,
-    /// Those of them that are ready.
+    /// Number of ready endpoints.
     pub ready: usize,
 }
 
@@ -79,15 +78,15 @@ pub struct SliceSummary {
 pub struct PortDetail {
     /// Name of the port; empty when it has none.
     pub port: String,
-    /// What clients dial at a virtual IP.
+    /// The port of a virtual IP.
     pub number: u16,
-    /// What clients dial at a node.
+    /// The NodePort.
     pub node_port: Option<u16>,
     /// `tcp`, `udp` or `sctp`.
     pub protocol: String,
     /// `IPv4` or `IPv6`.
     pub family: String,
-    /// What clients dial.
+    /// The frontends.
     pub frontends: Vec<String>,
     /// Why each of `frontends` exists, in their order: `ClusterIP`, `LoadBalancer`, `ExternalIP`,
     /// `NodePort`.
@@ -101,7 +100,6 @@ pub struct PortDetail {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointDetail {
-    /// Address and port.
     pub address: SocketAddr,
     /// Its pod, if known.
     pub pod: Option<String>,

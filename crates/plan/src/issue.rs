@@ -38,7 +38,7 @@ pub enum Issue {
         /// The other Service.
         other: NamespacedName,
     },
-    /// A Service names another one's ClusterIP as an address of its own.
+    /// A Service has another Service's ClusterIP as an external address.
     ClusterIpTaken {
         /// The Service, which gets no port of the address.
         service: NamespacedName,
@@ -51,7 +51,6 @@ pub enum Issue {
     },
     /// A port of the node cannot be a Service's.
     NodePortRefused {
-        /// The Service.
         service: NamespacedName,
         /// Where the Service names the port.
         field: &'static str,
@@ -74,14 +73,12 @@ pub enum Issue {
     },
     /// An external IP is not among those that the operator allows.
     ExternalIpNotAllowed {
-        /// The Service.
         service: NamespacedName,
         /// The address, which is not served.
         addr: IpAddr,
     },
     /// A Service names an address that belongs to the node or to pods.
     Shadows {
-        /// The Service.
         service: NamespacedName,
         /// Where the Service names the address.
         role: Role,
@@ -94,7 +91,6 @@ pub enum Issue {
     },
     /// A Service exceeds a limit of one Service; its ports are served in their order up to the limit.
     TooLarge {
-        /// The Service.
         service: NamespacedName,
         /// The family; each has the limit for itself.
         family: IpFamily,
@@ -102,12 +98,10 @@ pub enum Issue {
         what: &'static str,
         /// Number that the Service asks for.
         asked: usize,
-        /// The limit.
         limit: usize,
     },
     /// A Service has more issues of a kind than the [first ones](SHOWN).
     More {
-        /// The Service.
         service: NamespacedName,
         /// The [kind](Issue::reason).
         reason: &'static str,

@@ -22,17 +22,17 @@ pub(crate) const FRONTENDS: usize = 50_000;
 /// may be one port's, which is written in one transaction: nftables takes half a second for it.
 pub(crate) const OBJECTS: usize = 300_000;
 
-/// What the frontends of a service port cost, in objects that the data plane writes.
+/// Objects that the data plane writes for the frontends of a service port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Price {
-    /// Of the port, whatever frontends it has: its endpoints when clients stick to them.
+    /// Objects of the port itself: its endpoints, with session affinity.
     pub(crate) once: usize,
     frontend: usize,
     load_balancer: usize,
 }
 
 impl Price {
-    /// Of a port with this many endpoints.
+    /// The price of a port with this many endpoints.
     pub(crate) fn new(service: &Service, family: IpFamily, endpoints: usize, costs: Costs) -> Self {
         let (once, each) = match service.affinity {
             SessionAffinity::ClientIp { .. } if costs.affinity > 0 => {
@@ -50,7 +50,7 @@ impl Price {
         }
     }
 
-    /// Of a frontend with this role.
+    /// Objects of a frontend with this role.
     pub(crate) fn of(&self, role: Role) -> usize {
         match role {
             Role::LoadBalancer => self.load_balancer,

@@ -18,13 +18,9 @@ use sluice_model::{IpFamily, Protocol};
 /// The first packet of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Source address.
     pub source: IpAddr,
-    /// Destination address.
     pub destination: IpAddr,
-    /// Protocol.
     pub protocol: Protocol,
-    /// Destination port.
     pub port: u16,
     /// Interface that it arrived through; `None` when the node itself sends it.
     pub interface: Option<Arc<str>>,
@@ -33,7 +29,7 @@ pub struct Packet {
 /// The node's own addresses, loopback included.
 pub type HostAddresses = BTreeSet<IpAddr>;
 
-/// What the plan says about one packet.
+/// The result of [`Plan::lookup`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lookup<'a> {
     /// `None`: the packet is not addressed to a Service, and the node leaves it alone.
@@ -52,15 +48,14 @@ pub struct Lookup<'a> {
     pub direct: bool,
 }
 
-/// What a client is to a node.
+/// Where a client is, as seen from a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Client {
-    /// The node itself.
     Node,
     /// A pod of this node.
     LocalPod,
-    /// Anyone else.
+    /// Any other client.
     Other,
 }
 

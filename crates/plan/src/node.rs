@@ -26,19 +26,19 @@ pub struct NodePlan {
     pub families: [FamilyPlan; 2],
 }
 
-/// What the node does in one family.
+/// The plan of a node for one family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FamilyPlan {
     /// The node's primary address; `None` when none is known.
     pub node_ip: Option<IpAddr>,
     /// How the node recognises its own pods; `None` when it cannot.
     pub local_traffic: Option<LocalTraffic>,
-    /// Which packets to a ClusterIP are masqueraded.
+    /// The clients of ClusterIPs whose packets are masqueraded.
     pub cluster_ip_masquerade: ClusterIpMasquerade,
-    /// The node's own addresses, sorted, without loopback and link-local ones. Those of its Node
-    /// object while the machine's are unknown.
+    /// The addresses of the node, sorted, without loopback and link-local ones; those of its Node object while the
+    /// machine's are unknown.
     pub addresses: Vec<IpAddr>,
-    /// Which addresses answer on NodePorts.
+    /// The addresses with NodePorts.
     pub node_ports: NodePortMatch,
     /// Loopback answers on NodePorts as well.
     pub node_ports_on_loopback: bool,
@@ -93,7 +93,7 @@ impl LocalTraffic {
     }
 }
 
-/// Which packets to a ClusterIP are masqueraded.
+/// The clients of ClusterIPs whose packets are masqueraded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClusterIpMasquerade {
     /// None: nothing tells this node's pods from other clients.

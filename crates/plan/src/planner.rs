@@ -24,9 +24,9 @@ use sluice_model::{Event, IpFamily, NamespacedName, Service};
 pub struct Changes {
     /// Service ports whose plan is new, changed or gone.
     pub ports: BTreeMap<PortKey, PortChange>,
-    /// [`Plan::node`] changed.
+    /// Whether [`Plan::node`] changed.
     pub node: bool,
-    /// [`Plan::health_checks`] changed.
+    /// Whether [`Plan::health_checks`] changed.
     pub health_checks: bool,
     /// The issues of Services whose issues changed.
     pub issues: BTreeMap<NamespacedName, IssueChange>,
@@ -37,9 +37,7 @@ pub struct Changes {
 /// The issues of a Service before and after.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IssueChange {
-    /// The issues before.
     pub old: Vec<Issue>,
-    /// The issues now.
     pub new: Vec<Issue>,
 }
 
@@ -53,7 +51,7 @@ pub struct PortChange {
 }
 
 impl Changes {
-    /// Nothing changed.
+    /// Whether nothing changed.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -91,7 +89,7 @@ pub struct Planner {
     dirty: BTreeSet<NamespacedName>,
     /// Services whose claims are up to date and whose ports are not.
     unplanned: BTreeMap<NamespacedName, Progress>,
-    /// Claims that nobody has and whose last owner may still be planned with them.
+    /// Claims without an owner, with the service port whose plan may still contain them.
     leaving: HashMap<Claim, PortKey>,
     node_dirty: bool,
     /// Nodes that endpoints may be on have changed, with direct server return.
@@ -128,7 +126,6 @@ impl Planner {
         self.revision
     }
 
-    /// The operator's settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -169,7 +166,6 @@ impl Planner {
         self.service_issues.get(service).map_or(&[], Vec::as_slice)
     }
 
-    /// The issues of the node.
     pub fn node_issues(&self) -> Vec<Issue> {
         let node = self.state.node(&self.settings.node_name);
         let name = || self.settings.node_name.to_string();
@@ -181,7 +177,7 @@ impl Planner {
         of_node.chain(self.dns_issues()).collect()
     }
 
-    /// What the settings of the node's DNS server name and the cluster does not have.
+    /// Issues of Services that the settings of the node's DNS server name and that do not exist.
     fn dns_issues(&self) -> Vec<Issue> {
         let Some(dns) = self.settings.dns.as_ref().filter(|_| self.synced) else {
             return Vec::new();

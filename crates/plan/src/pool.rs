@@ -8,8 +8,8 @@ use std::sync::Arc;
 pub struct PoolEndpoint {
     /// Address and port of the endpoint.
     pub addr: SocketAddr,
-    /// It may be its own client (hairpin): it runs on this node, or its slice does not say where. Pods
-    /// of other nodes reach themselves through their own node.
+    /// Whether the endpoint can be its own client (hairpin): it runs on this node, or its slice names no node. Pods of
+    /// other nodes reach themselves through their own node.
     pub may_be_here: bool,
     /// Its share of new connections where the data plane has weights (IPVS); 0 gets none.
     pub weight: u16,

@@ -23,7 +23,6 @@ use sluice_model::{
 pub struct PortKey {
     /// The service port.
     pub name: ServicePortName,
-    /// The family.
     pub family: IpFamily,
 }
 
@@ -53,13 +52,12 @@ impl PortKey {
 /// One frontend of a service port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedFrontend {
-    /// What clients dial.
     pub frontend: Frontend,
     /// The field of the Service that asks for it.
     pub role: Role,
     /// The verdict for each kind of client.
     pub route: Route,
-    /// Sources that may connect, none overlapping; `None` admits everyone, an empty list nobody.
+    /// Source ranges that may connect, none overlapping; `None` admits every source, an empty list none.
     pub allowed_sources: Option<Arc<[IpNet]>>,
 }
 

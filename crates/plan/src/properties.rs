@@ -22,7 +22,7 @@ fn product(planner: &Planner) -> Product {
     (plan.ports.clone(), plan.node.clone(), checks, issues)
 }
 
-/// The objects as they are after the events, each told once.
+/// The objects after the events, each with its last event.
 fn final_objects(events: &[Event]) -> BTreeMap<ObjectKey, Event> {
     let mut objects = BTreeMap::new();
     for event in events {
@@ -157,7 +157,7 @@ proptest! {
         }
     }
 
-    /// Planning in parts comes to the same, and no part has a frontend or a ClusterIP twice.
+    /// Planning in parts gives the same plan, and no part has a frontend or a ClusterIP twice.
     #[test]
     fn parts_are_consistent_and_come_to_the_whole(
         settings in arbitrary_settings(),

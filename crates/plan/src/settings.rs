@@ -32,13 +32,13 @@ pub const DNS_OWNER_PORT: u16 = 54;
 pub struct Settings {
     /// Name of the Node that this process serves.
     pub node_name: Arc<str>,
-    /// Masquerade every packet to a ClusterIP, whoever sent it.
+    /// Masquerade every packet to a ClusterIP, from any source.
     pub masquerade_all: bool,
     /// The packet mark, one bit, for packets to masquerade.
     pub masquerade_mark: u32,
     /// How the node recognises traffic of its own pods.
     pub local_detector: LocalDetector,
-    /// Which addresses of the node answer on NodePorts.
+    /// The addresses of the node with NodePorts.
     pub node_ports: NodePortAddresses,
     /// NodePorts answer on IPv4 loopback too, where they answer on all addresses or on a range that
     /// has it. Only the iptables data plane supports it.
@@ -61,14 +61,14 @@ pub struct Settings {
     pub node_port_range: Option<RangeInclusive<u16>>,
     /// The TCP ports on which this process answers probes and scrapes. No Service gets them.
     pub own_ports: BTreeSet<u16>,
-    /// Which Services have direct server return. Only the eBPF data plane supports it.
+    /// The Services with direct server return. Only the eBPF data plane supports it.
     pub direct_return: DirectReturn,
     /// Clients that have none.
     pub not_direct: Vec<IpNet>,
     /// Connections of TCP to endpoints that serve no more are stale, as those of UDP are. Otherwise TCP clients
     /// notice by themselves, as with kube-proxy.
     pub stale_tcp: bool,
-    /// What the data plane writes beyond an object for each endpoint of a frontend.
+    /// Objects that the data plane writes beyond one for each endpoint of a frontend.
     pub costs: Costs,
     /// The DNS server of this node; `None` without one.
     pub dns: Option<NodeDns>,
@@ -106,7 +106,7 @@ impl NodeDns {
 /// Services with direct server return: endpoints on other nodes reply to clients outside the cluster themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirectReturn {
-    /// None.
+    /// No Service.
     Off,
     /// Those with the annotation `sluice.dev/forwarding: dsr`.
     Annotated,

@@ -31,7 +31,7 @@ impl ServiceEntry {
     }
 }
 
-/// What a change to the state touches.
+/// What a change of the state affects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Touched {
     /// These Services, by name: one, or two when a slice moved.

@@ -140,7 +140,7 @@ mod service_ports {
         assert_eq!(issues, ["NoNode"]);
     }
 
-    /// What an earlier type left behind.
+    /// Fields that remain from an earlier type of the Service have no effect.
     #[test]
     fn external_policy_counts_only_where_it_is_external() {
         let expected = [

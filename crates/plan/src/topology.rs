@@ -20,7 +20,7 @@ pub struct NodeSummary {
     pub zone: Option<String>,
     /// Addresses of its Node object; empty where that is not known.
     pub addresses: Vec<IpAddr>,
-    /// It is the node that answers.
+    /// Whether this is the node of this process.
     pub this: bool,
     /// See [`Node::leaving`](sluice_model::Node::leaving).
     pub leaving: bool,
@@ -28,7 +28,7 @@ pub struct NodeSummary {
     pub services: usize,
     /// Endpoints on it, once for each EndpointSlice that names the endpoint.
     pub endpoints: usize,
-    /// Those of them that are ready.
+    /// Number of ready endpoints.
     pub ready: usize,
 }
 
@@ -38,9 +38,8 @@ pub struct NodeSummary {
 pub struct NodeEndpoint {
     /// `namespace/name` of the Service.
     pub service: String,
-    /// Its address.
     pub address: IpAddr,
-    /// Its ports: `8080/tcp`.
+    /// `8080/tcp`.
     pub ports: Vec<String>,
     /// Its pod, if known.
     pub pod: Option<String>,

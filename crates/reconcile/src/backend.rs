@@ -1,4 +1,4 @@
-//! What a kernel technology has to offer: itself as a map of keyed objects.
+//! A kernel technology as a map of keyed objects.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -19,9 +19,9 @@ pub type Objects<B> = Vec<(<B as Backend>::Key, <B as Backend>::Object)>;
 pub trait Backend {
     /// The unit of planning that objects belong to. A change is written for whole owners.
     type Owner: Ord + Clone + fmt::Debug;
-    /// What the objects of an owner have to do.
+    /// The plan of one owner.
     type Plan: fmt::Debug;
-    /// What the objects of all owners may depend on beside their plans.
+    /// Facts that the objects of all owners may depend on, beside their plans.
     type Scene: Clone + Eq + fmt::Debug;
     /// Identity of an object in the kernel. Displays as a person would name it.
     type Key: Ord + Clone + fmt::Display + fmt::Debug;
@@ -143,20 +143,20 @@ pub trait Backend {
 /// Why an owner does not get what it wants: the machine lacks something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What the machine lacks, and what it costs the owner, for a person.
+    /// What the machine lacks, and the consequence for the owner, for a person.
     pub reason: String,
     /// A stand-in is written in place of what is lacking. If `false`, nothing of the owner is.
     pub is_served: bool,
 }
 
-/// What is left to do after [`Backend::upkeep`].
+/// The work that is left after [`Backend::upkeep`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Upkeep {
-    /// Nothing waits.
+    /// No work is left.
     Nothing,
     /// Call again after this time.
     After(Duration),
-    /// The next sync has to observe, for this reason, though nobody else changed anything.
+    /// The next sync has to observe, for this reason, although no other program changed anything.
     Resync(String),
 }
 
@@ -178,11 +178,11 @@ impl From<Option<Duration>> for Upkeep {
     }
 }
 
-/// The kernel could not be asked or told.
+/// Reading or writing the kernel failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{operation}: {reason}")]
 pub struct BackendError {
-    /// What was tried, with its object: `list table ip sluice`.
+    /// The operation with its object: `list table ip sluice`.
     pub operation: String,
     /// Why it failed, in the kernel's words where it has any.
     pub reason: String,

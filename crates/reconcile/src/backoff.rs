@@ -15,7 +15,7 @@ impl Backoff {
     /// The longest wait after failures.
     pub const LONGEST: Duration = Duration::from_secs(30);
 
-    /// One more failure.
+    /// Records a failure.
     pub fn fail(&mut self, now: Instant) {
         self.due = Some(now + self.next_wait());
     }
@@ -41,7 +41,7 @@ impl Backoff {
         self.due = None;
     }
 
-    /// It worked.
+    /// Records a success, which resets the back-off.
     pub fn succeed(&mut self) {
         *self = Self::default();
     }

@@ -54,7 +54,7 @@ impl<K: Ord, O: Eq> Delta<K, O> {
         }
     }
 
-    /// Nothing to write.
+    /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.add.is_empty() && self.replace.is_empty() && self.delete.is_empty()
     }

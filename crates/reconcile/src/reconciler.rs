@@ -7,7 +7,7 @@ use crate::backend::{Backend, BackendError, Objects, Refusal, Upkeep};
 use crate::stage::{Held, SharedCounts, Step, stage};
 use crate::{Delta, Report};
 
-/// What all owners want: each with its plan.
+/// The plans of all owners.
 pub type Wanted<B> = BTreeMap<<B as Backend>::Owner, Arc<<B as Backend>::Plan>>;
 
 /// A backend and the belief about what its kernel holds.
@@ -21,12 +21,12 @@ pub struct Reconciler<B: Backend> {
     refusals: BTreeMap<B::Owner, Refusal>,
 }
 
-/// What the kernel holds.
+/// The objects that we believe the kernel holds.
 #[derive(Debug)]
 struct Belief<B: Backend> {
     owners: BTreeMap<B::Owner, Held<B>>,
     standing: Objects<B>,
-    /// What the standing objects were rendered for.
+    /// The scene that the standing objects were rendered for.
     scene: Arc<B::Scene>,
     shared: SharedCounts<B::Key>,
 }
@@ -41,12 +41,10 @@ impl<B: Backend> Reconciler<B> {
         }
     }
 
-    /// The backend.
     pub fn backend(&self) -> &B {
         &self.backend
     }
 
-    /// The backend, to be told something.
     pub fn backend_mut(&mut self) -> &mut B {
         &mut self.backend
     }
@@ -56,7 +54,7 @@ impl<B: Backend> Reconciler<B> {
         self.believed.is_none()
     }
 
-    /// Whether a periodic resync would find nothing: nobody else changed anything.
+    /// Whether a periodic resync would find nothing: no other program changed anything.
     pub fn is_undisturbed(&mut self) -> bool {
         self.believed.is_some() && self.backend.is_undisturbed()
     }
@@ -202,7 +200,7 @@ impl<B: Backend> Reconciler<B> {
         Ok(Report::of(false, &delta))
     }
 
-    /// What the kernel shall hold for an owner; `None` for one that is refused as a whole.
+    /// The desired objects of an owner; `None` when all of them are refused.
     fn held(
         &mut self,
         owner: &B::Owner,
@@ -232,7 +230,7 @@ impl<B: Backend> Reconciler<B> {
         }
     }
 
-    /// The kernel holds what the steps say.
+    /// Records the steps as written.
     fn believe(
         &mut self,
         mut belief: Belief<B>,

@@ -1,10 +1,10 @@
-//! What a sync did.
+//! Number of objects that a sync wrote.
 
 use std::fmt;
 
 use crate::Delta;
 
-/// What a sync did.
+/// Number of objects that a sync wrote.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The kernel was read first: a resync.
@@ -18,7 +18,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Nothing was written.
+    /// Whether nothing was written.
     pub fn is_empty(&self) -> bool {
         self.added + self.replaced + self.deleted == 0
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::backend::{Backend, Objects};
 
-/// What the kernel holds for one owner, or shall hold.
+/// The objects of one owner, held or desired.
 #[derive(Debug)]
 pub(crate) struct Held<B: Backend> {
     /// As of when it was written; see [`Backend::SCENE_SHAPES_OWNERS`].
@@ -14,7 +14,7 @@ pub(crate) struct Held<B: Backend> {
     pub(crate) placement: B::Placement,
 }
 
-/// What one owner's objects were and shall be; `None` where it has none. Objects are rendered when
+/// The held and the desired objects of one owner; `None` without objects. Objects are rendered when
 /// they are needed and not kept: a first sync has a step for every owner.
 #[derive(Debug)]
 pub(crate) struct Step<B: Backend> {
@@ -26,11 +26,10 @@ pub(crate) struct Step<B: Backend> {
 /// How many owners render each shared object; none has no entry.
 pub(crate) type SharedCounts<K> = BTreeMap<K, i64>;
 
-/// The objects that do not depend on any owner, as they were and shall be; `None` when they stay as
-/// they are.
+/// The held and the desired objects that belong to no owner; `None` when they do not change.
 pub(crate) type Standing<B> = Option<(Objects<B>, Objects<B>)>;
 
-/// What is to be compared, and the counts of shared objects that change when it is written.
+/// The steps to compare, and the counts of shared objects that change when they are written.
 pub(crate) struct Staged<B: Backend> {
     /// The objects that the kernel holds for these steps.
     pub(crate) observed: BTreeMap<B::Key, B::Object>,

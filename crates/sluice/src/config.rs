@@ -39,7 +39,6 @@ const NODE_PORTS: RangeInclusive<u16> = 30_000..=32_767;
 pub(crate) enum Source {
     /// A folder of manifests.
     Folder(PathBuf),
-    /// An API server.
     ApiServer {
         /// `None`: the pod's service account, unless `master` is given.
         kubeconfig: Option<PathBuf>,
@@ -83,7 +82,7 @@ pub(crate) struct NodeConfig {
     pub(crate) effective: Effective,
     /// The flags of the ebpf mode.
     pub(crate) ebpf: EbpfOptions,
-    /// What the DNS server inside the agent answers; `None` without one.
+    /// The answers of the agent's DNS server; `None` without one.
     pub(crate) dns: Option<Answers>,
     /// Between two comparisons with the kernel, without `--resync-period`.
     pub(crate) resync: Duration,
@@ -307,7 +306,7 @@ impl ProxyArgs {
         self.validate_with(host_name, self.node.file())
     }
 
-    /// The same with a content of `--config` that was read already; `None` without that flag.
+    /// As `validate`, with the content of `--config` already read; `None` without that flag.
     pub(crate) fn validate_with(
         &self,
         host_name: &str,

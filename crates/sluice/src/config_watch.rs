@@ -16,7 +16,7 @@ use sluice_source::{Watch, watch_file};
 use crate::cli::ProxyArgs;
 use crate::config::ProxyConfig;
 
-/// What a changed file asks for.
+/// The effect of a changed file.
 #[derive(Debug)]
 pub(crate) enum Reload {
     /// To go on with these values; nothing else is different.
@@ -58,14 +58,15 @@ pub(crate) fn watch(
 struct Reloader {
     args: ProxyArgs,
     host_name: String,
-    /// In force.
+    /// The configuration that is in force.
     current: ProxyConfig,
-    /// What was said of the file that is not in force.
+    /// The last message about a file that is not in force.
     told: Option<String>,
 }
 
 impl Reloader {
-    /// Checks the flags with a new content of the file; `None` when there is nothing new to say.
+    /// Checks the flags with a new content of the file; `None` when the result is the same as
+    /// before.
     fn reread(&mut self, file: io::Result<Vec<u8>>) -> Option<Reload> {
         let error = match self.args.validate_with(&self.host_name, Some(file)) {
             Ok(config) => return self.compare(config),

@@ -55,7 +55,7 @@ struct Work {
     folder: Folder,
     /// For manifests without one.
     service_cidr: ServiceCIDR,
-    /// What was wrong the last time.
+    /// The problems of the last round.
     problems: Vec<String>,
 }
 

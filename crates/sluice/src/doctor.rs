@@ -72,7 +72,7 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Who keeps the rules of this node.
+/// Checks which proxy keeps the rules of this node.
 fn proxy(agent: &Result<Status, ClientError>) -> Finding {
     let status = match agent {
         Ok(status) => status,

@@ -36,11 +36,11 @@ pub(crate) struct Planned {
     pub(crate) problems: usize,
     /// The API server; `None` for a folder.
     pub(crate) client: Option<Client>,
-    /// What has DNS names; `None` unless it was asked for.
+    /// The objects with DNS names; `None` unless they were asked for.
     pub(crate) names: Option<Names>,
 }
 
-/// What has DNS names.
+/// The objects with DNS names.
 pub(crate) struct Names {
     pub(crate) objects: Objects,
     /// The domain of the cluster.
@@ -52,7 +52,7 @@ pub(crate) fn plan(args: &NodeArgs) -> anyhow::Result<Planned> {
     plan_of(args, |_| {}, proxy::wanted)
 }
 
-/// The same, and what has DNS names.
+/// As [`plan`], with the objects that have DNS names.
 pub(crate) fn plan_with_names(args: &NodeArgs) -> anyhow::Result<Planned> {
     // A user may not be permitted to read Namespaces. Each namespace with an object exists in any case.
     let mut objects = Objects::new(NamespaceRule::DeclaredOrImplied);
@@ -68,7 +68,7 @@ pub(crate) fn plan_with_names(args: &NodeArgs) -> anyhow::Result<Planned> {
     })
 }
 
-/// Every event goes to `also`, too.
+/// Every event is passed to `also`, too.
 fn plan_of(
     args: &NodeArgs,
     mut also: impl FnMut(&Event),
@@ -101,7 +101,7 @@ fn plan_of(
     })
 }
 
-/// What reading a source once brought, beside its objects.
+/// The result of reading a source once, beside its objects.
 #[derive(Default)]
 struct Read {
     problems: Vec<String>,

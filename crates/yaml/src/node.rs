@@ -21,7 +21,6 @@ pub struct Position {
 pub struct Node<'a> {
     /// Where it begins.
     pub place: Position,
-    /// The value.
     pub value: Value<'a>,
 }
 
@@ -30,7 +29,6 @@ pub struct Node<'a> {
 pub enum Value<'a> {
     /// A text and how it was written.
     Scalar(Scalar<'a>),
-    /// A list.
     List(Vec<Node<'a>>),
     /// A mapping in the order of the file, with repeated keys.
     Map(Vec<(Key<'a>, Node<'a>)>),

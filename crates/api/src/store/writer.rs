@@ -23,7 +23,7 @@ pub(super) struct Writer {
     pub(super) expiry: Expiry,
     /// Follow-up work of changes. A chore that the journal refuses is retried after the next write.
     pub(super) chores: VecDeque<Chore>,
-    /// Changes from before the journal was open: written with the first change after them.
+    /// The system namespaces of a new store: written to the journal with the first other change.
     pub(super) unwritten: Vec<Change>,
 }
 

@@ -27,7 +27,6 @@ pub struct Logging {
 pub struct VmoduleItem {
     /// File name without `.go`, or a pattern.
     pub file_pattern: String,
-    /// Its verbosity.
     pub verbosity: u32,
 }
 

@@ -99,7 +99,6 @@ pub struct Ipvs {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Winkernel {
-    /// Name of the network.
     pub network_name: String,
     /// Source address of masqueraded packets.
     pub source_vip: String,

@@ -2,7 +2,7 @@
 
 use super::report::{Finding, State};
 
-/// What the kernel says of its clock (`adjtimex(2)`).
+/// Whether the kernel's clock is synchronised (`adjtimex(2)`).
 #[must_use]
 pub fn clock() -> Finding {
     // SAFETY: all fields of `timex` are integers, for which zero is a value.

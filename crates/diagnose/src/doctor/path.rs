@@ -25,7 +25,6 @@ const OVERHEAD: [(&str, u32); 6] = [
 /// An endpoint to which packets go.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hop {
-    /// Its address.
     pub address: IpAddr,
     /// It runs on this node.
     pub local: bool,

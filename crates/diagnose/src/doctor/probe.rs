@@ -17,16 +17,14 @@ const REFUSAL: Duration = Duration::from_millis(300);
 /// Most endpoints that are asked.
 const ASKED: usize = 32;
 
-/// Who is asked.
+/// The destination of a probe.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Target {
-    /// Address and port.
     pub address: SocketAddr,
-    /// The protocol.
     pub protocol: Protocol,
     /// Its name for a person: `web-1 on node-b`, `the ClusterIP`.
     pub name: String,
-    /// It is an endpoint; else it is a frontend.
+    /// Whether this is an endpoint; otherwise a frontend.
     pub is_endpoint: bool,
 }
 
@@ -86,7 +84,7 @@ fn one(target: &Target) -> Finding {
     }
 }
 
-/// Sends an empty datagram. Programs that do not know it stay silent.
+/// Sends an empty datagram. Most programs do not answer it.
 fn ask_udp(address: SocketAddr) -> io::Result<&'static str> {
     let any = match address {
         SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),

@@ -10,9 +10,9 @@ use serde::Serialize;
 pub struct Finding {
     /// The check, in a word: `endpoints`.
     pub check: &'static str,
-    /// How it went.
+    /// The result of the check.
     pub state: State,
-    /// What was seen, in one line.
+    /// The evidence in one line.
     pub evidence: String,
     /// The command or the change that mends it.
     pub mend: Option<String>,
@@ -26,7 +26,7 @@ pub enum State {
     Ok,
     /// The check could not be made.
     Skip,
-    /// It may be the cause, or become one.
+    /// It may be the cause, or may become one.
     Warn,
     /// It keeps packets from an endpoint.
     Fail,
@@ -55,7 +55,7 @@ impl Finding {
         }
     }
 
-    /// The same with the command or change that mends it.
+    /// Adds the command or change that repairs it.
     #[must_use]
     pub fn mend(self, mend: impl Into<String>) -> Self {
         Self {
@@ -71,7 +71,6 @@ impl Finding {
 pub struct Report {
     /// The Service, if one was asked for.
     pub service: Option<String>,
-    /// The node.
     pub node: String,
     /// In the order of a packet.
     pub findings: Vec<Finding>,

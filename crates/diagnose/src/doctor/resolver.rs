@@ -1,4 +1,5 @@
-//! What a resolv.conf means for the DNS servers that forward to its servers, and for the pods that get its search path.
+//! The effects of a resolv.conf on the DNS servers that forward to its servers, and on the pods that get its search
+//! path.
 
 use std::net::IpAddr;
 
@@ -12,7 +13,7 @@ const MOST_CHARACTERS: usize = 2048;
 /// Domains of a pod that are the cluster's: `namespace.svc.zone`, `svc.zone`, `zone`.
 const OF_CLUSTER: usize = 3;
 
-/// Who forwards queries to the servers of a resolv.conf.
+/// The process that forwards queries to the servers of a resolv.conf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
     /// A pod with dnsPolicy Default, as those of the cluster's DNS: loopback is the pod itself.

@@ -1,4 +1,4 @@
-//! What the objects of a Service say, and what the node decides by them. Pure.
+//! Checks of a Service's objects, and of what the node decides by them. Pure.
 
 use sluice_plan::explain::{Decision, Explanation};
 use sluice_plan::inventory::{PortDetail, ServiceDetail};

@@ -1,4 +1,4 @@
-//! What may have taken a packet that no rule of nftables dropped, with evidence.
+//! Possible causes, with evidence, for the loss of a packet that no rule of nftables dropped.
 
 use std::fs;
 use std::net::{IpAddr, UdpSocket};

@@ -59,7 +59,7 @@ impl Filter {
         }
     }
 
-    /// The same packet, wherever programs have led it to.
+    /// The packet with any destination, since programs may have changed it.
     pub(super) fn to_anywhere(self) -> Self {
         Self {
             is_to_anywhere: true,
@@ -171,7 +171,7 @@ pub(super) struct Checkpoints {
     table: String,
 }
 
-/// What one of our chains says about the packet.
+/// The position of the packet that a report from one of our chains proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Checkpoint {
     /// It enters the hook.
@@ -231,7 +231,7 @@ impl Checkpoints {
         Some(self.chains.iter().find(is_it)?.hook?.priority)
     }
 
-    /// Which of our chains a report is about; `None` for those of others.
+    /// The checkpoint of a report; `None` for a chain that is not ours.
     pub(super) fn at(&self, step: &Step) -> Option<Checkpoint> {
         if step.table != self.table {
             return None;

@@ -12,7 +12,7 @@ use super::{PATIENCE, TraceError};
 /// Name of the loopback interface.
 pub(super) const LOOPBACK: &str = "lo";
 
-/// What the kernel said about one packet.
+/// The kernel's reports about one packet.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
     /// In the order of the way.

@@ -16,7 +16,7 @@ use sluice_model::Protocol;
 
 use super::{Request, Source, TraceError, namespace};
 
-/// What the sender of the packet heard.
+/// The answer that the sender of the packet got.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", content = "reason", rename_all = "kebab-case")]
 pub enum Answer {
@@ -26,7 +26,7 @@ pub enum Answer {
     Refused,
     /// An error of the kernel, or of a router that answered by ICMP.
     Failed(String),
-    /// Nothing came.
+    /// No answer within the timeout.
     Silence,
 }
 

@@ -68,14 +68,13 @@ pub struct Hop {
     pub table: String,
     /// Name of the chain.
     pub chain: String,
-    /// Whose rule it is.
+    /// The program that wrote the rule.
     pub owner: Owner,
     /// Priority of the chain, if it is a base chain.
     pub priority: Option<i32>,
     /// The kernel's number of the rule, as `nft -a list ruleset` shows it; `None` at the end of a chain.
     pub handle: Option<u64>,
-    /// What became of the packet: `accept`, `drop`, `jump CHAIN`, or `policy accept` at the end of a
-    /// base chain.
+    /// The verdict: `accept`, `drop`, `jump CHAIN`, or `policy accept` at the end of a base chain.
     pub verdict: String,
     /// The mark of the packet.
     pub mark: u32,
@@ -103,7 +102,7 @@ impl fmt::Display for Hop {
     }
 }
 
-/// Who writes a rule, by the names of its table and chain.
+/// The program that writes a rule, told by the names of table and chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Owner {
@@ -111,7 +110,7 @@ pub enum Owner {
     Sluice,
     /// kube-proxy, kubelet, or Sluice in the modes with kube-proxy's chains.
     Kubernetes,
-    /// Anybody else.
+    /// Any other program.
     Foreign,
 }
 
@@ -151,23 +150,21 @@ pub enum End {
         packet: Addresses,
         /// Interface that it left through; `None`: it went to a socket of this node.
         interface: Option<String>,
-        /// Why no answer comes, with evidence; mostly empty.
+        /// Why no answer arrives, with evidence; mostly empty.
         causes: Vec<String>,
     },
     /// A rule, or the policy of a chain, dropped or rejected it.
     Dropped {
-        /// The hook.
         hook: &'static str,
         /// The rule.
         hop: Box<Hop>,
     },
-    /// It was lost in a hook, and by no rule of nftables.
+    /// The packet was lost in a hook, but no rule of nftables dropped it.
     Vanished {
-        /// The hook.
         hook: &'static str,
         /// The last rule before, in words.
         after: Option<String>,
-        /// What may be the cause, with evidence.
+        /// Possible causes, with evidence.
         causes: Vec<String>,
     },
     /// It left a hook and did not reach the next: the kernel's routing dropped it.
@@ -176,21 +173,20 @@ pub enum End {
         hook: &'static str,
         /// The packet behind that hook.
         packet: Addresses,
-        /// What may be the cause, with evidence.
+        /// Possible causes, with evidence.
         causes: Vec<String>,
     },
     /// No packet reached the first hook.
     Unseen {
-        /// What may be the cause, with evidence.
+        /// Possible causes, with evidence.
         causes: Vec<String>,
     },
     /// Programs of the ebpf mode had it, and netfilter did not see what they made of it.
     Programs {
         /// Where they saw it, in words.
         place: String,
-        /// What they did.
         act: Act,
-        /// The same in words.
+        /// `act` as a text.
         fate: String,
         /// The packet behind the program.
         packet: String,
@@ -200,7 +196,7 @@ pub enum End {
 }
 
 impl End {
-    /// What may be the cause, with evidence.
+    /// Possible causes, with evidence.
     #[must_use]
     pub fn causes(&self) -> &[String] {
         match self {

@@ -20,16 +20,16 @@ use crate::syntax::{Directive, RawBlock};
 use crate::values::{quoted, suggestion};
 use crate::{Autopath, Plugins, SearchPath};
 
-/// What a plugin that stands several times in a block means.
+/// How a plugin that occurs several times in a block is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Repeated {
-    /// CoreDNS refuses it.
+    /// It is an error, as in CoreDNS.
     Refused,
     /// CoreDNS reads the first.
     FirstCounts,
     /// CoreDNS reads the last.
     LastCounts,
-    /// All count.
+    /// All of them are used.
     All,
 }
 

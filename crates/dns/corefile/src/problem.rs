@@ -23,7 +23,7 @@ impl fmt::Display for Location {
 pub struct Problem {
     /// Where the Corefile is wrong.
     pub place: Location,
-    /// What is wrong there, in one line.
+    /// The problem in one line.
     pub message: String,
 }
 
@@ -47,9 +47,9 @@ impl fmt::Display for Problem {
 /// Each plugin or option is named once, at its first place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Note {
-    /// Where the Corefile says it.
+    /// The line of the directive.
     pub place: Location,
-    /// What has no effect, and why, in one line.
+    /// The directive without effect and the reason, in one line.
     pub message: String,
 }
 

@@ -10,7 +10,7 @@ use crate::syntax::{Directive, Token};
 use crate::values::{self, quoted, suggestion};
 use crate::{Fallthrough, Location, Note, Problem, Sources};
 
-/// What reading the plugins of all blocks finds.
+/// Reads the plugins of all blocks, and collects problems and notes.
 pub(crate) struct Reader<'a> {
     pub(crate) sources: &'a dyn Sources,
     pub(crate) problems: Vec<Problem>,
@@ -40,7 +40,7 @@ impl Scope {
 pub(crate) enum Fault {
     /// The plugin has no such option.
     Unknown,
-    /// What is wrong, without the name of the plugin and option.
+    /// The problem, without the names of plugin and option.
     Wrong(String),
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn zones(words: &[Token]) -> Result<Vec<Name>, String> {
 }
 
 impl Directive {
-    /// No argument.
+    /// Checks that there is no argument.
     pub(crate) fn none(&self) -> Result<(), String> {
         match self.args.first() {
             None => Ok(()),
@@ -136,7 +136,7 @@ impl Directive {
         }
     }
 
-    /// Exactly one argument.
+    /// The only argument.
     pub(crate) fn one(&self) -> Result<&str, String> {
         match &*self.args {
             [word] => Ok(&word.text),

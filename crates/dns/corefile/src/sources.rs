@@ -1,4 +1,4 @@
-//! What a Corefile may refer to.
+//! Files and variables that a Corefile refers to.
 
 use std::io;
 use std::path::Path;

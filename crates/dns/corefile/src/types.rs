@@ -1,4 +1,4 @@
-//! What a Corefile means: plain data, one type for each plugin.
+//! The meaning of a Corefile as plain data, one type for each plugin.
 
 mod answers;
 mod block;

@@ -68,13 +68,13 @@ pub(crate) struct Response {
 /// A response to come; `None`: there is none (`acl` with `drop`).
 pub(crate) type Waiting = Pin<Box<dyn Future<Output = Option<Response>> + Send>>;
 
-/// What becomes of a query.
+/// How a query is answered.
 pub(crate) enum Asking {
-    /// No answer.
+    /// Without an answer.
     Ignored,
     /// The answer of the server itself.
     Refused(Response),
-    /// The plugins'. Those of the zone never wait: their future is ready when it is polled once.
+    /// By the plugins. The future of an answer from the zone is ready at the first poll.
     Asked(Waiting),
 }
 
@@ -107,7 +107,7 @@ impl Engine {
         })
     }
 
-    /// What an answer holds for that is computed now.
+    /// The version of the objects and of the engine that an answer of now belongs to.
     pub(crate) fn version(&self) -> Version {
         let files = self.files();
         let objects = self.common.objects.read();

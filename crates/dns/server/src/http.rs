@@ -34,7 +34,6 @@ const PROBE_PERIOD: Duration = Duration::from_secs(1);
 /// The largest bound of the metric's buckets is below this.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What one address serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Page {
     Health,
@@ -43,7 +42,6 @@ pub(crate) enum Page {
 }
 
 impl Page {
-    /// The plugin.
     pub(crate) fn plugin(self) -> &'static str {
         match self {
             Self::Health => "health",
@@ -61,7 +59,7 @@ impl Page {
     }
 }
 
-/// What the pages tell.
+/// The state that the pages show.
 pub(crate) struct State {
     pub(crate) common: Arc<Common>,
     /// Set while the server stops.

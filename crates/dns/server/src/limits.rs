@@ -15,7 +15,7 @@ pub(crate) struct Bound {
     most_per_client: usize,
     held: Mutex<Held>,
     gauge: IntGauge,
-    /// Which limit is reached: in total, of one client.
+    /// The limits that can be reached: in total, and of one client.
     shed: [Shed; 2],
 }
 

@@ -25,7 +25,7 @@ pub enum ListenError {
         address: SocketAddr,
         /// `udp`, `tcp`, or the plugin that serves HTTP.
         protocol: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// `bind` names an interface that is not there or has no address.

@@ -1,4 +1,4 @@
-//! What the program around a server tells it.
+//! Options of a server.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -16,7 +16,6 @@ pub struct Options {
     pub version: String,
     /// For `autopath @kubernetes`; `None`: names are not completed.
     pub search_paths: Option<Arc<dyn SearchPaths>>,
-    /// What the server may take.
     pub limits: Limits,
     /// Called, once at most, when the server must not go on: queries that it forwards come back to it
     /// (plugin `loop`). The text is one line.
@@ -58,11 +57,11 @@ pub trait SearchPaths: Send + Sync {
 pub struct Limits {
     /// Queries that wait for an upstream. Each takes some 4 KiB.
     pub queries: usize,
-    /// Those of one client: an IPv4 address or an IPv6 /64.
+    /// The limit of one client: an IPv4 address or an IPv6 /64.
     pub queries_per_client: usize,
     /// TCP connections. An idle one takes some 8 KiB.
     pub connections: usize,
-    /// Those of one client.
+    /// The limit of one client.
     pub connections_per_client: usize,
     /// After this time without a query a connection is closed.
     pub idle: Duration,

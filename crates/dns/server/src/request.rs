@@ -11,7 +11,7 @@ use sluice_upstream::Question as Asked;
 use crate::metrics::{Plugin, Transport};
 use crate::wire::Query;
 
-/// Who asks.
+/// The client of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Client {
     /// Address and port of the client.
@@ -27,7 +27,7 @@ pub(crate) struct Request {
     pub(crate) query: Box<Query>,
     pub(crate) client: Client,
     pub(crate) received: Instant,
-    /// Which of the addresses of the answer comes first, modulo their number.
+    /// The index of the address that comes first in the answer, modulo their number.
     pub(crate) turn: usize,
 }
 
@@ -38,7 +38,7 @@ impl Request {
     }
 }
 
-/// What the plugins answer. Id, question and OPT are the engine's.
+/// The answer of the plugins. The engine adds id, question and OPT.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) message: Message,
@@ -74,7 +74,7 @@ impl Reply {
         reply
     }
 
-    /// SERVFAIL, and why.
+    /// SERVFAIL, with the reason.
     pub(crate) fn failure(error: impl Into<String>, plugin: Plugin) -> Self {
         Self {
             error: Some(error.into()),
@@ -87,7 +87,7 @@ impl Reply {
     }
 }
 
-/// The same question about another name.
+/// The question with another name.
 pub(crate) fn renamed(asked: &Asked, name: hickory_proto::rr::Name) -> Asked {
     let mut asked = asked.clone();
     asked.query.name = name;

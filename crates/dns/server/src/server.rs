@@ -48,15 +48,14 @@ pub enum StartError {
     Block {
         /// File and line of the block.
         place: String,
-        /// What is wrong with it.
+        /// The problem.
         message: String,
     },
     /// A thread or the runtime cannot be made.
     #[error("start the {what}: {source}")]
     Machine {
-        /// What cannot be made.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
@@ -159,12 +158,12 @@ impl Running {
         self.pages.addresses()
     }
 
-    /// Whether every plugin can answer: what /ready says.
+    /// Whether every plugin can answer: the state of /ready.
     pub fn is_ready(&self) -> bool {
         self.state.is_ready()
     }
 
-    /// The metrics that whoever follows the cluster's objects adds to.
+    /// The metrics that the source of the cluster's objects updates.
     pub fn cluster_metrics(&self) -> ClusterMetrics {
         self.common.metrics.cluster.clone()
     }
@@ -215,7 +214,7 @@ impl Running {
         Ok(())
     }
 
-    /// Starts what goes on beside queries.
+    /// Starts the background tasks.
     fn tasks(&self, plan: &Plan) -> Vec<JoinHandle<()>> {
         let runtime = &self.runtime.handle;
         let mut tasks = Vec::new();

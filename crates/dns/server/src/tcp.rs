@@ -149,7 +149,7 @@ async fn within<T>(
 /// The messages of a connection.
 struct Messages {
     reader: OwnedReadHalf,
-    /// What is read and not taken yet.
+    /// Bytes that are read but not parsed yet.
     buffer: Vec<u8>,
 }
 

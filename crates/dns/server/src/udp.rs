@@ -44,7 +44,7 @@ pub(crate) struct Loop {
     pub(crate) task_shard: Shard,
 }
 
-/// Where and when an answer belongs that comes later.
+/// Where a delayed answer is sent to, and when its query arrived.
 #[derive(Clone, Copy)]
 struct Incoming {
     reply_to: SockaddrStorage,
@@ -153,7 +153,7 @@ impl Loop {
         }
     }
 
-    /// Sends the answer when there is one. Those that wait are bounded: see [`crate::limits`].
+    /// Sends the answer when it is ready. [`crate::limits`] limits the waiting queries.
     fn send_later(&self, engine: &Engine, waiting: Waiting, incoming: Incoming) {
         let (socket, shard) = (self.socket.clone(), self.task_shard);
         engine.common.runtime.spawn(async move {

@@ -24,7 +24,7 @@ const EDNS_VERSION: u8 = 0;
 /// A query that the plugins answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Query {
-    /// What is asked: exactly one question. The name keeps its case.
+    /// The only question. Its name keeps its case.
     pub(crate) asked: Asked,
     /// Id, opcode and flags.
     pub(crate) metadata: Metadata,
@@ -34,7 +34,7 @@ pub(crate) struct Query {
     pub(crate) size: usize,
 }
 
-/// What of an OPT record concerns us.
+/// The fields of an OPT record that the server uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClientEdns {
     /// Largest UDP payload that the client takes, in bytes.
@@ -45,12 +45,12 @@ pub(crate) struct ClientEdns {
     pub(crate) asks_nsid: bool,
 }
 
-/// What to do with a datagram or a TCP message.
+/// The result of parsing a datagram or a TCP message.
 #[derive(Debug)]
 pub(crate) enum Received {
     /// The plugins answer it.
     Query(Box<Query>),
-    /// It is answered at once: with FORMERR, NOTIMP or BADVERS.
+    /// Answer at once with FORMERR, NOTIMP or BADVERS.
     Refused(Box<Message>),
     /// It gets no answer: a response, or no header.
     Ignored,

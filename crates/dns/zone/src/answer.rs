@@ -9,7 +9,6 @@ use crate::Origin;
 pub struct Question<'a> {
     /// The name in the letter case of the client, which the answer keeps.
     pub name: &'a Name,
-    /// The type of the records.
     pub record_type: RecordType,
 }
 

@@ -140,13 +140,11 @@ impl Objects {
         self.synced
     }
 
-    /// A pod.
     #[must_use]
     pub fn pod(&self, name: &NamespacedName) -> Option<&Pod> {
         self.namespaces.get(&name.namespace)?.pod(&name.name)
     }
 
-    /// A Service.
     #[must_use]
     pub fn service(&self, namespace: &str, name: &str) -> Option<&Service> {
         self.entry(namespace, name)?.service.as_deref()

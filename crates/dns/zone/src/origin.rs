@@ -23,7 +23,7 @@ pub enum Origin<'a> {
     NotOurs,
 }
 
-/// What has records.
+/// Names with records.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Holder<'a> {
     /// A Service: its ClusterIPs, its ready endpoints when it is headless, its `externalName`.
@@ -32,7 +32,6 @@ pub enum Holder<'a> {
     Endpoint(&'a EndpointSlice, &'a Endpoint),
     /// The address in the name itself: with `pods insecure` no pod is asked.
     AddressInName(IpAddr),
-    /// A pod.
     Pod(&'a Pod),
     /// The zone: its SOA.
     Zone,
@@ -57,7 +56,6 @@ pub enum Missing<'a> {
     Namespace(Label<'a>),
     /// The Service does not exist.
     Service {
-        /// Its namespace.
         namespace: Label<'a>,
         /// Its name.
         service: Label<'a>,
@@ -68,14 +66,11 @@ pub enum Missing<'a> {
     EndpointsNotServed(&'a Service),
     /// No ready endpoint of the Service has the name.
     EndpointNamed {
-        /// The Service.
         service: &'a Service,
-        /// The name.
         name: Label<'a>,
     },
     /// The Service (a headless one: every slice with ready endpoints) lacks the port.
     Port {
-        /// The Service.
         service: &'a Service,
         /// The name of the port; empty for any.
         port: Label<'a>,
@@ -92,9 +87,7 @@ pub enum Missing<'a> {
     PodAddress(Label<'a>),
     /// No pod of the namespace has the address.
     Pod {
-        /// The namespace.
         namespace: Label<'a>,
-        /// The address.
         address: IpAddr,
     },
     /// No ClusterIP and no ready endpoint has the address.

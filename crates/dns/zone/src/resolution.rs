@@ -57,7 +57,6 @@ pub struct Step {
 /// Where a client goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Destination {
-    /// The address.
     pub address: IpAddr,
     /// The port, when an SRV record names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

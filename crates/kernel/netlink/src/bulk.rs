@@ -55,7 +55,7 @@ impl<T> Bulk<'_, T> {
         self.ask(socket, buffer, &mut |_| {})
     }
 
-    /// As [`apply`](Self::apply), and shows every answer that is no acknowledgement to `visit`.
+    /// As [`apply`](Self::apply); calls `visit` with every answer that is no acknowledgement.
     ///
     /// # Errors
     /// As of `apply`.

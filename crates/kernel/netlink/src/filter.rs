@@ -1,4 +1,4 @@
-//! Classic BPF programs for sockets: the kernel drops the notices that nobody needs.
+//! Classic BPF filters for sockets: the kernel drops messages before they reach the socket.
 
 use libc::sock_filter;
 

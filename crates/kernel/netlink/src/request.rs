@@ -128,19 +128,19 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The same request about the object of this number, for subsystems that number theirs.
+    /// Sets the number of the object, for subsystems that number their objects.
     pub fn resource(mut self, resource: u16) -> Self {
         self.resource = resource;
         self
     }
 
-    /// The same request with this `NFPROTO_*` or `AF_*`; with generic netlink, with this command.
+    /// Sets the family, `NFPROTO_*` or `AF_*`; with generic netlink the command.
     pub fn family(mut self, family: u8) -> Self {
         self.family = family;
         self
     }
 
-    /// The same request about sockets of this protocol.
+    /// Sets the protocol of the sockets.
     pub fn protocol(mut self, protocol: u8) -> Self {
         self.protocol = protocol;
         self

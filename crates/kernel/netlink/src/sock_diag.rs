@@ -29,7 +29,7 @@ const COOKIE: usize = 40;
 /// any more. UDP has only the first.
 const CONNECTED: u32 = 1 << 1 | 1 << 2 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
 
-/// A socket that is connected to somebody.
+/// A connected socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connected {
     family: Family,

@@ -40,7 +40,7 @@ pub enum SocketError {
         /// The error of the system call.
         source: io::Error,
     },
-    /// The kernel dropped messages because nobody read them in time (`ENOBUFS`).
+    /// The kernel dropped messages because the receive buffer was full (`ENOBUFS`).
     #[error("receive from netlink socket: the kernel dropped messages")]
     Overrun,
     /// A datagram was longer than the buffer of 64 KiB and its end is lost.

@@ -33,7 +33,7 @@ impl Stopper {
         let _ = self.event.write(1);
     }
 
-    /// Whether [`stop`](Self::stop) was called. Nobody reads the event, so it stays set.
+    /// Whether [`stop`](Self::stop) was called. The event is never read, so it stays set.
     pub fn is_stopped(&self) -> bool {
         let mut fds = [PollFd::new(self.event.as_fd(), PollFlags::POLLIN)];
         poll(&mut fds, PollTimeout::ZERO).is_ok_and(|it| it > 0)

@@ -70,7 +70,6 @@ fn play_line(ruleset: &mut Ruleset, table: Table, line: &str) -> Option<()> {
 pub enum Line<'a> {
     /// `:NAME POLICY [0:0]`: the chain exists and is empty.
     Chain {
-        /// Its name.
         name: &'a str,
         /// `ACCEPT` or `DROP` of a built-in chain, else `-`.
         policy: &'a str,
@@ -79,7 +78,6 @@ pub enum Line<'a> {
     Rule {
         /// `-A`, `-I`, `-D`, or of a whole chain `-N`, `-F`, `-X`.
         command: &'a str,
-        /// The chain.
         chain: &'a str,
         /// The text of the rule; empty for a whole chain.
         rule: &'a str,

@@ -75,7 +75,6 @@ const QUICK: Duration = Duration::from_secs(60);
 /// the kernel instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
-    /// The file.
     pub file: PathBuf,
     /// How many seconds a program waits until the lock is free.
     pub seconds: u32,

@@ -15,12 +15,12 @@ use crate::{Cluster, Node, Protocol, Server, sctp_available};
 const MOST_NODES: usize = 4;
 const MOST_PODS: usize = 60;
 
-/// A folder of manifests, and what its Services and EndpointSlices say.
+/// A folder of manifests, with its frontends and endpoints.
 #[derive(Clone, Debug)]
 pub struct Folder {
     /// The folder, which the agents read.
     pub path: PathBuf,
-    /// What clients dial.
+    /// The frontends of its Services.
     pub frontends: Vec<Frontend>,
     /// Endpoints, one for each address.
     pub endpoints: Vec<Endpoint>,
@@ -31,11 +31,8 @@ pub struct Folder {
 pub struct Frontend {
     /// The Service port.
     pub name: String,
-    /// The address.
     pub address: Address,
-    /// The port.
     pub port: u16,
-    /// The protocol.
     pub protocol: Protocol,
 }
 
@@ -59,7 +56,6 @@ pub struct Endpoint {
     pub name: String,
     /// `nodeName`; the first node without one.
     pub node: Option<String>,
-    /// The address.
     pub address: IpAddr,
     /// Ports with their protocols.
     pub ports: BTreeSet<(u16, Protocol)>,

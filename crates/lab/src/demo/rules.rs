@@ -10,7 +10,7 @@ use crate::{Node, Protocol};
 /// The rule of a NodePort that counts connections from the node itself.
 const LOOPBACK: &str = " -d 127.0.0.0/8 ";
 
-/// What a client dials, as rules show it.
+/// A frontend, as rules show it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dialled {
     pub(super) target: SocketAddr,

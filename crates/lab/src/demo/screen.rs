@@ -1,4 +1,4 @@
-//! What the demonstration shows: lines on stdout, and frames for a recording.
+//! The output of the demonstration: lines on stdout, and frames for a recording.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl Screen {
         })
     }
 
-    /// Begins a page.
+    /// Starts a page.
     pub(super) fn page(&mut self, title: &str) {
         self.settle();
         if self.colour {

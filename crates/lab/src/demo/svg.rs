@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::screen::WIDTH;
 
-/// What was on the screen, and for how long.
+/// The content of the screen, and how long it was shown.
 #[derive(Clone, Debug)]
 pub(super) struct Frame {
     /// The first line is the heading.

@@ -82,7 +82,7 @@ struct Connection {
     stream: TcpStream,
     /// Read, but not a whole line yet.
     incoming: Vec<u8>,
-    /// Not written yet.
+    /// Bytes still to be written.
     outgoing: Vec<u8>,
 }
 

@@ -27,7 +27,7 @@ pub fn is_anybody_outside(ip: IpAddr) -> bool {
     OUTSIDE.contains(&ip)
 }
 
-/// A question that names no packet. One line for a person, which says what to ask instead.
+/// The question names no packet. Displays as one line that says what to ask instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unclear(String);
@@ -40,7 +40,6 @@ macro_rules! unclear {
 /// FROM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Sender {
-    /// This node.
     Node,
     /// A host outside the cluster.
     Outside,
@@ -67,7 +66,7 @@ enum Target {
     },
 }
 
-/// What clients dial.
+/// Address, port and protocol that a client connects to.
 type Destination = (SocketAddr, Protocol);
 
 /// The packet from FROM to TO. `host` are the node's addresses.
@@ -163,7 +162,6 @@ pub struct Host<'a> {
     pub name: &'a str,
     /// Name or number of the port.
     pub port: Option<&'a str>,
-    /// The protocol.
     pub protocol: Option<Protocol>,
 }
 

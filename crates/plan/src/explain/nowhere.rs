@@ -7,7 +7,7 @@ use crate::lookup::{HostAddresses, Lookup, Packet};
 use crate::{Frontend, Planner, PortKey};
 use sluice_model::IpFamily;
 
-/// A verdict without endpoints with its reason and what the objects say about it.
+/// The reason of a verdict without endpoints, with what the objects say about it.
 pub(super) fn why(
     planner: &Planner,
     owner: Option<&PortKey>,

@@ -10,13 +10,13 @@ use crate::port::{Wanted, cluster_ip, health_check_node_port};
 use crate::{Frontend, PortKey};
 use sluice_model::{IpFamily, NamespacedName, Protocol, Service};
 
-/// What follows from changed claims.
+/// The effects of changed claims.
 #[derive(Debug, Default)]
 struct Moves {
     /// The claimants of each claim whose owner changed: they gain it, lose it, or report another
     /// owner.
     affected: BTreeSet<NamespacedName>,
-    /// What service ports that are still planned with it lost to others.
+    /// Claims that service ports lost while their plan still contains them.
     lost: BTreeMap<PortKey, HashSet<Claim>>,
 }
 

@@ -1,4 +1,4 @@
-//! Who gets what several Services ask for.
+//! The owner of a frontend that several Services claim.
 
 use super::*;
 use crate::Role;

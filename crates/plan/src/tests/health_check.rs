@@ -1,4 +1,4 @@
-//! What load balancers are told.
+//! Answers to the health checks of load balancers.
 
 use super::*;
 

@@ -183,7 +183,7 @@ pub(crate) struct Fill {
 }
 
 impl Fill {
-    /// That of these objects.
+    /// The fill of these objects.
     pub(crate) fn of<'a>(keys: impl Iterator<Item = &'a Key>) -> Self {
         let mut fill = Self::default();
         keys.for_each(|key| fill.counts[usize::from(class(key))] += 1);
@@ -199,7 +199,7 @@ impl Fill {
         self
     }
 
-    /// After a delta.
+    /// The fill after a delta.
     pub(crate) fn after(self, delta: &Delta<Key, Object>) -> Self {
         let mut fill = self.with_added(delta);
         delta

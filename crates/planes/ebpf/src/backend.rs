@@ -32,7 +32,7 @@ pub struct Ebpf {
     programs: Programs,
     facts: Facts,
     ids: Ids,
-    /// What the maps hold.
+    /// How full the maps are.
     fill: Fill,
     fills: Arc<Fills>,
     timeouts: Timeouts,
@@ -266,7 +266,7 @@ impl Backend for Ebpf {
         render::port(port, placement, &self.facts)
     }
 
-    /// Nobody else writes the maps.
+    /// No other program writes the maps.
     fn is_undisturbed(&mut self) -> bool {
         true
     }

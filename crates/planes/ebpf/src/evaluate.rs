@@ -14,7 +14,7 @@ use crate::convert;
 use crate::maps::Maps;
 use crate::object::{AddressKind, Key, ListId, Object};
 
-/// What is looked up in the maps.
+/// Looks up elements of the maps.
 pub trait Elements {
     /// The settings of the node.
     ///
@@ -64,14 +64,13 @@ pub trait Elements {
     fn admits(&self, list: ListId, ip: IpAddr) -> Result<bool, BpfError>;
 }
 
-/// What becomes of a packet.
+/// What the programs do with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
-    /// It goes to this endpoint.
+    /// Send it to this endpoint.
     Endpoint {
         /// The endpoint.
         to: SocketAddr,
-        /// Its slot.
         slot: u32,
         /// The endpoint sees an address of the node.
         masqueraded: bool,
@@ -82,7 +81,7 @@ pub enum Fate {
     Dropped,
     /// It is rejected.
     Rejected,
-    /// It is of no Service.
+    /// Its destination is no Service.
     Untouched,
 }
 

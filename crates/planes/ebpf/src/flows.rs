@@ -14,7 +14,7 @@ pub(crate) use import::{Netfilters, import};
 pub(crate) use sweep::{Sweeper, sweep};
 pub(crate) use table::ProgramFlows;
 
-/// What packets of an entry become.
+/// The addresses of an entry's packets after translation.
 fn rewritten(key: &Tuple, flow: &Flow) -> Tuple {
     let mut tuple = *key;
     flow.rewrite(&mut tuple);

@@ -1,4 +1,4 @@
-//! What the maps say of one packet, for `sluice explain --live`.
+//! What the maps decide about one packet, for `sluice explain --live`.
 
 use std::net::SocketAddr;
 use std::path::Path;

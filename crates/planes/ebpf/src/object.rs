@@ -23,14 +23,13 @@ pub enum Key {
     Maglev(u32, Scope, u32),
     /// An address, and what it is.
     Address(AddressKind, IpAddr),
-    /// What clients dial.
     Frontend(Frontend),
 }
 
 /// The number of a list of sources.
 pub type ListId = [u32; 2];
 
-/// What an address is.
+/// The kind of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AddressKind {
     /// A ClusterIP.

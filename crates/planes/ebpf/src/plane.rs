@@ -192,7 +192,7 @@ pub(crate) fn pods(detector: &LocalDetector) -> Patterns {
     }
 }
 
-/// What options say of the maps' contents, on any machine.
+/// The facts that follow from the options, on any machine.
 fn rendered(options: &Options<'_>) -> Facts {
     Facts {
         maglev_size: options.ebpf.maglev_size,
@@ -200,7 +200,7 @@ fn rendered(options: &Options<'_>) -> Facts {
     }
 }
 
-/// What the machine says; the kernel's default where it says nothing.
+/// The facts of the machine; the kernel's default where one cannot be read.
 fn facts() -> Facts {
     let range = fs::read_to_string(LOCAL_PORTS).unwrap_or_default();
     let mut numbers = range.split_whitespace().filter_map(|it| it.parse().ok());

@@ -20,7 +20,7 @@ use crate::maglev;
 use crate::object::{AddressKind, Key, ListId, Object};
 use crate::placement::Placement;
 
-/// What the settings of the node have beside the plan.
+/// The settings of the node that do not come from the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Cookie of the network namespace.
@@ -36,7 +36,7 @@ pub struct Facts {
 }
 
 impl Default for Facts {
-    /// Those of a machine with the kernel's usual `ip_local_port_range`.
+    /// The facts of a machine with the kernel's default `ip_local_port_range`.
     fn default() -> Self {
         Self {
             netns_cookie: 0,

@@ -6,7 +6,7 @@ use sluice_bpf_abi::node_flags;
 use sluice_plane::{EbpfOptions, Sockets};
 use tracing::{info, warn};
 
-/// What an operator wants of sockets.
+/// The options of socket load balancing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketSetup {
     /// Which are led.

@@ -9,10 +9,10 @@ use tracing::debug;
 /// Whether rules count packets for kube-proxy's metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Accounting {
-    /// They mention no object.
+    /// Rules without nfacct objects.
     #[default]
     Off,
-    /// They mention kube-proxy's objects, which exist.
+    /// Rules with kube-proxy's nfacct objects, which exist.
     On,
 }
 

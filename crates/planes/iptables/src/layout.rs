@@ -23,7 +23,7 @@ use crate::object::{ChainId, Key, Object};
 /// The setting of conntrack that rules depend on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Conntrack {
-    /// Packets outside the TCP window are invalid. They are dropped: a reply that is not translated back
+    /// Conntrack marks packets outside the TCP window as invalid. They are dropped: a reply that is not translated back
     /// would reset the client's connection.
     #[default]
     Strict,

@@ -58,12 +58,12 @@ impl PortChains {
         self.named(EXT)
     }
 
-    /// Who may connect to a load balancer's address.
+    /// The chain that checks source ranges.
     pub(crate) fn firewall(&self) -> ChainName {
         self.named(FW)
     }
 
-    /// One endpoint.
+    /// The chain of one endpoint.
     pub(crate) fn endpoint(&self, endpoint: SocketAddr) -> ChainName {
         let hash = hash(&format!("{}{endpoint}", self.text));
         ChainName::new(&format!("{SEP}{hash}"))
@@ -95,7 +95,7 @@ pub(crate) fn chain(name: &'static str) -> ChainName {
 pub(crate) enum Kind {
     /// By one owner, all of it.
     Whole,
-    /// By many owners, each with rules of its own.
+    /// Many owners, each with rules of its own.
     Common,
     /// By the kernel; we add jumps to it.
     Builtin,

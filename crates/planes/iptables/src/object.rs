@@ -17,9 +17,7 @@ use sluice_xtables::rule_list::RuleList;
 pub struct ChainId {
     /// iptables or ip6tables.
     pub family: IpFamily,
-    /// The table.
     pub table: Table,
-    /// The chain.
     pub chain: ChainName,
 }
 
@@ -46,7 +44,6 @@ pub enum Key {
 }
 
 impl Key {
-    /// Its chain.
     pub fn place(&self) -> &ChainId {
         match self {
             Self::Chain(it)
@@ -72,7 +69,7 @@ impl fmt::Display for Key {
 /// The content of an object beside its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Object {
-    /// It is there: a common chain, a rule in one.
+    /// A common chain or a rule in one: present.
     Present,
     /// These rules in this order: a chain, a tail, jumps.
     Rules(RuleList),

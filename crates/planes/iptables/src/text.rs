@@ -27,7 +27,7 @@ pub fn ruleset(objects: &[(Key, Object)]) -> String {
     text
 }
 
-/// The same in parts, IPv4 first.
+/// The scripts by family, IPv4 first.
 pub fn script(objects: &[(Key, Object)]) -> Vec<(IpFamily, String)> {
     let delta = Delta {
         add: objects.to_vec(),

@@ -32,7 +32,7 @@ const DEFAULT_SCHEDULER: &str = "rr";
 /// no IPv6 address.
 const NO_IPV6: &str = "/proc/sys/net/ipv6/conf/all/disable_ipv6";
 
-/// What the operator decided.
+/// The operator's options.
 #[derive(Clone, Debug)]
 pub struct IpvsOptions {
     /// Scheduler of Services that ask for none; empty is `rr`.

@@ -55,7 +55,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// The end of the packet; `None` when it goes to the endpoints that were added.
+    /// What happens to the packet; `None` when it goes to the endpoints that were added.
     fn decide(mut self) -> Result<Option<End>, BackendError> {
         let packet = &self.question.packet;
         let triple = Triple {

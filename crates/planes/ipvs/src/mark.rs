@@ -37,7 +37,7 @@ const PROTOCOLS: [Protocol; 3] = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
 /// The value of the bits above both, in every mark of ours.
 const TAG: u32 = 0b01_0110;
 
-/// Which marks are ours.
+/// The marks that we use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MarkLayout {
     /// Bits that no mark of ours has.
@@ -45,7 +45,7 @@ pub struct MarkLayout {
 }
 
 impl MarkLayout {
-    /// Marks beside this one, which says "masquerade".
+    /// Marks that leave out the masquerade mark.
     pub fn beside(masquerade_mark: u32) -> Self {
         Self {
             reserved: masquerade_mark | DROP_BIT,

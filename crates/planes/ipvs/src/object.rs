@@ -104,19 +104,16 @@ pub enum Server {
     Mark(IpFamily, Protocol, u32),
 }
 
-/// What a client dials.
+/// Address, port and protocol of a virtual server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Triple {
     /// The address.
     pub ip: IpAddr,
-    /// The port.
     pub port: u16,
-    /// The protocol.
     pub protocol: Protocol,
 }
 
 impl Server {
-    /// Its family.
     pub fn family(&self) -> IpFamily {
         match self {
             Self::Address(it) | Self::NodePort(it) => IpFamily::of(&it.ip),
@@ -124,7 +121,7 @@ impl Server {
         }
     }
 
-    /// The protocol that its clients speak.
+    /// The protocol of its clients.
     pub fn protocol(&self) -> Protocol {
         match self {
             Self::Address(it) | Self::NodePort(it) => it.protocol,
@@ -132,7 +129,7 @@ impl Server {
         }
     }
 
-    /// What clients dial; `None` for those of a mark.
+    /// Address, port and protocol; `None` for the virtual server of a mark.
     pub fn triple(&self) -> Option<Triple> {
         match self {
             Self::Address(it) | Self::NodePort(it) => Some(*it),

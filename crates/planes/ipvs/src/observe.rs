@@ -23,7 +23,7 @@ use crate::state::State;
 
 type Objects = BTreeMap<Key, Object>;
 
-/// Which objects of the kernel are ours.
+/// Tells which objects of the kernel are ours.
 pub(crate) struct Scope<'a> {
     pub(crate) families: &'a [IpFamily],
     pub(crate) exclude: &'a [IpNet],

@@ -1,4 +1,5 @@
-//! What rendering remembers of a service port: its mark, and the schedulers that the kernel lacks.
+//! What rendering remembers about a service port: its mark, and the schedulers that the kernel
+//! lacks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;

@@ -23,7 +23,7 @@ pub enum SetName {
     ExternalIpLocal,
     /// Every load balancer address and port.
     LoadBalancer,
-    /// Those of them that have source ranges.
+    /// The load balancer frontends with source ranges.
     LoadBalancerFw,
     /// Those of them with policy Local.
     LoadBalancerLocal,
@@ -126,7 +126,7 @@ impl SetName {
         Self::ExternalIpLocal,
     ];
 
-    /// What follows the prefix: `KUBE-` or `KUBE-6-`; `SLUICE-` for what kube-proxy does not have.
+    /// The name after the prefix `KUBE-`, `KUBE-6-`, or `SLUICE-` for sets that kube-proxy does not have.
     const fn suffix(self) -> &'static str {
         match self {
             Self::LoopBack => "LOOP-BACK",
@@ -227,7 +227,7 @@ impl SetName {
         matches!(self.kind(), SetKind::MarkedAddressPort)
     }
 
-    /// Which addresses and ports of a packet are looked up in it.
+    /// The addresses and ports of a packet that are looked up.
     pub const fn fields(self) -> &'static [Side] {
         use Side::{Dst, Src};
         match self.kind() {

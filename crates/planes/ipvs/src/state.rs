@@ -1,5 +1,5 @@
-//! What the kernel holds beyond what the plan says: real servers that drain, NodePorts behind a virtual
-//! IP, and the rules that jump to our chains.
+//! State of the kernel that the plan does not contain: real servers that drain, NodePorts behind a virtual IP, and the
+//! rules that jump to our chains.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

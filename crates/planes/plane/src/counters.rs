@@ -36,7 +36,6 @@ pub struct ConnectionCount {
     pub frontend: Frontend,
     /// The kernel's counter.
     pub counter: Counter,
-    /// The endpoint.
     pub endpoint: SocketAddr,
     /// Number of connections since the counter was created.
     pub connections: u64,
@@ -100,8 +99,8 @@ pub struct TableFill {
     pub entries: u64,
     /// Entries that it holds at most.
     pub capacity: u64,
-    /// What to do before it is full, and what happens then, in one line; `None` for a table that is replaced by a
-    /// larger one in time.
+    /// What an operator can do before the table is full, and what happens then, in one line; `None` for a table that
+    /// grows in time.
     pub when_full: Option<&'static str>,
     /// Why the kernel gave no larger one when that was wanted.
     pub refused: Option<String>,
@@ -118,7 +117,7 @@ impl TableFill {
 /// Tells how full the tables of a data plane are, at any time and on any thread. Cheap.
 pub type TableFills = Arc<dyn Fn() -> Vec<TableFill> + Send + Sync>;
 
-/// Which of kube-proxy's metrics a data plane has: their names depend on the mode.
+/// The metrics of kube-proxy that a data plane has: their names depend on the mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleMetrics {
     /// Syncs that read the kernel are told from those that write differences.
@@ -140,7 +139,7 @@ pub enum FailureMetrics {
     Nftables,
     /// `iptables_restore_failures_total` for all syncs.
     Restore,
-    /// The same for full syncs, and `iptables_partial_restore_failures_total` for the others.
+    /// `iptables_restore_failures_total` for full syncs, and `iptables_partial_restore_failures_total` for the others.
     RestoreAndPartial,
 }
 

@@ -57,9 +57,7 @@ impl DenialReason {
 /// The packets of one family that were denied for one reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Denied {
-    /// The family.
     pub family: IpFamily,
-    /// The reason.
     pub reason: DenialReason,
     /// Packets since the rule was written.
     pub packets: u64,

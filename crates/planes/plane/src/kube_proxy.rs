@@ -25,7 +25,7 @@ pub const POSTROUTING: &str = "KUBE-POSTROUTING";
 pub const FORWARD: &str = "KUBE-FORWARD";
 /// Packets that `loadBalancerSourceRanges` do not admit.
 pub const PROXY_FIREWALL: &str = "KUBE-PROXY-FIREWALL";
-/// The same in the ipvs mode.
+/// Packets that `loadBalancerSourceRanges` do not admit, in the ipvs mode.
 pub const SOURCE_RANGES_FIREWALL: &str = "KUBE-SOURCE-RANGES-FIREWALL";
 /// Incoming packets to a virtual IP in the ipvs mode.
 pub const IPVS_FILTER: &str = "KUBE-IPVS-FILTER";
@@ -71,15 +71,15 @@ pub const CHAINS: [&str; 13] = [
     CANARY,
 ];
 
-/// Of a service port: clients that go to any endpoint.
+/// Prefix of the chains of service ports for clients that use every endpoint.
 pub const SVC: &str = "KUBE-SVC-";
 /// Clients that stay on this node.
 pub const SVL: &str = "KUBE-SVL-";
 /// Clients of external addresses and NodePorts.
 pub const EXT: &str = "KUBE-EXT-";
-/// Who may connect to a load balancer's address.
+/// Prefix of the chains that check source ranges.
 pub const FW: &str = "KUBE-FW-";
-/// One endpoint.
+/// Prefix of the chains of endpoints.
 pub const SEP: &str = "KUBE-SEP-";
 
 /// Prefixes of the chains of Services and endpoints; [`HASH`] characters follow.

@@ -30,7 +30,6 @@ pub enum Trace<'a> {
     Chain {
         /// Where the kernel keeps it.
         variant: Variant,
-        /// Its table.
         table: Table,
         /// Name of the chain, such as `KUBE-SERVICES`.
         chain: &'a str,
@@ -66,16 +65,14 @@ pub enum Purpose {
     /// No proxy follows: all objects of Sluice are removed. Where nothing shows that Sluice was here, the
     /// objects with kube-proxy's names are kube-proxy's and stay.
     Cleanup,
-    /// The same, and all objects of kube-proxy are removed, too.
+    /// As `Cleanup`, and all objects of kube-proxy, too.
     CleanupKubeProxy,
 }
 
-/// Which leftovers to remove.
+/// A request to remove leftovers.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
-    /// The purpose.
     pub purpose: Purpose,
-    /// The families.
     pub families: &'a [IpFamily],
     /// The objects that stay.
     pub keep: &'a Keep,

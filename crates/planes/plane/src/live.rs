@@ -66,7 +66,6 @@ impl Evidence {
 /// A packet, and the machine that has it.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// The packet.
     pub packet: Packet,
     /// Addresses of this machine now, loopback included.
     pub host: BTreeSet<IpAddr>,

@@ -61,9 +61,7 @@ impl Default for EbpfOptions {
 pub enum Sockets {
     /// None.
     Off,
-    /// TCP.
     Tcp,
-    /// UDP.
     Udp,
     /// TCP and UDP.
     All,

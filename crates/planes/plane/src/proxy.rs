@@ -53,7 +53,6 @@ impl<B: ServiceBackend> Proxy<B> {
         }
     }
 
-    /// The planner.
     pub fn planner(&self) -> &Planner {
         &self.planner
     }
@@ -63,7 +62,6 @@ impl<B: ServiceBackend> Proxy<B> {
         self.planner.plan()
     }
 
-    /// The reconciler.
     pub fn reconciler(&self) -> &Reconciler<B> {
         &self.reconciler
     }

@@ -13,7 +13,6 @@ pub struct Watched {
     pub client: Option<IpAddr>,
     /// What it dials.
     pub destination: SocketAddr,
-    /// The protocol.
     pub protocol: Protocol,
 }
 

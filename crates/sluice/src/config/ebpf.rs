@@ -43,7 +43,7 @@ impl EbpfArgs {
         }
     }
 
-    /// Which Services have direct server return.
+    /// The Services with direct server return.
     pub(super) fn direct_return(&self) -> DirectReturn {
         match self.ebpf_dsr {
             None | Some(DsrArg::Off) => DirectReturn::Off,
@@ -52,7 +52,7 @@ impl EbpfArgs {
         }
     }
 
-    /// Clients without it.
+    /// The clients without direct server return.
     pub(super) fn not_direct(&self, problems: &mut Problems) -> Vec<IpNet> {
         let words = self.ebpf_dsr_exclude.as_deref();
         problems

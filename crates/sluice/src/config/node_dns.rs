@@ -14,7 +14,7 @@ use crate::cli::NodeDnsArgs;
 /// The domain of clusters that have no other.
 const DOMAIN: &str = "cluster.local";
 
-/// What the DNS server inside the agent answers, beside its addresses.
+/// The answers of the agent's DNS server, beside its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answers {
     /// The domain of the cluster.
@@ -46,7 +46,7 @@ impl NodeDnsArgs {
         })
     }
 
-    /// What is answered; `None` when the server is off.
+    /// The answers; `None` when the server is off.
     pub(super) fn answers(&self, problems: &mut Problems) -> Option<Answers> {
         match self.zone() {
             Ok(zone) => self.is_on().then(|| Answers {

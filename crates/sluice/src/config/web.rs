@@ -16,7 +16,7 @@ use crate::cli::ProxyArgs;
 /// Kubernetes (`pkg/cluster/ports`, `cloud-provider`).
 const PORT: u16 = 10261;
 
-/// Where the web page is served, and to whom.
+/// The address of the web page, and the token of its clients.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WebConfig {
     pub(crate) address: SocketAddr,

@@ -32,7 +32,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Takes a folder, which is made where it is missing. Also the Services and slices of an earlier run.
+    /// Opens the folder, and makes it if it is missing. Returns the Services and slices of an earlier run, too.
     pub(super) fn open(dir: PathBuf) -> anyhow::Result<(Self, Vec<Service>, Vec<EndpointSlice>)> {
         let at = || format!("--output {}", dir.display());
         fs::create_dir_all(&dir).with_context(at)?;
@@ -60,8 +60,8 @@ impl Output {
         Ok((output, manifests.services, manifests.slices))
     }
 
-    /// Writes the files that differ, and deletes those of Services that are gone. How many. Without a `cluster` the one
-    /// that is there stays.
+    /// Writes the files that differ, and deletes those of Services that are gone. Returns how many. Without a `cluster`
+    /// its file stays.
     pub(super) fn write(
         &mut self,
         completed: &BTreeMap<NamespacedName, Completed>,

@@ -5,7 +5,7 @@ use serde_json::Value;
 use sluice_controller::Manifests;
 use sluice_source::{Problem, Written};
 
-/// The objects by kind. One that is not what its kind says is a problem; other kinds are nobody's business here.
+/// The objects by kind. An object that its kind's type cannot hold is a problem; other kinds are ignored.
 pub(super) fn manifests(written: &[Written]) -> (Manifests, Vec<Problem>) {
     let (mut manifests, mut problems) = (Manifests::default(), Vec::new());
     for it in written {

@@ -39,11 +39,11 @@ pub(crate) fn read(flag: &str, path: &Path, port: u16) -> anyhow::Result<Corefil
     check(flag, path, fs::read(path), port)
 }
 
-/// The same with a content of the file that was read already.
+/// As [`read`], with the content of the file already read.
 ///
 /// # Errors
 ///
-/// As of [`read`].
+/// See [`read`].
 pub(crate) fn check(
     flag: &str,
     path: &Path,

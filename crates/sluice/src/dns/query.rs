@@ -35,14 +35,14 @@ pub(super) fn run(args: &QueryArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// What is asked, and by whom.
+/// The question, and the client that asks it.
 pub(crate) struct Asked {
     name: Name,
     record_types: Vec<RecordType>,
     from: Option<Asker>,
 }
 
-/// Whose search path completes a name.
+/// The client whose search path completes a name.
 enum Asker {
     Pod(NamespacedName),
     /// The pod that has the address.

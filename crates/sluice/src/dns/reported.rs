@@ -1,4 +1,4 @@
-//! What the source of a DNS server cannot read: in its log, and as a metric.
+//! Reports what the source of a DNS server cannot read, in the log and as a metric.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,6 @@ pub(super) struct Reported {
 }
 
 impl Reported {
-    /// No problems yet.
     pub(super) fn new(count: IntGauge) -> Self {
         count.set(0);
         Self {

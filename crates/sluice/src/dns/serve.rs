@@ -25,7 +25,7 @@ use crate::logging;
 use crate::proxy::end_on_panic;
 use crate::render::print;
 
-/// What the main thread is told.
+/// A message to the main thread.
 enum Input {
     /// SIGUSR1: read the Corefile again.
     Reload,
@@ -114,7 +114,7 @@ struct Serving<'a> {
     told: source::Told,
     demand: source::Demand,
     source: source::Following,
-    /// Of the Corefile, where the plugin `reload` asks for it.
+    /// The watch of the Corefile, if it has the plugin `reload`.
     watch: Option<Watch>,
 }
 

@@ -17,7 +17,7 @@ impl Served {
         Self { running, corefile }
     }
 
-    /// What it serves.
+    /// The Corefile that is served.
     pub(crate) fn corefile(&self) -> &Corefile {
         &self.corefile
     }

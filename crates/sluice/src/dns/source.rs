@@ -26,7 +26,7 @@ use sluice_config::Invalid;
 
 pub(super) use following::{Following, Told};
 
-/// Which objects, and where they are.
+/// The objects that a Corefile needs, and their source.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Demand {
     from: From,
@@ -45,7 +45,7 @@ enum From {
 }
 
 impl Demand {
-    /// What a Corefile asks for; flags come before it.
+    /// The demand of a Corefile; flags override it.
     ///
     /// # Errors
     ///
@@ -98,7 +98,7 @@ impl Demand {
         })
     }
 
-    /// Which namespaces exist: manifests often have no Namespaces.
+    /// Tells which namespaces exist: manifests often have no Namespace objects.
     pub(super) fn namespace_rule(&self) -> NamespaceRule {
         match self.from {
             From::Folder(_) => NamespaceRule::DeclaredOrImplied,
@@ -218,7 +218,7 @@ fn access(plugin: &Kubernetes, args: &ServeArgs) -> anyhow::Result<Access> {
     Ok(access)
 }
 
-/// Takes in what a source says.
+/// Applies the events of a source to the objects.
 pub(crate) fn absorb(objects: &RwLock<Objects>, events: &[Event], metrics: &ClusterMetrics) {
     let now = Timestamp::now().as_millisecond();
     if events.contains(&Event::Synced) {

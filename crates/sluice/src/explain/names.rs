@@ -14,7 +14,7 @@ use crate::view::View;
 /// Protocols whose named ports are looked for, the usual first.
 const PROTOCOLS: [Protocol; 3] = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
 
-/// What the resolver found, and what is dialled.
+/// The answer of the resolver, and the destination.
 pub(super) struct Found<'a> {
     pub(super) client: Client<'a>,
     pub(super) resolution: Resolution,
@@ -22,17 +22,16 @@ pub(super) struct Found<'a> {
     pub(super) dialled: Vec<(SocketAddr, Protocol)>,
 }
 
-/// Who sends.
+/// The sender of the packet.
 pub(super) struct Client<'a> {
     view: &'a View,
-    /// FROM.
     from: &'a str,
     /// Those of its Pod: EndpointSlices have only pods that serve.
     addresses: Vec<IpAddr>,
 }
 
 impl Client<'_> {
-    /// What happens to a packet of this client.
+    /// Explains a packet of this client.
     pub(super) fn explain(&self, to: &str, interface: Option<&str>) -> anyhow::Result<Explanation> {
         let by_name = self.view.explain(self.from, to, interface);
         by_name.or_else(|error| {

@@ -46,7 +46,7 @@ pub(super) struct NodeDns {
     answers: Answers,
     served: Arc<Mutex<Served>>,
     local: Arc<Mutex<LocalDns>>,
-    /// Of `--dns-corefile`.
+    /// The watch of `--dns-corefile`.
     watch: Option<Watch>,
 }
 

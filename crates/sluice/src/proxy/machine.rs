@@ -42,7 +42,7 @@ pub(super) fn limit_conntrack(limits: &ConntrackLimits, memory: &Memory) -> anyh
     sysctl::apply(limits, memory).context("set the limits of connection tracking")
 }
 
-/// What a data plane, and the removal of an earlier one, need of the machine.
+/// What a data plane, and the removal of an earlier one, require from the machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Needs {
     /// The programs of iptables.

@@ -71,7 +71,7 @@ impl Sort {
     }
 }
 
-/// What fills the screen.
+/// The view on the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum View {
     Services,
@@ -81,7 +81,7 @@ pub(super) enum View {
     Issues,
 }
 
-/// What a key asks for.
+/// The effect of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Show,
@@ -90,7 +90,7 @@ pub(super) enum Next {
     Quit,
 }
 
-/// The last answer, and what somebody looks at.
+/// The last answer, and the state of the view.
 #[derive(Debug)]
 pub(super) struct Top {
     pub(super) sample: Option<Sample>,

@@ -18,7 +18,6 @@ pub enum Verb {
     List,
     /// A further page of a list.
     Continue,
-    /// A watch.
     Watch,
     /// One object, a version or a health check.
     Get,

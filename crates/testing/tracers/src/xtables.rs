@@ -41,7 +41,6 @@ pub struct Flow {
     pub source: IpAddr,
     /// The current destination.
     pub destination: SocketAddr,
-    /// Protocol.
     pub protocol: Protocol,
     /// Interface that it arrived through; `None` when the node itself sends it.
     pub interface: Option<Arc<str>>,

@@ -25,7 +25,7 @@ pub(crate) struct RawBlock {
 pub(crate) struct Directive {
     pub(crate) name: Token,
     pub(crate) args: Vec<Token>,
-    /// What stands in braces after it.
+    /// The options in braces.
     pub(crate) options: Vec<Directive>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Parsed {
     pub(crate) notes: Vec<Note>,
 }
 
-/// Reads the blocks of a Corefile. The first error ends it: what follows cannot be told apart.
+/// Parses the blocks of a Corefile, up to the first error.
 pub(crate) fn parse(file: &str, text: &str, sources: &dyn Sources) -> Result<Parsed, Problem> {
     let file = Arc::from(file);
     let mut stream = Stream::new(token::tokens(&file, text)?, sources);

@@ -14,7 +14,7 @@ const MAX_IMPORTS: u32 = 1000;
 /// Tokens in one Corefile after its imports. The API server bounds a ConfigMap to 1 MiB of text.
 const MAX_TOKENS: usize = 1 << 20;
 
-/// Tokens to come.
+/// The tokens that are not read yet.
 pub(super) struct Stream<'a> {
     /// The next token is the last.
     rest: Vec<Token>,

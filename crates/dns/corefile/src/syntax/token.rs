@@ -9,7 +9,7 @@ use crate::{Location, Problem};
 pub(crate) struct Token {
     /// Without quotes.
     pub(crate) text: String,
-    /// Where it begins.
+    /// The line of its first character.
     pub(crate) place: Location,
     /// Whether it is the first of its line. A quoted text may end on a later line than it begins.
     pub(crate) first: bool,

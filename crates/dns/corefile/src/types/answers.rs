@@ -15,7 +15,7 @@ pub struct LoadBalance {
 pub struct AclRule {
     /// The zones of the plugin; the rule is for names below one of them.
     pub zones: Vec<Name>,
-    /// What happens to a query that the rule fits.
+    /// The action for queries that match.
     pub action: AclAction,
     /// Types of queries; empty: every type.
     pub types: Vec<RecordType>,
@@ -23,7 +23,7 @@ pub struct AclRule {
     pub networks: Vec<IpNet>,
 }
 
-/// What an [`AclRule`] does with a query.
+/// The action of an [`AclRule`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AclAction {
     /// Goes on to the next plugin.
@@ -41,7 +41,7 @@ pub enum AclAction {
 pub struct Autopath {
     /// Names below these zones are completed.
     pub zones: Vec<Name>,
-    /// Where the search path comes from.
+    /// The source of the search path.
     pub search: SearchPath,
 }
 

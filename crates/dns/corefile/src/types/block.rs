@@ -75,7 +75,7 @@ pub struct Plugins {
     /// Queries in the log. The first rule whose zone encloses the name and whose classes hold the
     /// response's decides.
     pub log: Vec<LogRule>,
-    /// Which clients may ask what, first match wins.
+    /// The rules for clients; the first match decides.
     pub acl: Vec<AclRule>,
     /// Answers ANY with one HINFO record (RFC 8482).
     pub any: bool,
@@ -83,7 +83,7 @@ pub struct Plugins {
     pub chaos: Option<Chaos>,
     /// Shuffles addresses in responses.
     pub loadbalance: Option<LoadBalance>,
-    /// Keeps answers.
+    /// The cache of answers.
     pub cache: Option<Cache>,
     /// Alters queries and their answers.
     pub rewrite: Vec<RewriteRule>,
@@ -117,7 +117,6 @@ pub struct Bind {
 /// One argument of `bind`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BindTarget {
-    /// An address.
     Address(IpAddr),
     /// All addresses of the interface of this name.
     Interface(String),
@@ -140,7 +139,7 @@ pub struct Fallthrough {
 }
 
 impl Fallthrough {
-    /// Whether a query for `name` goes on to the next plugin.
+    /// Whether a query for `name` falls through to the next plugin.
     pub fn includes(&self, name: &Name) -> bool {
         self.zones.iter().any(|zone| zone.zone_of(name))
     }

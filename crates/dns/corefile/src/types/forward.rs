@@ -32,7 +32,7 @@ pub struct Forward {
     pub max_connect_attempts: u32,
     /// For upstreams with [`UpstreamTransport::Tls`].
     pub tls: ForwardTls,
-    /// Which upstream is next.
+    /// The order in which upstreams are tried.
     pub policy: Policy,
     /// How an upstream that failed is tried.
     pub health_check: HealthCheck,
@@ -72,10 +72,10 @@ pub enum UpstreamTransport {
     },
 }
 
-/// Which of UDP and TCP is spoken to upstreams without TLS.
+/// The transport to upstreams without TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ForwardProtocol {
-    /// What the client used; TCP again when an answer was truncated is the client's part.
+    /// The transport of the client. After a truncated answer the client itself retries over TCP.
     #[default]
     AsAsked,
     /// `force_tcp`: TCP always.
@@ -96,7 +96,6 @@ pub struct ForwardTls {
 /// A certificate and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCertificate {
-    /// The certificate.
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,

@@ -30,7 +30,6 @@ pub struct Hosts {
 /// One line of a hosts file: an address and its names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostsEntry {
-    /// The address.
     pub address: IpAddr,
     /// Lower case and fully qualified, at least one.
     pub names: Vec<Name>,

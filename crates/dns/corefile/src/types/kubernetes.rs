@@ -18,7 +18,7 @@ pub struct Kubernetes {
     pub endpoint: Option<String>,
     /// Certificate towards `endpoint`.
     pub tls: Option<ApiTls>,
-    /// File that says which API server, and as whom.
+    /// The kubeconfig with the API server and the credentials.
     pub kubeconfig: Option<Kubeconfig>,
     /// Requests per second to the API server; `None`: not set.
     pub apiserver_qps: Option<f32>,
@@ -32,7 +32,7 @@ pub struct Kubernetes {
     pub namespace_labels: Option<Selector>,
     /// Only objects with these labels have names; `None`: all.
     pub labels: Option<Selector>,
-    /// What names of pods answer.
+    /// How names of pods are answered.
     pub pods: Pods,
     /// Endpoints without hostname are named after their pod, not after their address.
     pub endpoint_pod_names: bool,

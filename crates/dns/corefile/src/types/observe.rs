@@ -19,7 +19,7 @@ pub struct Errors {
 pub struct Consolidate {
     /// Errors of this time are one line.
     pub period: Duration,
-    /// Which errors.
+    /// The errors that match.
     pub pattern: Pattern,
     /// Level of the line. CoreDNS's default: error.
     pub level: LogLevel,
@@ -46,9 +46,8 @@ pub enum LogLevel {
 pub struct LogRule {
     /// Names below this zone are logged.
     pub zone: Name,
-    /// The line.
     pub format: LogFormat,
-    /// Which responses.
+    /// The responses that are logged.
     pub classes: LogClasses,
 }
 

@@ -10,23 +10,22 @@ use super::Pattern;
 /// `rewrite [continue|stop] FIELD ...`. Rules are tried in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RewriteRule {
-    /// What is altered.
     pub rewrite: Rewrite,
-    /// What follows when the rule fitted.
+    /// What happens after a match.
     pub then: Then,
 }
 
 /// After a rule that fitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Then {
-    /// No further rule.
+    /// Stop at this rule.
     #[default]
     Stop,
-    /// The next rule.
+    /// Go on with the next rule.
     Continue,
 }
 
-/// What one rule alters.
+/// The change of one rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rewrite {
     /// The name of the query.
@@ -49,11 +48,11 @@ pub enum Rewrite {
     Ttl(TtlRewrite),
     /// The code of the response.
     Rcode {
-        /// For which names.
+        /// The names that match.
         name: NameMatch,
         /// Responses with this code,
         from: ResponseCode,
-        /// get this one.
+        /// The new response code.
         to: ResponseCode,
     },
 }
@@ -61,16 +60,16 @@ pub enum Rewrite {
 /// `name [exact|prefix|suffix|substring|regex] FROM TO [answer ...]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameRewrite {
-    /// Which names.
+    /// The names that match.
     pub name: NameMatch,
     /// What replaces the whole name (`exact`, `regex`), its prefix, its suffix, or the part. Lower case;
     /// `{0}`, `{1}`... stand for groups of a `regex`.
     pub to: String,
-    /// What is done to names in the response.
+    /// How names in the response are rewritten.
     pub answer: AnswerRewrite,
 }
 
-/// Which names a rule is for. Names are compared in lower case, fully qualified.
+/// The names that a rule matches. Names are compared in lower case, fully qualified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameMatch {
     /// This name.
@@ -101,16 +100,16 @@ pub struct AnswerRewrite {
 pub enum AnswerRule {
     /// The owner of records.
     Name {
-        /// Which owners.
+        /// The owner names that match.
         from: Pattern,
-        /// What they become, with `{1}` for groups.
+        /// The replacement, with `{1}` for groups.
         to: String,
     },
     /// The name in the data of CNAME, DNAME, MX, NAPTR, NS, PTR, SOA and SRV records.
     Value {
-        /// Which names.
+        /// The names that match.
         from: Pattern,
-        /// What they become, with `{1}` for groups.
+        /// The replacement, with `{1}` for groups.
         to: String,
     },
 }
@@ -118,7 +117,7 @@ pub enum AnswerRule {
 /// `ttl [exact|prefix|suffix|substring|regex] NAME TTL|MIN-MAX`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TtlRewrite {
-    /// Which names.
+    /// The names that match.
     pub name: NameMatch,
     /// TTLs outside of this range are set to its nearer end. Seconds.
     pub ttl: RangeInclusive<u32>,

@@ -42,11 +42,10 @@ pub struct Text {
 pub enum TextPart {
     /// This text.
     Literal(String),
-    /// A value.
     Value(TextValue),
     /// `parseInt VALUE BASE BITS`: the value read as a number of a base, written in decimal.
     Number {
-        /// What is read.
+        /// The value that is parsed.
         value: TextValue,
         /// 2 to 36.
         base: u32,
@@ -81,7 +80,7 @@ impl Text {
         &self.parts
     }
 
-    /// The text, with what `value` says for each value.
+    /// The text with each value replaced by the result of `value`.
     ///
     /// # Errors
     /// A value that `parseInt` cannot read.

@@ -14,7 +14,7 @@ use crate::request::{Reply, renamed};
 const MOST_ALIASES: u8 = 8;
 
 impl Block {
-    /// What is known of the target of an alias.
+    /// The records of an alias's target.
     pub(super) async fn target(
         &self,
         engine: &Engine,

@@ -104,7 +104,7 @@ impl Block {
         self.errors.as_ref()
     }
 
-    /// The server's identity, if it is told to clients.
+    /// The option NSID, if the block sends it.
     pub(super) fn nsid(&self, host: &str) -> Option<EdnsOption> {
         let text = self.plugins.nsid.as_deref()?;
         finish::nsid(if text.is_empty() { host } else { text })
@@ -118,7 +118,7 @@ impl Block {
         &self.upstream
     }
 
-    /// What becomes of a client's query. `None`: no response.
+    /// Answers a client's query. `None`: no response.
     pub(super) async fn answer(&self, engine: &Engine, request: &Request) -> Option<Reply> {
         let (asked, client) = (&request.query.asked, request.client);
         match self.access(engine, asked, client) {
@@ -222,7 +222,7 @@ impl Block {
         first
     }
 
-    /// The plugins that know answers.
+    /// Asks the plugins that have answers.
     async fn resolved(&self, engine: &Engine, asked: &Asked, way: Way) -> Reply {
         if let Some(reply) = self.templated(engine, asked, way).await {
             return reply;

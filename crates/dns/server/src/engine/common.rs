@@ -1,4 +1,4 @@
-//! What all engines of a server share, and what outlives a change of the Corefile.
+//! State that all engines of a server share, and that outlives a change of the Corefile.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,7 +29,7 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// What is shared, for as many threads as count.
+    /// The shared state. `shards`: the number of threads that count metrics.
     pub(crate) fn new(
         objects: Arc<RwLock<Objects>>,
         options: Options,

@@ -1,4 +1,4 @@
-//! What the rules of `acl` say.
+//! Metrics of `acl`.
 
 use hickory_proto::rr::Name;
 use prometheus::{IntCounterVec, Opts, Registry};
@@ -6,7 +6,7 @@ use sluice_corefile::AclAction;
 
 use super::registered;
 
-/// Queries by what `acl` says of them.
+/// Queries by the action of `acl`.
 #[derive(Debug)]
 pub(crate) struct Acl {
     allowed: IntCounterVec,

@@ -8,9 +8,7 @@ use hickory_proto::rr::RecordType;
 /// How a query comes: label `proto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// UDP.
     Udp,
-    /// TCP.
     Tcp,
 }
 

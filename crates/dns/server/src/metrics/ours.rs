@@ -1,4 +1,4 @@
-//! What CoreDNS does not count.
+//! Metrics that CoreDNS does not have.
 
 use prometheus::{IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 
@@ -18,11 +18,11 @@ pub(crate) struct Ours {
 pub(crate) enum Shed {
     /// Queries that wait for an upstream.
     Queries,
-    /// Those of one client.
+    /// The limit of one client.
     ClientQueries,
     /// TCP connections.
     Connections,
-    /// Those of one client.
+    /// The limit of one client.
     ClientConnections,
 }
 

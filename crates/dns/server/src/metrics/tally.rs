@@ -79,7 +79,7 @@ fn add(counter: &AtomicU64, count: u64) {
     counter.fetch_add(count, Ordering::Relaxed);
 }
 
-/// What is counted of an answered query, but for its duration.
+/// The labels and sizes of an answered query.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub(crate) tally: Arc<Tally>,

@@ -1,4 +1,4 @@
-//! What forwarders and caches count (CoreDNS's plugins `forward` and `cache`).
+//! Metrics of forwarders and caches (CoreDNS's plugins `forward` and `cache`).
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -186,7 +186,7 @@ impl Caches {
         }
     }
 
-    /// Those of a new Corefile take the place of the old ones.
+    /// Replaces the caches by those of a new Corefile.
     pub(crate) fn replace(&self, caches: Vec<CacheOf>) {
         *self.all.lock().unwrap_or_else(PoisonError::into_inner) = caches;
     }

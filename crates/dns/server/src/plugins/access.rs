@@ -16,7 +16,7 @@ const EXTENDED_ERROR: u16 = 15;
 const BLOCKED: u16 = 15;
 const FILTERED: u16 = 17;
 
-/// The first rule that fits decides: what it says, and its zone around the name. `None` when no rule fits.
+/// The action of the first rule that matches, with its zone that contains the name. `None` without a match.
 pub(crate) fn decide<'a>(
     rules: &'a [AclRule],
     query: &Query,
@@ -37,7 +37,7 @@ pub(crate) fn decide<'a>(
     })
 }
 
-/// REFUSED, and why.
+/// REFUSED, with the reason.
 pub(crate) fn blocked() -> Reply {
     with_error(ResponseCode::Refused, BLOCKED)
 }

@@ -34,7 +34,7 @@ enum Source {
 }
 
 impl Autopath {
-    /// `clients` knows the paths of pods, if anybody does.
+    /// `clients` gives the search paths of pods.
     pub(crate) fn new(config: &Config, clients: Option<Arc<dyn SearchPaths>>) -> Self {
         Self {
             zones: config.zones.clone(),
@@ -81,18 +81,18 @@ fn completions(asked: &Name, path: &[Name]) -> Vec<Name> {
     suffixes.chain([&root]).filter_map(name).collect()
 }
 
-/// What one step says.
+/// The result of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// The name exists.
     Found,
-    /// It does not: the next step.
+    /// The name does not exist: take the next step.
     Missing,
-    /// Nobody knows: no more steps.
+    /// It is not known whether the name exists: stop.
     Uncertain,
 }
 
-/// What the answer of a step says.
+/// Reads the result of a step from its answer.
 pub(crate) fn step(message: &Message) -> Step {
     match message.response_code {
         _ if message.truncation => Step::Uncertain,

@@ -33,17 +33,16 @@ struct File {
     stamp: Option<Stamp>,
 }
 
-/// What tells two versions of a file apart.
+/// Modification time and size, which identify a version of a file.
 type Stamp = (Option<SystemTime>, u64);
 
-/// What it says of a question.
+/// The answer to a question.
 #[derive(Debug)]
 pub(crate) enum Found {
     /// Nothing: the next plugin is asked.
     Passed,
     /// The name has no entry, and no other plugin may be asked.
     Unknown,
-    /// The answer.
     Answered(Box<Reply>),
 }
 
@@ -92,7 +91,7 @@ impl Hosts {
         }
     }
 
-    /// Names that have an address.
+    /// Number of names with an address.
     pub(crate) fn entries(&self) -> usize {
         self.inline.len() + self.table().len()
     }

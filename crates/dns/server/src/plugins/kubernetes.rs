@@ -19,15 +19,17 @@ pub(crate) struct Kubernetes {
     fallthrough: Fallthrough,
 }
 
-/// What it says of a question.
+/// The answer to a question.
 #[derive(Debug)]
 pub(crate) enum Known {
     /// Nothing: the next plugin is asked.
     Passed,
-    /// The answer.
     Answered(Box<Reply>),
     /// An alias: `reply` has the CNAME, the records of `target` are to be appended.
-    Alias { reply: Box<Reply>, target: Name },
+    Alias {
+        reply: Box<Reply>,
+        target: Name,
+    },
 }
 
 impl Kubernetes {

@@ -22,7 +22,7 @@ pub(crate) fn rule<'a>(
     rules.iter().find(fits)
 }
 
-/// What a line is made of.
+/// The values of a log line.
 pub(crate) struct Entry<'a> {
     pub(crate) request: &'a Request,
     pub(crate) response: &'a Message,

@@ -14,7 +14,7 @@ pub(crate) use response::Undo;
 #[derive(Debug)]
 pub(crate) struct Rewritten {
     pub(crate) asked: Asked,
-    /// What is done to the response, in this order.
+    /// The changes of the response, in their order.
     pub(crate) undo: Vec<Undo>,
 }
 

@@ -16,7 +16,7 @@ use crate::request::Reply;
 /// TTL of records that name none, in seconds: that of CoreDNS's library.
 const DEFAULT_TTL: u32 = 3600;
 
-/// What the templates of a block say of a question.
+/// The answer of a block's templates to a question.
 #[derive(Debug)]
 pub(crate) enum Templated {
     /// None is for it: the next plugin is asked.
@@ -86,7 +86,7 @@ fn zone<'a>(template: &'a Template, asked: &Asked, name: &Name) -> Option<&'a Na
         .filter(|_| class && kind)
 }
 
-/// What texts may contain.
+/// The values that texts may contain.
 struct Values<'a> {
     name: &'a str,
     zone: &'a str,

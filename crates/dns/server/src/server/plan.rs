@@ -1,4 +1,4 @@
-//! What a Corefile means on this machine, before anything is listened on.
+//! What a Corefile means on this machine, computed before any socket is opened.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

@@ -25,7 +25,7 @@ pub struct Responder {
 }
 
 impl Responder {
-    /// An engine that nobody listens for.
+    /// An engine without sockets.
     ///
     /// # Errors
     /// A server block cannot be served.

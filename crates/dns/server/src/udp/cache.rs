@@ -17,7 +17,7 @@ const VARIANTS: usize = 16;
 /// address of a Service with more than 16 endpoints comes first in some of them.
 const USES: u32 = 1024;
 
-/// What the answers hold for.
+/// The version of engine and objects that answers belong to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Version {
     /// Grows with the objects: `Objects::revision`.
@@ -67,7 +67,7 @@ pub(crate) struct WireCache {
     most_bytes: usize,
 }
 
-/// What the cache has for a query.
+/// The result of a look-up.
 #[derive(Debug)]
 pub(crate) enum Cached<'a> {
     /// This response; its id is that of an earlier query.

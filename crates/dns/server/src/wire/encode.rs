@@ -67,7 +67,7 @@ fn length(edns: &Edns) -> u16 {
     u16::try_from(OPT + options).unwrap_or(u16::MAX)
 }
 
-/// What of a response is written.
+/// The records of a response that are written.
 struct Parts<'a> {
     metadata: Metadata,
     answers: &'a [Record],

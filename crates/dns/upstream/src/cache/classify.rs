@@ -1,4 +1,4 @@
-//! What kind of answer a message is, and how long it may be kept.
+//! The class of an answer, and how long it may be cached.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::question::Question;
 
 /// TTL of answers that name none (no SOA, no record at all), as in CoreDNS.
 const TTL_UNKNOWN: Duration = Duration::from_secs(5);
-/// No record is kept for longer, whatever it says, as in CoreDNS.
+/// Longest time that a record is cached, as in CoreDNS.
 const TTL_MAX: Duration = Duration::from_secs(3600);
 
-/// What an answer says of its question.
+/// The class of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     /// Records, or a referral to other servers.

@@ -1,4 +1,4 @@
-//! What a cache counts, for CoreDNS's metrics `coredns_cache_*`.
+//! The counters of a cache, for CoreDNS's metrics `coredns_cache_*`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -11,7 +11,7 @@ use super::classify::Class;
 /// after five seconds.
 const REFRESH_PATIENCE: Duration = Duration::from_secs(6);
 
-/// A kept answer.
+/// A cached answer.
 #[derive(Debug)]
 pub(super) struct Entry {
     /// The message without OPT, encoded: a fifth of the memory of decoded records, and its exact

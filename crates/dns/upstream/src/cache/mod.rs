@@ -34,12 +34,11 @@ pub struct Cache {
     counters: Counters,
 }
 
-/// What the cache has for a question.
+/// The result of a look-up.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Lookup {
     /// Nothing: ask the upstream and store its answer.
     Miss,
-    /// The answer.
     Hit {
         /// The response, with id 0 and without OPT.
         response: Message,
@@ -54,7 +53,6 @@ pub enum Lookup {
 /// What to do after a response from the cache is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
-    /// Nothing.
     Nothing,
     /// Ask the upstream in the background and store its answer.
     Refresh,
@@ -256,7 +254,7 @@ impl Cache {
     }
 }
 
-/// What is taken out of an entry while its shard is locked.
+/// The parts of an entry that are copied while its shard is locked.
 struct Found {
     wire: Arc<[u8]>,
     original: Duration,

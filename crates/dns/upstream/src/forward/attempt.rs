@@ -1,4 +1,4 @@
-//! Which upstream is asked for a query, and which one next.
+//! The order in which upstreams are asked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub(super) struct Limits {
     pub(super) failover: Vec<ResponseCode>,
 }
 
-/// What the attempts so far brought.
+/// The results of the attempts so far.
 #[derive(Default)]
 struct Tried {
     failed: u32,

@@ -24,7 +24,6 @@ pub enum Failure {
     NoAnswer {
         /// Address and port of the upstream that was tried last.
         to: Arc<str>,
-        /// What went wrong.
         cause: Arc<str>,
     },
     /// The answer contradicts itself.
@@ -32,7 +31,7 @@ pub enum Failure {
     Unusable {
         /// Address and port of the upstream.
         to: Arc<str>,
-        /// What is wrong with its answer.
+        /// Why its answer is unusable.
         reason: Unusable,
     },
     /// The query's task ended without an answer.

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::{Failure, Transport};
 use crate::question::Key;
 
-/// What became of a query. Shared by all that wait for it.
+/// The result of a query, shared by all clients that wait for it.
 pub(super) type Outcome = Result<Arc<Message>, Failure>;
 /// Receives the outcome; `None` until there is one.
 pub(super) type Waiting = watch::Receiver<Option<Outcome>>;

@@ -36,7 +36,6 @@ const MAX_QUERIES: usize = 4096;
 /// How a query comes to us, and goes to an upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {
-    /// UDP.
     Udp,
     /// TCP, or anything else on connections.
     Tcp,

@@ -1,4 +1,4 @@
-//! What a forwarder tells its owner, for CoreDNS's metrics.
+//! The events of a forwarder, for CoreDNS's metrics.
 
 use std::time::Duration;
 
@@ -31,7 +31,6 @@ pub trait Observer: Send + Sync {
 pub enum Proto {
     /// UDP: never reused, so that each query has a random port.
     Udp,
-    /// TCP.
     Tcp,
     /// TLS over TCP.
     Tls,
@@ -53,11 +52,11 @@ impl Proto {
 pub enum Origin {
     /// From the pool of idle ones.
     Reused,
-    /// It was opened for this query.
+    /// Opened for this query.
     Opened,
 }
 
-/// Tells nobody.
+/// Ignores every event.
 impl Observer for () {
     fn answered(&self, _to: &str, _code: ResponseCode, _took: Duration) {}
     fn connected(&self, _to: &str, _proto: Proto, _origin: Origin) {}

@@ -61,7 +61,6 @@ static TYPES: [Type; 6] = [
 /// The type of a set, with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// A hash.
     Hash {
         /// The fields of its members.
         fields: Fields,
@@ -97,7 +96,7 @@ impl Kind {
         self.set_type().name
     }
 
-    /// The same with all sizes 0, for comparisons.
+    /// With all sizes set to 0, for comparisons.
     fn without_size(self) -> Self {
         match self {
             Self::Hash { fields, family, .. } => Self::Hash {

@@ -18,11 +18,11 @@ use super::uapi::{
 pub enum Forwarding {
     /// Their destination is translated, and the source of the answers (`Masq`).
     Masquerade,
-    /// They stay on this machine (`Local`).
+    /// Deliver packets on this machine (`Local`).
     Local,
-    /// They are sent inside another IP packet (`Tunnel`).
+    /// Send packets inside another IP packet (`Tunnel`).
     Tunnel,
-    /// They are sent unchanged to the link-layer address of the real server (`Route`).
+    /// Send packets unchanged to the link-layer address of the real server (`Route`).
     Route,
     /// A number that the kernel gives no meaning, or one of its own.
     Other(u8),

@@ -50,7 +50,6 @@ impl BitOr for Flags {
 /// The configuration of a virtual server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Virtual {
-    /// Its key.
     pub key: Key,
     /// The name of its scheduler, one of [`super::SCHEDULERS`].
     pub scheduler: Arc<str>,

@@ -1,4 +1,4 @@
-//! One rule's text.
+//! Parses the text of one rule.
 
 use std::borrow::Cow;
 use std::net::IpAddr;

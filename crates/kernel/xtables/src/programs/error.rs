@@ -31,7 +31,6 @@ pub enum RunError {
     TimedOut {
         /// Its path.
         program: PathBuf,
-        /// Its arguments.
         arguments: String,
         /// Its timeout.
         seconds: u64,
@@ -48,7 +47,6 @@ pub enum FindError {
         if *variant == Variant::Legacy { " or iptables-legacy" } else { "" }
     )]
     Missing {
-        /// The variant.
         variant: Variant,
         /// The name under which it is usually installed.
         program: String,
@@ -66,7 +64,6 @@ pub enum FindError {
     TooOld {
         /// Its path.
         program: PathBuf,
-        /// Its version.
         version: Version,
     },
     /// The program does not print its version.
@@ -83,7 +80,6 @@ pub enum SaveError {
     /// The program failed.
     #[error("read the {family} rules: {source}")]
     Failed {
-        /// The family.
         family: IpFamily,
         /// The error of the program.
         source: RunError,
@@ -94,12 +90,7 @@ pub enum SaveError {
          {} {table}`, and move them to a table of their own",
         family.nft_name()
     )]
-    Incompatible {
-        /// The family.
-        family: IpFamily,
-        /// The table.
-        table: Table,
-    },
+    Incompatible { family: IpFamily, table: Table },
 }
 
 /// A script failed, at once or after some of its steps.
@@ -109,7 +100,6 @@ pub enum RestoreError {
     /// whole tables: what it refuses is reported for the line `COMMIT`.
     #[error("{family} rules: line {line} `{text}` refused: {reason}")]
     Refused {
-        /// The family.
         family: IpFamily,
         /// Its number, counted from 1.
         line: usize,

@@ -27,12 +27,12 @@ use super::sweep::now;
 use super::table::{all_of, entry};
 use crate::maps::Maps;
 
-/// What becomes of netfilter's own entries for open connections.
+/// What to do with netfilter's entries for open connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Netfilters {
-    /// They stay: the programs see no packet yet.
+    /// Keep them: the programs see no packet yet.
     Stay,
-    /// They go, because they would translate packets once more.
+    /// Delete them: they would translate packets a second time.
     Go,
 }
 

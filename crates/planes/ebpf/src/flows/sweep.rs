@@ -127,7 +127,7 @@ impl Watched {
     }
 }
 
-/// What a sweep found: numbers of entries.
+/// The result of a sweep, as numbers of entries.
 pub(crate) struct Swept {
     pub(crate) removed: usize,
     pub(crate) left: usize,

@@ -53,8 +53,8 @@ fn absorb(planner: &mut Planner, events: Vec<Event>) -> Vec<(Key, Object)> {
 }
 
 proptest! {
-    /// Law: carrying out the delta of what is there and what shall be there leaves what shall be
-    /// there, and whoever looks finds it.
+    /// Law: applying the delta between held and desired objects leaves the desired objects, and
+    /// observing finds them.
     #[test]
     fn what_is_carried_out_is_observed(
         settings in arbitrary_settings(),
@@ -103,7 +103,7 @@ fn led_to(ruleset: &Ruleset) -> BTreeSet<(Table, ChainName)> {
     rules.collect()
 }
 
-/// Law: after each step every chain that a rule leads to is as it was before or as it shall be.
+/// Law: after each step every chain that a rule leads to is the old or the new one.
 #[test]
 fn what_is_cut_leaves_every_step_right() {
     let (few, many) = (large_cluster(9), large_cluster(10));

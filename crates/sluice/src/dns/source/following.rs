@@ -13,7 +13,7 @@ use sluice_zone::Objects;
 use super::super::reported::Reported;
 use super::{Demand, From, absorb};
 
-/// Who is told what a source says.
+/// The receivers of a source's events.
 #[derive(Clone)]
 pub(crate) struct Told {
     pub(crate) objects: Arc<RwLock<Objects>>,
@@ -38,7 +38,7 @@ impl Following {
         Self(Arc::new(Mutex::new(Some(running))))
     }
 
-    /// Ends the source: after that it says nothing more.
+    /// Ends the source: no event follows.
     fn end(&self) {
         let running = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(running);

@@ -11,7 +11,6 @@ use sluice_xtables::rule::{ChainName, Table};
 pub enum Flaw {
     /// The target chain of a rule is missing.
     Missing {
-        /// The table.
         table: Table,
         /// The chain with the rule.
         from: ChainName,
@@ -20,7 +19,6 @@ pub enum Flaw {
     },
     /// A packet can enter a chain that it has not left.
     Loop {
-        /// The table.
         table: Table,
         /// A chain of the loop.
         chain: ChainName,

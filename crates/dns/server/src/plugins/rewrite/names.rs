@@ -1,4 +1,4 @@
-//! Names as text: which fit, and what they become.
+//! Matches and replaces names as text.
 
 use regex::Captures;
 use sluice_corefile::{NameMatch, NameRewrite, Pattern};
@@ -14,7 +14,7 @@ pub(super) fn matches(rule: &NameMatch, name: &str) -> bool {
     }
 }
 
-/// What a name becomes. `None`: the rule is not for it.
+/// The new name; `None` when the rule does not match.
 pub(super) fn renamed(rule: &NameRewrite, name: &str) -> Option<String> {
     let to = &rule.to;
     match &rule.name {

@@ -1,4 +1,4 @@
-//! What rewritten questions do to responses.
+//! Changes of responses to rewritten questions.
 
 use std::ops::RangeInclusive;
 
@@ -20,7 +20,7 @@ pub(crate) enum Undo {
     Rules(Vec<AnswerRule>),
     /// TTLs in seconds come into this range.
     Ttl(RangeInclusive<u32>),
-    /// Another code.
+    /// Replace the response code.
     Code {
         from: ResponseCode,
         to: ResponseCode,
