@@ -160,9 +160,11 @@ pub fn enter(connection: &Connection<'_>, to: &mut Tuple) -> bool {
 /// Enters the entry Reply. If another connection has its key, this one gets another source port.
 #[inline(always)]
 fn enter_replies(connection: &Connection<'_>, to: &mut Tuple, flow: &Flow) -> bool {
-    let mut attempt = u32::from(connection.changes_port);
+    // The count begins with a constant. The verifier of Linux 6.1 forgets the value of a flag on the stack, and would not
+    // see the end of a loop that begins with it.
+    let mut attempt = 0;
     while attempt < ATTEMPTS {
-        if attempt > 0 {
+        if attempt > 0 || connection.changes_port {
             match random_port() {
                 Some(port) => to.source_port = port,
                 None => return false,
