@@ -1,11 +1,10 @@
 //! The programs of `bpf/programs`: the object, its names and sizes, and what the agent does with it.
 
 use std::mem;
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 
-use sluice_bpf::{
-    BpfError, Direction, Filter, Losses, Object, Order, Patterns, Pins, Table, Trial,
-};
+use sluice_bpf::{BpfError, Direction, Filter, Losses, Object, Order, Patterns, Pins, Table};
 use sluice_bpf_abi::{Flow, Tuple, VERSION};
 
 use crate::interfaces::NodeInterfaces;
@@ -119,12 +118,6 @@ impl Programs {
         })
     }
 
-    /// The pins.
-    #[must_use]
-    pub fn pins(&self) -> &Pins {
-        self.loaded.pins()
-    }
-
     /// The maps.
     #[must_use]
     pub fn maps(&self) -> &Maps {
@@ -149,31 +142,6 @@ impl Programs {
             self.loaded.attach(interfaces)?;
         }
         self.follow_up()
-    }
-
-    /// Attaches the programs of packets where another process has detached them.
-    pub fn attach_again(&self) {
-        self.loaded.attach_again();
-    }
-
-    /// Whether [`attach`](Self::attach) was called.
-    #[must_use]
-    pub fn is_attached(&self) -> bool {
-        self.loaded.is_attached()
-    }
-
-    /// Leads the sockets of a cgroup's processes to endpoints, as far as NODE says so, now and after the agent's end.
-    ///
-    /// # Errors
-    ///
-    /// The kernel refuses a program, or the cgroup.
-    pub fn attach_sockets(&mut self, cgroup: &Path) -> Result<(), BpfError> {
-        self.loaded.attach_sockets(cgroup)
-    }
-
-    /// Leaves sockets alone, also those that an earlier agent led. What was led goes on.
-    pub fn detach_sockets(&mut self) {
-        self.loaded.detach_sockets();
     }
 
     /// Makes room for this many entries in the maps of Services, without a packet that sees less than all entries. Maps
@@ -216,21 +184,6 @@ impl Programs {
         Ok(())
     }
 
-    /// See [`sluice_bpf::Programs::try_packet`].
-    ///
-    /// # Errors
-    ///
-    /// The kernel refuses the frame, or knows no such interface.
-    pub fn try_packet(
-        &self,
-        direction: Direction,
-        interface: u32,
-        packet: &[u8],
-        times: u32,
-    ) -> Result<Trial, BpfError> {
-        self.loaded.try_packet(direction, interface, packet, times)
-    }
-
     /// See [`remove`].
     ///
     /// # Errors
@@ -238,6 +191,21 @@ impl Programs {
     /// A pin cannot be removed.
     pub fn remove(self) -> Result<(), BpfError> {
         self.loaded.remove()
+    }
+}
+
+/// The programs as any object's: pins, sockets, trials.
+impl Deref for Programs {
+    type Target = sluice_bpf::Programs;
+
+    fn deref(&self) -> &Self::Target {
+        &self.loaded
+    }
+}
+
+impl DerefMut for Programs {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.loaded
     }
 }
 
