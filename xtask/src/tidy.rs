@@ -72,18 +72,18 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "node",
+        "planes/agent",
         &[
             "config",
             "model",
             "netlink",
-            "nft",
+            "node",
             "plan",
             "plane",
             "reconcile",
-            "route",
         ],
     ),
+    ("node", &["model", "netlink", "reconcile", "route"]),
     (
         "diagnose",
         &[
@@ -91,6 +91,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("dns/zone", &["model"]),
+    (
+        "dns/agent",
+        &["model", "netlink", "nft", "node", "plan", "route"],
+    ),
     ("dns/corefile", &["model"]),
     ("dns/upstream", &["corefile"]),
     ("dns/server", &["corefile", "model", "upstream", "zone"]),
@@ -98,12 +102,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "lab-commands",
         &[
-            "api", "cluster", "config", "lab", "model", "node", "picture", "plan", "source",
+            "agent", "api", "cluster", "config", "lab", "model", "node", "picture", "plan",
+            "source",
         ],
     ),
     (
         "testing/bench",
         &[
+            "agent",
             "ebpf",
             "iptables",
             "ipvs",
@@ -131,11 +137,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "sluice",
         &[
+            "agent",
             "config",
             "controller",
             "corefile",
             "diagnose",
             "dns",
+            "dns-agent",
             "ebpf",
             "iptables",
             "ipvs",

@@ -137,7 +137,7 @@ fn routes(server: WebServer, lab: Lab) -> Router {
             include_str!("web/page/lab.js")
         ),
     );
-    let of_agent = Page::of_agent();
+    let of_agent = sluice_agent::page();
     let pages = Router::new()
         .route("/", get(async move || page.answer()))
         .route("/nodes/{node}/", get(async move || of_agent.answer()));

@@ -2,7 +2,7 @@
 //! thread warns when forwarding is turned off.
 //!
 //! ```text
-//! rtnetlink ──Changed──▶ list again ──if different──▶ Event::LocalAddresses ─▶ Agent
+//! rtnetlink ──Changed──▶ list again ──if different──▶ consumers
 //!                                                └───▶ Own ─▶ servers: is a client local?
 //! ```
 
@@ -15,15 +15,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use sluice_model::{Event, IpFamily, LocalAddresses, Node};
+use sluice_model::{IpFamily, LocalAddresses, Node};
 use sluice_netlink::{RequestError, Stopper};
 use sluice_reconcile::Backoff;
 use sluice_route::{Monitor, Wake};
 use tracing::{debug, info, warn};
 
-use crate::agent::chain;
-use crate::error::{NodeError, failed};
-use crate::events::EventSender;
+use crate::error::{NodeError, chain, failed};
 use crate::forwarding::Forwarding;
 use crate::node;
 
@@ -64,18 +62,21 @@ impl Addresses {
     ///
     /// # Errors
     /// [`NodeError`]: no subscription, no listing or no thread.
-    pub fn follow(events: EventSender, own: Own) -> Result<Self, NodeError> {
+    pub fn follow(
+        send: impl Fn(LocalAddresses) + Send + 'static,
+        own: Own,
+    ) -> Result<Self, NodeError> {
         // Subscribed before the first listing, so that no change is lost.
         let monitor = Monitor::open().map_err(failed("watch for changes of addresses"))?;
         let stopper = monitor.stopper();
         let mut follower = Follower {
             known: LocalAddresses::default(),
-            events,
+            send: Box::new(send),
             own,
             forwarding: Forwarding::now(),
         };
         let first = read(&follower.known).map_err(failed("list the addresses"))?;
-        follower.send(first);
+        follower.found(first);
         let thread = thread::Builder::new()
             .name("addresses".into())
             .spawn(move || follower.run(monitor))
@@ -99,7 +100,8 @@ impl Drop for Addresses {
 
 struct Follower {
     known: LocalAddresses,
-    events: EventSender,
+    /// Tells the consumers.
+    send: Box<dyn Fn(LocalAddresses) + Send>,
     own: Own,
     forwarding: Forwarding,
 }
@@ -126,7 +128,7 @@ impl Follower {
                 Ok(found) => {
                     retry.succeed();
                     if found != self.known {
-                        self.send(found);
+                        self.found(found);
                     }
                 }
                 // For want of a descriptor, say: no notice tells that there is one again.
@@ -139,7 +141,7 @@ impl Follower {
         }
     }
 
-    fn send(&mut self, found: LocalAddresses) {
+    fn found(&mut self, found: LocalAddresses) {
         if found.default_route != self.known.default_route {
             info!(default_route = ?found.default_route, "addresses of the machine");
         }
@@ -150,7 +152,7 @@ impl Follower {
         );
         self.own.set(&found.all);
         self.known = found.clone();
-        self.events.send(vec![Event::LocalAddresses(found)]);
+        (self.send)(found);
     }
 }
 

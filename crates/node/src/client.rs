@@ -5,9 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-
-use crate::status::Status;
 
 /// The agent answers between two syncs, so a large sync delays the answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
@@ -85,7 +84,11 @@ pub fn get<T: DeserializeOwned>(socket: &Path, path: &str) -> Result<T, ClientEr
 
 /// Whether the agent behind this socket has written the whole cluster state to the kernel.
 pub fn is_synced(socket: &Path) -> bool {
-    get::<Status>(socket, "/status").is_ok_and(|it| it.synced)
+    #[derive(Deserialize)]
+    struct Synced {
+        synced: bool,
+    }
+    get::<Synced>(socket, "/status").is_ok_and(|it| it.synced)
 }
 
 /// HTTP/1.0: the server closes the connection after one answer in one piece.

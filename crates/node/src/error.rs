@@ -13,7 +13,7 @@ pub struct NodeError {
 }
 
 /// For `map_err`.
-pub(crate) fn failed<E: Into<Box<dyn Error + Send + Sync>>>(
+pub fn failed<E: Into<Box<dyn Error + Send + Sync>>>(
     operation: impl Into<String>,
 ) -> impl FnOnce(E) -> NodeError {
     let operation = operation.into();
@@ -21,4 +21,19 @@ pub(crate) fn failed<E: Into<Box<dyn Error + Send + Sync>>>(
         operation,
         source: error.into(),
     }
+}
+
+/// An error and its causes in one line. A cause that the message already contains is left out.
+#[must_use]
+pub fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.contains(&next) {
+            text = format!("{text}: {next}");
+        }
+        cause = error.source();
+    }
+    text
 }

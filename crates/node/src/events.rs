@@ -1,139 +1,145 @@
-//! Events on their way to the agent: of each object the last one.
+//! Events on their way to a consumer: of each subject the last one.
 //!
-//! A sync may take seconds, and a source goes on meanwhile. What waits is as large as the number of
-//! different objects, however often they change.
+//! A step may take seconds, and a source goes on meanwhile. What waits is as large as the number of
+//! different subjects, however often they change.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::mpsc::Sender;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sluice_model::{Event, Object, ObjectKey};
+/// An event about one subject, such as an object of the cluster. The order of events about different
+/// subjects is free.
+pub trait Keyed {
+    /// The subject.
+    type Key: Eq + Hash + Send;
 
-use crate::Input;
+    /// What the event is about: a later event about the same takes its place.
+    fn key(&self) -> Self::Key;
 
-/// Most changes of one slice that are timed: while a sync blocks or fails there may be any number.
-pub(crate) const TIMED_CHANGES: usize = 64;
-
-/// Sends events to the agent. Clones share one queue.
-#[derive(Clone, Debug)]
-pub struct EventSender {
-    queue: EventQueue,
-    inputs: Sender<Input>,
-}
-
-impl EventSender {
-    /// Sends to the agent that receives these inputs.
-    pub fn new(inputs: Sender<Input>) -> Self {
-        let queue = EventQueue::default();
-        Self { queue, inputs }
-    }
-
-    /// Sends a batch, which the agent takes in as a whole. An event replaces the waiting one about the
-    /// same object.
-    pub fn send(&self, events: Vec<Event>) {
-        // One input in the channel stands for everything in the queue.
-        if self.queue.add(events) {
-            // A closed channel means that the agent has stopped.
-            let _ = self.inputs.send(Input::Events(self.queue.clone()));
-        }
+    /// Takes the place of `old`, an earlier event about the same subject that the consumer has not
+    /// taken in.
+    fn replace(&mut self, old: Self)
+    where
+        Self: Sized,
+    {
+        drop(old);
     }
 }
 
-/// The events that wait for the agent.
+/// The events that wait for a consumer. Clones are the same queue.
 ///
-/// Law: the events that are taken lead to the same state as all that were added
-/// (`sluice_model::Event` says that the order for different objects is free).
-#[derive(Clone, Debug, Default)]
-pub struct EventQueue(Arc<Mutex<Queue>>);
+/// Law: the events that are taken lead to the same state as all that were added.
+pub(crate) struct EventQueue<E: Keyed>(Arc<Mutex<Latest<E>>>);
 
-#[derive(Debug, Default)]
-struct Queue {
-    changes: Vec<Change>,
-    /// The position of each subject in `changes`.
-    positions: HashMap<Subject, usize>,
-}
-
-/// What is new about one subject.
-#[derive(Debug)]
-pub(crate) struct Change {
-    /// The last event.
-    pub(crate) event: Event,
-    /// Of a slice: the times of change ([`sluice_model::EndpointSlice::triggered`]) that the replaced
-    /// versions named, in order, at most [`TIMED_CHANGES`].
-    pub(crate) earlier: Vec<i64>,
-}
-
-/// What an event is about: a later one about the same replaces it.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Subject {
-    /// An object.
-    Object(ObjectKey),
-    /// The problems of this origin.
-    Problems(Arc<str>),
-    /// The machine's addresses.
-    LocalAddresses,
-    /// The source is complete.
-    Synced,
-}
-
-impl Subject {
-    pub(crate) fn of(event: &Event) -> Self {
-        match event {
-            Event::Set(object) => Self::Object(object.key()),
-            Event::Delete(key) => Self::Object(key.clone()),
-            Event::Problems { origin, .. } => Self::Problems(origin.clone()),
-            Event::LocalAddresses(_) => Self::LocalAddresses,
-            Event::Synced => Self::Synced,
-        }
+impl<E: Keyed> Clone for EventQueue<E> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
     }
 }
 
-impl EventQueue {
+impl<E: Keyed> Default for EventQueue<E> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<E: Keyed> EventQueue<E> {
     /// Adds events; whether these are the first ones since the queue was empty.
-    fn add(&self, events: Vec<Event>) -> bool {
-        let mut queue = self.lock();
-        let was_empty = queue.changes.is_empty();
-        events.into_iter().for_each(|it| queue.push(it));
-        was_empty && !queue.changes.is_empty()
+    pub(crate) fn add(&self, events: Vec<E>) -> bool {
+        let mut latest = self.lock();
+        let was_empty = latest.events.is_empty();
+        events.into_iter().for_each(|it| latest.push(it));
+        was_empty && !latest.events.is_empty()
     }
 
     /// Empties the queue.
-    pub(crate) fn take(&self) -> Vec<Change> {
-        std::mem::take(&mut *self.lock()).changes
+    pub(crate) fn take(&self) -> Vec<E> {
+        std::mem::take(&mut *self.lock()).events
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, Latest<E>> {
         // Nothing panics with the lock held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Queue {
-    fn push(&mut self, event: Event) {
-        match self.positions.entry(Subject::of(&event)) {
-            Entry::Occupied(at) => self.changes[*at.get()].replace(event),
+/// The last event about each subject, in the order of the first ones.
+///
+/// ```
+/// use sluice_node::{Keyed, Latest};
+/// struct Set(&'static str, u32);
+/// impl Keyed for Set {
+///     type Key = &'static str;
+///     fn key(&self) -> &'static str {
+///         self.0
+///     }
+/// }
+/// let latest: Latest<Set> = [Set("a", 1), Set("b", 2), Set("a", 3)].into_iter().collect();
+/// let all: Vec<u32> = latest.into_iter().map(|it| it.1).collect();
+/// assert_eq!(all, [3, 2]);
+/// ```
+pub struct Latest<E: Keyed> {
+    events: Vec<E>,
+    /// The position of each subject in `events`.
+    positions: HashMap<E::Key, usize>,
+}
+
+impl<E: Keyed> Default for Latest<E> {
+    fn default() -> Self {
+        Self {
+            events: Vec::new(),
+            positions: HashMap::new(),
+        }
+    }
+}
+
+impl<E: Keyed> Latest<E> {
+    /// Adds an event, or puts it in the place of the one about the same subject.
+    pub fn push(&mut self, mut event: E) {
+        match self.positions.entry(event.key()) {
+            Entry::Occupied(at) => {
+                let place = &mut self.events[*at.get()];
+                std::mem::swap(place, &mut event);
+                place.replace(event);
+            }
             Entry::Vacant(at) => {
-                at.insert(self.changes.len());
-                let earlier = Vec::new();
-                self.changes.push(Change { event, earlier });
+                at.insert(self.events.len());
+                self.events.push(event);
             }
         }
     }
-}
 
-impl Change {
-    fn replace(&mut self, event: Event) {
-        let old = std::mem::replace(&mut self.event, event);
-        match (old, &self.event) {
-            (Event::Set(Object::EndpointSlice(old)), Event::Set(_)) => {
-                let is_counted = self.earlier.len() < TIMED_CHANGES;
-                self.earlier.extend(old.triggered.filter(|_| is_counted));
-            }
-            _ => self.earlier.clear(),
+    /// Removes the event about a subject. The last event takes its place in the order.
+    pub(crate) fn remove(&mut self, key: &E::Key) {
+        let Some(position) = self.positions.remove(key) else {
+            return;
+        };
+        self.events.swap_remove(position);
+        if let Some(moved) = self.events.get(position) {
+            self.positions.insert(moved.key(), position);
         }
+    }
+
+    /// The number of subjects.
+    pub(crate) fn len(&self) -> usize {
+        self.events.len()
     }
 }
 
-#[cfg(test)]
-mod tests;
+impl<E: Keyed> IntoIterator for Latest<E> {
+    type Item = E;
+    type IntoIter = std::vec::IntoIter<E>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.events.into_iter()
+    }
+}
+
+impl<E: Keyed> FromIterator<E> for Latest<E> {
+    fn from_iter<T: IntoIterator<Item = E>>(events: T) -> Self {
+        let mut latest = Self::default();
+        events.into_iter().for_each(|it| latest.push(it));
+        latest
+    }
+}

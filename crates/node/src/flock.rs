@@ -13,7 +13,7 @@ use nix::unistd::geteuid;
 use sluice_netlink::nflog::Group;
 use tracing::info;
 
-use crate::agent::chain;
+use crate::error::chain;
 
 /// This process may not be the node's agent.
 #[derive(Debug, thiserror::Error)]

@@ -37,14 +37,15 @@ impl Forwarding {
 }
 
 /// The families that the machine has and does not forward.
-pub(crate) fn off() -> Vec<IpFamily> {
+#[must_use]
+pub fn off() -> Vec<IpFamily> {
     let mut all = IpFamily::ALL.to_vec();
     all.retain(|it| forwards(*it) == Some(false));
     all
 }
 
 /// The setting without which only this node itself reaches endpoints elsewhere.
-pub(crate) fn sysctl(family: IpFamily) -> &'static str {
+pub fn sysctl(family: IpFamily) -> &'static str {
     match family {
         IpFamily::V4 => "net.ipv4.ip_forward",
         IpFamily::V6 => "net.ipv6.conf.all.forwarding",
@@ -53,7 +54,7 @@ pub(crate) fn sysctl(family: IpFamily) -> &'static str {
 
 /// Whether the kernel forwards packets, in the network namespace of the calling thread; `None` where it
 /// lacks the family.
-pub(crate) fn forwards(family: IpFamily) -> Option<bool> {
+pub fn forwards(family: IpFamily) -> Option<bool> {
     let path = format!("/proc/sys/{}", sysctl(family).replace('.', "/"));
     let value = fs::read_to_string(path).ok()?;
     Some(value.trim() != "0")

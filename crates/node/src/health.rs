@@ -5,18 +5,14 @@
 //! from the start of the process, in kube-proxy from the first event.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sluice_model::IpFamily;
 
-use crate::metrics::PerFamily;
-
-/// kube-proxy's default: twice its sync period.
-#[cfg(test)]
-pub(crate) const HEALTH_TIMEOUT: Duration = Duration::from_secs(60);
+use crate::per_family::PerFamily;
 
 /// The path of a request, which tells the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +82,7 @@ impl HealthReport {
     }
 }
 
-/// The health of the process, shared between the agent and the servers.
+/// The health of the process, shared between consumers and servers: healthy while no consumer is overdue.
 #[derive(Debug)]
 pub struct Health {
     node: NodeObject,
@@ -95,29 +91,66 @@ pub struct Health {
 
 #[derive(Clone, Debug)]
 struct State {
-    /// How long a sync may be pending.
-    timeout: Duration,
-    /// End of the last successful sync, or the start.
+    clocks: Vec<Clock>,
+    /// End of the last successful sync of Services, or the start.
     updated: Timestamp,
     /// The same for the last sync after which all Services had their rules of a family.
     families: PerFamily<Timestamp>,
+    node: NodeState,
+}
+
+/// The state of a [`StepClock`].
+#[derive(Clone, Debug)]
+struct Clock {
+    /// How long a sync may be pending.
+    timeout: Duration,
     /// A sync has succeeded.
     synced: bool,
     /// Since when a sync is pending.
     pending: Option<Instant>,
-    node: NodeState,
+}
+
+/// Tells whether one consumer is overdue. One that is pending for too long makes the process unhealthy, and
+/// nobody is ready before the first success of each.
+#[derive(Clone, Debug)]
+pub struct StepClock {
+    health: Arc<Health>,
+    index: usize,
+}
+
+impl StepClock {
+    /// Sets how long a sync may be pending.
+    pub fn set_timeout(&self, timeout: Duration) {
+        self.change(|it| it.timeout = timeout);
+    }
+
+    /// A sync is pending, since `now` at the latest.
+    pub fn wanted(&self, now: Instant) {
+        self.change(|it| it.pending = it.pending.or(Some(now)));
+    }
+
+    /// A sync succeeded.
+    pub fn done(&self) {
+        self.change(|it| {
+            it.synced = true;
+            it.pending = None;
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Clock)) {
+        let mut state = self.health.lock();
+        let clock = state.clocks.get_mut(self.index);
+        change(clock.expect("no clock is ever removed"));
+    }
 }
 
 impl Health {
-    /// Healthy, with the first sync pending since `now`. A sync that is pending for `timeout`
-    /// makes it unhealthy.
-    pub fn new(timeout: Duration, node: NodeObject, now: Instant, time: Timestamp) -> Self {
+    /// Healthy: no consumer has a clock.
+    pub fn new(node: NodeObject, time: Timestamp) -> Self {
         let state = State {
-            timeout,
+            clocks: Vec::new(),
             updated: time,
             families: PerFamily::new(|_| time),
-            synced: false,
-            pending: Some(now),
             node: NodeState::Present,
         };
         Self {
@@ -126,26 +159,28 @@ impl Health {
         }
     }
 
-    /// Sets how long a sync may be pending.
-    pub fn set_timeout(&self, timeout: Duration) {
-        self.lock().timeout = timeout;
-    }
-
-    /// A sync is pending, since `now` at the latest.
-    pub fn wanted(&self, now: Instant) {
+    /// The clock of a consumer, with its first sync pending since `now`. A sync that is pending for
+    /// `timeout` makes the process unhealthy.
+    pub fn clock(self: &Arc<Self>, timeout: Duration, now: Instant) -> StepClock {
         let mut state = self.lock();
-        state.pending = state.pending.or(Some(now));
+        state.clocks.push(Clock {
+            timeout,
+            synced: false,
+            pending: Some(now),
+        });
+        StepClock {
+            health: self.clone(),
+            index: state.clocks.len() - 1,
+        }
     }
 
-    /// A sync succeeded. All Services have their rules of the `complete` families.
+    /// A sync of Services succeeded. All have their rules of the `complete` families.
     pub fn updated(&self, at: Timestamp, complete: &[IpFamily]) {
         let mut state = self.lock();
         state.updated = at;
-        state.synced = true;
         for family in complete {
             *state.families.of_mut(*family) = at;
         }
-        state.pending = None;
     }
 
     /// Sets the state of the Node object.
@@ -155,13 +190,13 @@ impl Health {
 
     /// Whether no sync is overdue.
     pub fn is_healthy(&self, now: Instant) -> bool {
-        in_time(&self.lock(), now)
+        self.lock().is_in_time(now)
     }
 
     /// The answer at `now`, which the wall clock calls `time`.
     pub fn report(&self, probe: Probe, now: Instant, time: Timestamp) -> HealthReport {
         let state = self.lock().clone();
-        let healthy = in_time(&state, now) && (probe != Probe::Readyz || state.synced);
+        let healthy = state.is_in_time(now) && (probe != Probe::Readyz || state.is_synced());
         let eligible = match (state.node, self.node) {
             (NodeState::Present, _) | (NodeState::Unknown, NodeObject::Optional) => true,
             (NodeState::Leaving, _) | (NodeState::Unknown, NodeObject::Required) => false,
@@ -193,9 +228,16 @@ impl Health {
     }
 }
 
-fn in_time(state: &State, now: Instant) -> bool {
-    let waits = |since: Instant| now.saturating_duration_since(since);
-    state.pending.is_none_or(|it| waits(it) < state.timeout)
+impl State {
+    fn is_in_time(&self, now: Instant) -> bool {
+        let waits = |since: Instant| now.saturating_duration_since(since);
+        let in_time = |it: &Clock| it.pending.is_none_or(|since| waits(since) < it.timeout);
+        self.clocks.iter().all(in_time)
+    }
+
+    fn is_synced(&self) -> bool {
+        self.clocks.iter().all(|it| it.synced)
+    }
 }
 
 #[cfg(test)]

@@ -1,72 +1,62 @@
-//! The node agent: receives the events of sources and keeps the kernel's rules up to date.
+//! The runtime of the node agent: runs consumers of the cluster's objects, and has what they share.
 //!
-//! One thread plans and writes ([`Agent`]); everything reaches it through one channel of
-//! [`Input`]s. Sources, the machine's addresses, the watch for foreign changes, signals and status
-//! requests have threads that only send. Conntrack cleanup has a thread that only receives.
+//! A [`Consumer`] takes in events, does something on this machine, and says when it is due again; the Service
+//! proxy and the DNS server are two. All work on one thread, one after the other ([`Runtime`]). Sources, the
+//! machine's addresses, watches, signals and servers have threads that only send.
 //!
 //! Before the first thread starts, the caller prepares the machine, in this order: [`preflight`],
 //! [`oom`], [`sysctl`], [`privileges`], [`sandbox`].
 //!
 //! ```text
-//! source ──Events──┐                              ┌─▶ kernel (Reconciler, Backend)
-//! addresses ─Events┤                              │
-//! watch ──Changed──┤                              ├─▶ conntrack cleanup (own thread)
-//! status ──Status──┼─▶ channel ─▶ Agent::run ─────┤
-//! signals ──Stop───┘    wait, drain, plan, sync   ├─▶ Health ◀───── GET /healthz, /livez
-//!                                                 ├─▶ Metrics ◀──── GET /metrics
-//!                                                 ├─▶ HealthChecks ─▶ health check node ports
-//!                                                 └─▶ announcements
+//! sources ───events──┐                               ┌─▶ kernel
+//! addresses ─events──┤                               ├─▶ threads of consumers
+//! watches ───tasks───┼─▶ channel ─▶ Runtime::run ────┤
+//! servers ─questions─┤    wait, drain, step each ────┼─▶ Health ◀───── GET /healthz, /livez
+//! signals ───stop────┘    consumer                   └─▶ Metrics ◀──── GET /metrics
 //! ```
-//!
-//! The data plane's counters ([`Connections`]) are read on request, on a thread of their own.
 //!
 //! # Invariants
 //!
-//! - Nothing is written before the source has delivered its first complete list.
-//! - Nothing polls: without input the process sleeps until its next sync is due. Only [`takeover`]
-//!   checks once a minute whether a kube-proxy runs again.
-//! - A changed service port stays pending until a sync that wrote it has succeeded.
-//! - Only the agent's thread writes its rules, and that thread waits for nothing but the kernel:
-//!   servers and cleanup have threads of their own.
+//! - The runtime knows no consumer by type, and no consumer knows another one. One may ask that its events
+//!   wait until another has settled their objects ([`Runtime::add_after`]).
+//! - Nothing polls: without input the process sleeps until a consumer is due.
+//! - Only the runtime's thread calls consumers, and they wait for nothing but the kernel: servers have a thread
+//!   of their own, and their questions are answered between two steps.
 //! - Every HTTP server runs on one thread. All share one budget of connections, in which remote
 //!   clients cannot take the part of local ones; heads and answers have limits of size and time.
-//! - Ending the process leaves the rules where they are.
+//! - Ending the process leaves what consumers wrote where it is.
 
 pub mod addresses;
-mod agent;
 pub mod client;
-mod connections;
-pub mod conntrack;
+mod consumer;
 pub mod descriptors;
 mod error;
 mod events;
 mod flock;
-mod forwarding;
+pub mod forwarding;
 mod health;
-mod health_check;
-pub mod local_dns;
+mod hold;
 pub mod metrics;
 pub mod node;
 pub mod oom;
-mod pace;
+mod per_family;
 pub mod preflight;
 pub mod privileges;
-mod questions;
+mod runtime;
 pub mod sandbox;
-mod server;
-pub mod status;
+pub mod server;
+mod status;
 pub mod sysctl;
-pub mod takeover;
 
-pub use agent::{Agent, Input, Names, Outputs, SetSysctls, TakeOver, chain};
-pub use connections::{Connections, EndpointConnections, ServiceConnections};
-pub use error::NodeError;
-pub use events::{EventQueue, EventSender};
+pub use consumer::{Consumer, Section};
+pub use error::{NodeError, chain, failed};
+pub use events::{Keyed, Latest};
 pub use flock::{AlreadyRunning, Lock, NamespaceLock};
-pub use health::{FamilyHealth, Health, HealthReport, NodeObject, NodeState, Probe};
-pub use health_check::{HealthCheckServers, HealthChecks, health_checks};
-pub use pace::Periods;
-pub use questions::Question;
+pub use health::{FamilyHealth, Health, HealthReport, NodeObject, NodeState, Probe, StepClock};
+pub use hold::{Hold, Settled, Wait};
+pub use per_family::PerFamily;
+pub use runtime::{Control, Handle, Inbox, Runtime};
 pub use server::{
-    MetricsServer, NameAnswers, Page, Served, Server, SetVerbosity, Token, WebServer, guarded,
+    MetricsServer, OwnServer, Page, Served, Server, SetVerbosity, Shown, Token, WebServer, guarded,
 };
+pub use status::{AgentStatus, StatusAnswer};

@@ -1,55 +1,59 @@
-//! The metrics of the process: kube-proxy's under kube-proxy's names, and our own.
+//! The metrics of the process: those that every Kubernetes component has, those of its servers, and what
+//! consumers register.
 //!
-//! `docs/metrics.md` lists all of them. Each exists from the start with the value zero, except
-//! those with a label that others choose: the host of an API server, and at most 20 service ports
-//! without endpoints. No other label has values that somebody else than the operator can choose,
-//! unless the operator asks for connections by Service.
+//! `docs/metrics.md` lists all metrics. Each exists from the start with the value zero, except those with a
+//! label that others choose.
 
-pub(crate) mod connections;
-mod denials;
 mod framework;
 mod help;
-mod kube_proxy;
-mod network;
-mod ours;
-mod packets;
 mod process;
 mod registrar;
-mod tables;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use prometheus::proto::MetricFamily;
-use prometheus::{IntCounter, Registry, TextEncoder};
-use sluice_model::{ApiRequest, IpFamily, Protocol};
-use sluice_plane::{DenialCounters, Description, PacketCounters, TableFills};
+use prometheus::{IntCounter, IntGauge, Registry, TextEncoder};
+use sluice_model::ApiRequest;
 
-use denials::Denials;
 use framework::{Framework, Slis};
-use kube_proxy::KubeProxy;
-use network::Network;
-pub(crate) use ours::Ours;
-pub(crate) use registrar::PerFamily;
-use registrar::Registrar;
-use tables::Tables;
+pub use help::help;
+pub use registrar::{Registrar, follow, per_family};
 
-use crate::connections::Connections;
 use crate::health::Probe;
-use connections::{ConnectionMetrics, MOST_ENDPOINTS};
 
 /// Values of the metrics that never change.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// The data plane: which of kube-proxy's metrics exist depends on it.
-    pub plane: Description,
+    /// The data plane.
+    pub mode: &'static str,
     /// Version of the program.
     pub version: String,
     /// Every known feature gate: name, stage (empty for GA), and whether it is on.
     pub features: Vec<(&'static str, &'static str, bool)>,
+}
+
+/// HTTP statuses of the health server.
+const STATUSES: [&str; 2] = ["200", "503"];
+
+/// The limits of connections to the servers.
+const LIMITS: [&str; 3] = ["remote", "source", "local"];
+
+/// Reads what the kernel counts, just before the metrics are shown.
+type Refresh = Arc<dyn Fn() + Send + Sync>;
+
+/// The same for what may take long: the answer waits for it, the server does not.
+type Prepare = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+
+/// What consumers add.
+#[derive(Default)]
+struct Added {
+    refresh: Vec<Refresh>,
+    prepare: Vec<Prepare>,
+    beside: Vec<Registry>,
 }
 
 /// Every metric of the process, shared by all threads.
@@ -58,87 +62,76 @@ pub struct Metrics {
     /// Number of metrics that are registered.
     registered: IntCounter,
     pub(crate) slis: Slis,
-    pub(crate) kube_proxy: KubeProxy,
-    pub(crate) ours: Ours,
     framework: Framework,
-    network: Network,
-    /// In the modes that count by reason.
-    denials: Option<Denials>,
-    /// In the modes whose tables have a size.
-    tables: Option<Tables>,
-    plane: Description,
-    connections: OnceLock<(Arc<Connections>, Mutex<ConnectionMetrics>)>,
-    /// Of the DNS server inside the agent.
-    dns: OnceLock<Registry>,
+    /// Answers with the status 200, and with 503, under kube-proxy's names.
+    healthz: [IntCounter; 2],
+    livez: [IntCounter; 2],
+    pub(crate) server_connections: IntGauge,
+    connections_closed: [(&'static str, IntCounter); 3],
+    added: Mutex<Added>,
 }
 
 impl Metrics {
-    /// All metrics, at zero.
+    /// All metrics of the runtime, at zero.
     pub fn new(identity: &Identity) -> Self {
         let registry = Registry::new();
         let registered = framework::registered(&registry);
-        let registrar = Registrar {
+        let to = Registrar {
             registry: &registry,
             registered: &registered,
+            help: help::HELP,
         };
-        let has = identity.plane.metrics;
+        let build = to.gauges("sluice_build_info", &["version", "commit", "mode"]);
+        let build = build.with_label_values(&[&*identity.version, "", identity.mode]);
+        build.set(1);
+        let closed = to.counters("sluice_server_connections_closed_total", &["limit"]);
+        let closed = LIMITS.map(|it| (it, closed.with_label_values(&[it])));
         Self {
-            kube_proxy: KubeProxy::new(registrar, has),
-            ours: Ours::new(registrar, identity),
-            framework: Framework::new(registrar, identity),
+            framework: Framework::new(to, identity),
             slis: Slis::new(&registered),
-            network: Network::new(registrar),
-            denials: has.counts_denials.then(|| Denials::new(registrar)),
-            tables: has.has_tables.then(|| Tables::new(registrar)),
-            plane: identity.plane,
+            healthz: to.counter_of_each("kubeproxy_proxy_healthz_total", "code", STATUSES),
+            livez: to.counter_of_each("kubeproxy_proxy_livez_total", "code", STATUSES),
+            server_connections: to.gauge("sluice_server_connections"),
+            connections_closed: closed,
             registry,
             registered,
-            connections: OnceLock::new(),
-            dns: OnceLock::new(),
+            added: Mutex::default(),
         }
     }
 
-    /// Shows connections. Only the first call has an effect.
-    pub fn show_connections(&self, connections: Arc<Connections>) {
-        let (registry, registered) = (&self.registry, &self.registered);
-        let metrics = || Mutex::new(ConnectionMetrics::new(registry, registered, MOST_ENDPOINTS));
-        self.connections.get_or_init(|| (connections, metrics()));
-    }
-
-    /// Shows the packets that rules count, in data planes whose rules count some.
-    pub fn show_packets(&self, counters: Box<dyn PacketCounters>) {
-        if let Some(packets) = &self.kube_proxy.packets {
-            packets.read_from(counters);
+    /// Registers metrics of a consumer. `help`: lines of name and help, which have every metric.
+    pub fn registrar(&self, help: &'static str) -> Registrar<'_> {
+        Registrar {
+            registry: &self.registry,
+            registered: &self.registered,
+            help,
         }
     }
 
-    /// Shows the packets that rules drop and reject, in data planes that count them.
-    pub fn show_denials(&self, counters: Box<dyn DenialCounters>) {
-        if let Some(denials) = &self.denials {
-            denials.read_from(counters);
+    /// Calls this before the metrics are shown.
+    pub fn on_scrape(&self, refresh: impl Fn() + Send + Sync + 'static) {
+        self.added().refresh.push(Arc::new(refresh));
+    }
+
+    /// Lets an answer with metrics wait for this.
+    pub fn before_scrape(
+        &self,
+        prepare: impl Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync + 'static,
+    ) {
+        self.added().prepare.push(Arc::new(prepare));
+    }
+
+    /// Shows the metrics of another registry after all others.
+    pub fn show_beside(&self, registry: Registry) {
+        self.added().beside.push(registry);
+    }
+
+    /// Waits for what [`before_scrape`](Self::before_scrape) was told.
+    pub(crate) async fn prepare(&self) {
+        let all = self.added().prepare.clone();
+        for prepare in all {
+            prepare().await;
         }
-    }
-
-    /// Shows how full the tables of the data plane are. Only the first call has an effect.
-    pub fn show_tables(&self, fills: TableFills) {
-        if let Some(tables) = &self.tables {
-            tables.read_from(fills);
-        }
-    }
-
-    /// Shows the metrics of the DNS server inside the agent. Only the first call has an effect.
-    pub fn show_dns(&self, registry: Registry) {
-        // The first one stays.
-        let _ = self.dns.set(registry);
-    }
-
-    pub(crate) fn plane(&self) -> Description {
-        self.plane
-    }
-
-    /// `None` when nobody counts connections.
-    pub(crate) fn connections(&self) -> Option<&Arc<Connections>> {
-        self.connections.get().map(|(connections, _)| connections)
     }
 
     /// Every metric in Prometheus' text format 0.0.4.
@@ -147,44 +140,37 @@ impl Metrics {
     ///
     /// A metric has no value: it was registered wrongly.
     pub fn text(&self) -> Result<String, prometheus::Error> {
-        if let Some(packets) = &self.kube_proxy.packets {
-            packets.refresh();
-        }
-        if let Some(denials) = &self.denials {
-            denials.refresh();
-        }
-        if let Some(tables) = &self.tables {
-            tables.refresh();
-        }
-        self.network.refresh();
-        // Locked until they are gathered: their series exist only for one answer.
-        let shown = self.connections.get().map(|(connections, metrics)| {
-            let metrics = metrics.lock().unwrap_or_else(PoisonError::into_inner);
-            metrics.fill(connections);
-            metrics
-        });
-        let mut families = self.registry.gather();
-        families.extend(self.dns.get().map(Registry::gather).unwrap_or_default());
-        if let Some(metrics) = shown {
-            metrics.clear();
-        }
-        encode(&families)
+        encode(&self.gather())
     }
 
-    /// The service level indicators of `/metrics/slis` in the same format.
+    /// Every metric.
+    pub fn gather(&self) -> Vec<MetricFamily> {
+        let all = self.added().refresh.clone();
+        all.iter().for_each(|refresh| refresh());
+        let mut families = self.registry.gather();
+        families.extend(self.added().beside.iter().flat_map(Registry::gather));
+        families
+    }
+
+    /// The service level indicators of `/metrics/slis`.
+    pub fn gather_slis(&self) -> Vec<MetricFamily> {
+        self.slis.registry.gather()
+    }
+
+    /// The same in Prometheus' text format.
     ///
     /// # Errors
     ///
     /// As [`text`](Self::text).
     pub fn slis_text(&self) -> Result<String, prometheus::Error> {
-        encode(&self.slis.registry.gather())
+        encode(&self.gather_slis())
     }
 
     /// Counts an answer of the health server by its status. kube-proxy has no counter of `/readyz`.
-    pub(crate) fn probed(&self, probe: Probe, status: u16) {
+    pub fn probed(&self, probe: Probe, status: u16) {
         let [ok, unavailable] = match probe {
-            Probe::Healthz => &self.kube_proxy.healthz,
-            Probe::Livez => &self.kube_proxy.livez,
+            Probe::Healthz => &self.healthz,
+            Probe::Livez => &self.livez,
             Probe::Readyz => return,
         };
         match status {
@@ -193,12 +179,10 @@ impl Metrics {
         }
     }
 
-    /// Sets the time of the last request for a sync.
-    pub(crate) fn sync_requested(&self) {
-        for family in IpFamily::ALL {
-            let last = self.kube_proxy.last_queued.of(family);
-            last.set(seconds_since_epoch());
-        }
+    /// Counts a connection to one of our servers that was pushed out or refused.
+    pub(crate) fn connection_closed(&self, limit: &str) {
+        let counter = self.connections_closed.iter().find(|(it, _)| *it == limit);
+        counter.iter().for_each(|(_, it)| it.inc());
     }
 
     /// Counts a request to the API server that was answered or failed.
@@ -206,41 +190,21 @@ impl Metrics {
         self.framework.api_request(request);
     }
 
-    /// Counts a request on a netlink socket that the kernel answered: bytes sent and received.
-    pub fn netlink_request(&self, sent: usize, received: usize, elapsed: Duration) {
-        let ours = &self.ours;
-        ours.netlink_sent.inc_by(sent as u64);
-        ours.netlink_received.inc_by(received as u64);
-        ours.netlink_duration.observe(elapsed.as_secs_f64());
-    }
-
-    /// Records the duration of a cleanup of one family's conntrack entries.
-    pub(crate) fn conntrack_walked(&self, family: IpFamily, elapsed: Duration) {
-        let duration = &self.kube_proxy.conntrack_duration;
-        duration.of(family).observe(elapsed.as_secs_f64());
-    }
-
-    /// Counts a conntrack entry that cleanup deleted.
-    pub(crate) fn conntrack_deleted(&self, family: IpFamily, protocol: Protocol) {
-        self.kube_proxy.conntrack_deleted.of(family).inc();
-        let counters = Protocol::ALL.iter().zip(&self.ours.conntrack_deleted);
-        for (_, counter) in counters.filter(|(it, _)| **it == protocol) {
-            counter.inc();
-        }
-    }
-
-    /// Conntrack entries deleted so far.
-    pub(crate) fn conntrack_deletions(&self) -> u64 {
-        let deleted = &self.kube_proxy.conntrack_deleted;
-        IpFamily::ALL.iter().map(|it| deleted.of(*it).get()).sum()
+    fn added(&self) -> MutexGuard<'_, Added> {
+        // Each change is one push.
+        self.added.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-pub(crate) fn to_gauge(count: usize) -> i64 {
+/// A count as the value of a gauge.
+#[must_use]
+pub fn to_gauge(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-pub(crate) fn seconds_since_epoch() -> f64 {
+/// The time now, as metrics have it.
+#[must_use]
+pub fn seconds_since_epoch() -> f64 {
     Timestamp::now().as_millisecond() as f64 / 1000.0
 }
 
@@ -248,11 +212,11 @@ fn encode(families: &[MetricFamily]) -> Result<String, prometheus::Error> {
     TextEncoder::new().encode_to_string(families)
 }
 
-/// Metrics of a proxy with this data plane, for tests.
+/// Metrics of a runtime without consumers, for tests.
 #[cfg(test)]
-pub(crate) fn for_test<P: sluice_plane::DataPlane>() -> Metrics {
+pub(crate) fn for_test() -> Metrics {
     Metrics::new(&Identity {
-        plane: P::DESCRIPTION,
+        mode: "nftables",
         version: "0.1.0".to_owned(),
         features: vec![("ServiceTrafficDistribution", "", true)],
     })

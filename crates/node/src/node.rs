@@ -5,9 +5,15 @@ use std::net::{IpAddr, UdpSocket};
 
 use nix::net::if_::if_nametoindex;
 use sluice_netlink::RequestError;
-use sluice_plane::kube_proxy::DEVICE;
+use sluice_route::Address;
 
-use crate::local_dns;
+/// The device on which kube-proxy's IPVS mode, and ours, has the addresses of Services.
+const IPVS_DEVICE: &str = "kube-ipvs0";
+
+/// The metric of addresses on `lo` that are the agent's own, `sdns` as a number: nobody gives an address on
+/// `lo` a metric by chance, and this one not by hand. NodePorts do not answer there, and no Service shadows
+/// them.
+pub const OWN_METRIC: u32 = u32::from_be_bytes(*b"sdns");
 
 /// Addresses in documentation prefixes (RFC 5737, RFC 3849), which only the default route leads to.
 const FAR_AWAY: [(&str, &str); 2] = [("0.0.0.0:0", "192.0.2.1:9"), ("[::]:0", "[2001:db8::1]:9")];
@@ -30,11 +36,17 @@ pub fn default_route_addresses() -> Vec<IpAddr> {
 /// # Errors
 /// The kernel could not list them.
 pub fn addresses() -> Result<BTreeSet<IpAddr>, RequestError> {
-    let ipvs = if_nametoindex(DEVICE).ok();
+    let ipvs = if_nametoindex(IPVS_DEVICE).ok();
     let all = sluice_route::addresses()?.into_iter();
     let own = all.filter(|it| it.is_usable && Some(it.interface) != ipvs);
-    let own = own.filter(|it| !local_dns::is_ours(it));
+    let own = own.filter(|it| !is_ours(it));
     Ok(own.map(|it| it.ip).collect())
+}
+
+/// Whether an agent put this address on the machine for itself.
+#[must_use]
+pub fn is_ours(address: &Address) -> bool {
+    address.metric == OWN_METRIC
 }
 
 /// An unused port of the loopback address, for tests.

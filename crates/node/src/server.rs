@@ -3,10 +3,11 @@
 //! All of them run on one thread with one runtime, so that no request can slow a sync, and share one
 //! budget of connections.
 
+mod answer;
 pub(crate) mod budget;
 mod debug;
 mod health;
-pub(crate) mod listen;
+pub mod listen;
 mod metrics;
 mod profile;
 mod status;
@@ -20,6 +21,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::thread;
@@ -35,22 +37,36 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use budget::Budget;
+pub use answer::{Tags, await_answer, json, plain, query};
+pub use budget::Budget;
 pub use debug::SetVerbosity;
 pub use metrics::MetricsServer;
-pub use status::NameAnswers;
 pub use web::{Page, Token, WebServer, guarded};
 
 use crate::addresses::Own;
-use crate::agent::Input;
 use crate::error::{NodeError, failed};
 use crate::flock::Lock;
 use crate::health::Health;
-use crate::health_check::{HealthCheckServers, Links};
 use crate::metrics::Metrics;
+use crate::runtime::Control;
 
 /// Between attempts to bind a port that is taken; kube-proxy uses the same.
 const BIND_PERIOD: Duration = Duration::from_secs(5);
+
+/// Serves on the thread of the servers, for as long as the process, with their budget of connections.
+pub type OwnServer =
+    Box<dyn FnOnce(Arc<Budget>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
+
+/// What consumers show.
+#[derive(Debug)]
+pub struct Shown {
+    /// Paths of the status socket beside `/status`.
+    pub questions: Router,
+    /// The web page.
+    pub page: Page,
+    /// Paths of the web page's data beside `/api/status`.
+    pub data: Router,
+}
 
 /// All servers of the process.
 pub struct Server {
@@ -75,14 +91,14 @@ pub struct Server {
     pub health: Arc<Health>,
     /// The answers of the metrics server.
     pub metrics: Arc<Metrics>,
-    /// The servers of health check node ports.
-    pub health_checks: HealthCheckServers,
+    /// Servers of consumers.
+    pub others: Vec<OwnServer>,
     /// Gets Events about taken ports.
     pub announce: Sender<Announcement>,
-    /// The agent.
-    pub inputs: Sender<Input>,
-    /// Answers questions about DNS names; `None` for an agent without DNS server.
-    pub names: Option<NameAnswers>,
+    /// The runtime.
+    pub control: Control,
+    /// What consumers show.
+    pub shown: Shown,
 }
 
 /// Running servers. Dropping it removes the status socket.
@@ -120,6 +136,11 @@ impl Server {
         let listener = listener.map_err(failed("watch status socket"))?;
         let terminate = signal(SignalKind::terminate()).map_err(failed("watch signals"))?;
         let interrupt = signal(SignalKind::interrupt()).map_err(failed("watch signals"))?;
+        let Shown {
+            questions,
+            page,
+            data,
+        } = self.shown;
         let mut ports = Vec::new();
         if let Some(address) = self.health_address {
             ports.push(Port {
@@ -144,7 +165,7 @@ impl Server {
                 server: "web",
                 reason: "FailedToStartWebServer",
                 address: server.address,
-                routes: web::routes(server, self.inputs.clone(), self.metrics.clone()),
+                routes: web::routes(server, page, self.control.clone(), data),
                 listener: None,
             });
         }
@@ -162,20 +183,16 @@ impl Server {
             }
         }
         drop(in_runtime);
-        let budget = Budget::new(self.descriptors, self.own, self.metrics.clone());
-        let links = Links {
-            health: self.health,
-            metrics: self.metrics.clone(),
-            announce: self.announce,
-            budget: budget.clone(),
-        };
+        let budget = Budget::new(self.descriptors, self.own, self.metrics);
         let serve = move || {
-            runtime.spawn(forward_signals(terminate, interrupt, self.inputs.clone()));
+            runtime.spawn(forward_signals(terminate, interrupt, self.control.clone()));
             ports.into_iter().for_each(|it| {
                 runtime.spawn(it.serve(budget.clone()));
             });
-            runtime.spawn(self.health_checks.run(links));
-            let status = status::routes(self.inputs, self.metrics, self.names);
+            self.others.into_iter().for_each(|serve| {
+                runtime.spawn(serve(budget.clone()));
+            });
+            let status = status::routes(self.control, questions);
             runtime.block_on(listen::serve(listener, status, budget));
         };
         let spawned = thread::Builder::new().name("server".into()).spawn(serve);
@@ -251,14 +268,14 @@ pub(crate) fn listen_on(path: &Path) -> Result<UnixListener, NodeError> {
 }
 
 /// Stops the agent at the first SIGTERM or SIGINT and exits at the second.
-async fn forward_signals(mut terminate: Signal, mut interrupt: Signal, inputs: Sender<Input>) {
+async fn forward_signals(mut terminate: Signal, mut interrupt: Signal, control: Control) {
     for is_first in [true, false] {
         let signal = tokio::select! {
             _ = terminate.recv() => "SIGTERM",
             _ = interrupt.recv() => "SIGINT",
         };
         info!(signal, "asked to stop");
-        if !is_first || inputs.send(Input::Stop).is_err() {
+        if !is_first || !control.stop() {
             // The kernel applies a pending transaction whole or not at all.
             std::process::exit(1);
         }

@@ -1,206 +1,60 @@
-//! The status of a running agent, for `sluice status` and scripts.
-
-use std::fmt;
-use std::net::IpAddr;
+//! The answer of `GET /status` on the agent's socket: the fields of the runtime, then those of each
+//! consumer. Scripts read it: fields are added, not changed.
 
 use serde::{Deserialize, Serialize};
 
-/// Answer of `GET /status` on the agent's socket. Scripts read it: fields are added, not changed.
+use crate::consumer::Section;
+
+/// The fields of the runtime.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Status {
+pub struct AgentStatus {
     /// Version of the agent.
     pub version: String,
     /// Process id of the agent.
     pub pid: u32,
     /// Name of the node.
     pub node: String,
-    /// Data plane: `nftables`, `iptables`, `ipvs`.
+    /// Data plane: `nftables`, `iptables`, `ipvs`, `ebpf`.
     pub mode: String,
     /// Seconds since the agent started.
     pub uptime_seconds: f64,
-    /// The source has delivered its first complete list.
-    pub source_synced: bool,
-    /// The kernel holds the plan, except for refused service ports.
-    pub synced: bool,
-    /// Services in the cluster state.
-    pub services: usize,
-    /// Service ports planned, per family.
-    pub service_ports: usize,
-    /// Those that no endpoint anywhere answers.
-    #[serde(default)]
-    pub without_endpoints: usize,
-    /// Addresses and ports that clients connect to.
-    pub frontends: usize,
-    /// Endpoints in use, once per service port.
-    pub endpoints: usize,
-    /// Rules in each table, in the modes that have rules.
-    #[serde(default)]
-    pub rules: Vec<RulesStatus>,
-    /// How full the tables in the kernel are, in the modes whose tables have a size.
-    #[serde(default)]
-    pub tables: Vec<TableStatus>,
-    /// NodePorts answer on 127.0.0.1 too.
-    #[serde(default)]
-    pub localhost_node_ports: bool,
-    /// The last attempt to write; `None` before the first.
-    pub last_sync: Option<SyncStatus>,
-    /// Syncs that succeeded.
-    pub syncs: u64,
-    /// Syncs that failed.
-    pub failures: u64,
-    /// Syncs that repaired rules that other programs had changed.
-    pub repairs: u64,
-    /// Conntrack entries deleted because their endpoint is gone.
-    pub conntrack_deleted: u64,
-    /// Sysctls of forwarding that are 0 though Services of their family need it.
-    #[serde(default)]
-    pub forwarding_off: Vec<String>,
-    /// Protections that are off.
-    #[serde(default)]
-    pub unprotected: Vec<ProtectionStatus>,
-    /// Objects that contradict each other or cannot be served.
-    pub issues: Vec<IssueStatus>,
-    /// Files and objects that the source could not read.
-    pub problems: Vec<ProblemStatus>,
-    /// The family that cannot be served at present, and why; `None` when all are.
-    #[serde(default)]
-    pub unserved: Option<String>,
-    /// Service ports that need a feature that this machine lacks.
-    pub refused: Vec<RefusedStatus>,
-    /// The DNS server inside the agent; `None` without one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dns: Option<DnsStatus>,
 }
 
-/// The DNS server inside the agent.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DnsStatus {
-    /// The cluster's DNS Service, which answers in its place: `kube-system/kube-dns`.
-    pub service: String,
-    /// Where it answers.
-    pub addresses: Vec<IpAddr>,
+/// The whole status as JSON.
+#[derive(Clone, Debug)]
+pub struct StatusAnswer {
+    head: AgentStatus,
+    sections: Vec<Section>,
 }
 
-/// The rules in one table.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RulesStatus {
-    /// `IPv4` or `IPv6`.
-    pub family: String,
-    /// The table: `nat`.
-    pub table: String,
-    /// Number of our rules.
-    pub total: usize,
-    /// Number of rules that the last sync wrote.
-    pub last: usize,
-}
-
-impl fmt::Display for RulesStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.family, self.table, self.total)
+impl StatusAnswer {
+    pub(crate) fn new(head: AgentStatus, sections: Vec<Section>) -> Self {
+        Self { head, sections }
     }
-}
 
-/// How full a table in the kernel is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TableStatus {
-    /// Its name: `FLOWS`.
-    pub table: String,
-    /// Entries in it.
-    pub entries: u64,
-    /// Entries that it holds at most.
-    pub capacity: u64,
-}
-
-impl fmt::Display for TableStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} of {}", self.table, self.entries, self.capacity)
-    }
-}
-
-/// A protection that is off, as in kube-proxy.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProtectionStatus {
-    /// The flag that turns it on.
-    pub option: String,
-    /// The risk without it, one line for a person.
-    pub risk: String,
-}
-
-impl fmt::Display for ProtectionStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.risk, self.option)
-    }
-}
-
-/// One sync.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct SyncStatus {
-    /// When it ended, RFC 3339.
-    pub when: String,
-    /// Whether the sync read and compared the kernel.
-    pub full: bool,
-    /// Objects added.
-    pub added: usize,
-    /// Objects replaced.
-    pub replaced: usize,
-    /// Objects deleted.
-    pub deleted: usize,
-    /// Duration in seconds.
-    pub elapsed_seconds: f64,
-    /// The error; `None` when it succeeded.
-    pub error: Option<String>,
-}
-
-/// An object that cannot be served as it asks.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct IssueStatus {
-    /// A word for the kind: `FrontendTaken`.
-    pub reason: String,
-    /// One line for a person.
-    pub message: String,
-}
-
-impl fmt::Display for IssueStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-/// A file or object that a source could not read.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProblemStatus {
-    /// A file name or the name of an object.
-    pub origin: String,
-    /// One line for a person.
-    pub message: String,
-}
-
-impl fmt::Display for ProblemStatus {
-    /// A message may begin with its origin, which is then left out.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.message.starts_with(&self.origin) {
-            write!(f, "{}: ", self.origin)?;
+    /// One object.
+    #[must_use]
+    pub fn json(&self) -> String {
+        let mut json = serde_json::to_string(&self.head).expect("strings and numbers");
+        json.pop();
+        for section in &self.sections {
+            let fields = match section.name {
+                Some(name) => format!("\"{name}\":{}", section.json),
+                None => section.json[1..section.json.len() - 1].to_owned(),
+            };
+            if !fields.is_empty() {
+                json.push(',');
+                json.push_str(&fields);
+            }
         }
-        f.write_str(&self.message)
+        json.push('}');
+        json
     }
-}
 
-/// A service port that needs a feature that this machine lacks.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RefusedStatus {
-    /// The service port: `default/web:http`.
-    pub service_port: String,
-    /// `IPv4` or `IPv6`.
-    pub family: String,
-    /// `tcp`, `udp` or `sctp`.
-    pub protocol: String,
-    /// The missing feature, and the effect.
-    pub reason: String,
-}
-
-impl fmt::Display for RefusedStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (port, family, protocol) = (&self.service_port, &self.family, &self.protocol);
-        write!(f, "Service {port} ({family}, {protocol}): {}", self.reason)
+    /// The same with an uptime of 0: equal as long as nothing but time has passed.
+    pub(crate) fn timeless(&self) -> String {
+        let mut timeless = self.clone();
+        timeless.head.uptime_seconds = 0.0;
+        timeless.json()
     }
 }

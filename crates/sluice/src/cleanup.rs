@@ -4,8 +4,10 @@ use std::fs;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use sluice_agent::takeover;
+use sluice_dns_agent::local_dns;
 use sluice_node::sysctl::{Changed, Memory, State};
-use sluice_node::{Lock, NamespaceLock, local_dns, preflight, takeover};
+use sluice_node::{Lock, NamespaceLock, preflight};
 use sluice_plane::Purpose;
 
 use crate::cli::CleanupArgs;

@@ -13,8 +13,8 @@ use std::path::{self, PathBuf};
 use std::time::Duration;
 
 use ipnet::IpNet;
+use sluice_agent::Periods;
 use sluice_config::{Effective, GoDuration, KubeProxyConfiguration, Mode};
-use sluice_node::Periods;
 use sluice_plan::settings::{DirectReturn, Settings};
 use sluice_plane::{EbpfOptions, Options};
 

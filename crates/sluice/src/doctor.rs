@@ -11,8 +11,8 @@ use std::process::ExitCode;
 use sluice_diagnose::doctor::{self, Finding, Hop, Report, State, Target};
 use sluice_diagnose::trace::{Request, Source};
 use sluice_model::{IpFamily, Protocol};
+use sluice_node::AgentStatus;
 use sluice_node::client::{self, ClientError};
-use sluice_node::status::Status;
 use sluice_plan::explain::{self, Decision, Explanation};
 use sluice_plan::inventory::{EndpointDetail, ServiceDetail};
 
@@ -20,6 +20,7 @@ use crate::cli::{DoctorArgs, Output};
 use crate::config;
 use crate::planes;
 use crate::render::print;
+use crate::status::Whole;
 use crate::view::View;
 
 /// Most packets that are traced: each that is lost takes two seconds.
@@ -27,9 +28,9 @@ const TRACED: usize = 4;
 
 /// Prints the report. Exit code 1 when something is wrong.
 pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
-    let agent = client::get::<Status>(&args.socket, "/status");
+    let agent = client::get::<Whole>(&args.socket, "/status");
     let mut findings = vec![proxy(&agent)];
-    findings.extend(agent.iter().flat_map(|it| leftovers(&it.mode)));
+    findings.extend(agent.iter().flat_map(|it| leftovers(&it.status.agent.mode)));
     let view = match (&agent, args.node.names_source()) {
         (Err(_), false) => None,
         _ => Some(View::of(&args.node, &args.socket)?),
@@ -57,7 +58,7 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         service: args.service.clone(),
         node: match (agent, view) {
             (_, Some(View::Plan(planned))) => planned.config.settings.node_name.to_string(),
-            (Ok(status), _) => status.node,
+            (Ok(whole), _) => whole.status.agent.node,
             (Err(_), _) => config::host_name(),
         },
         findings,
@@ -73,9 +74,9 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Checks which proxy keeps the rules of this node.
-fn proxy(agent: &Result<Status, ClientError>) -> Finding {
+fn proxy(agent: &Result<Whole, ClientError>) -> Finding {
     let status = match agent {
-        Ok(status) => status,
+        Ok(whole) => &whole.status,
         Err(error) => {
             return match kube_proxy() {
                 Some(pid) => Finding::new(
@@ -99,10 +100,10 @@ fn proxy(agent: &Result<Status, ClientError>) -> Finding {
         (None, None) if !status.synced => (State::Warn, "a sync is due".to_owned()),
         (None, None) => (State::Ok, "the rules match the source".to_owned()),
     };
-    let name = format!(
-        "sluice {} ({}, pid {})",
-        status.version, status.mode, status.pid
-    );
+    let AgentStatus {
+        version, mode, pid, ..
+    } = &status.agent;
+    let name = format!("sluice {version} ({mode}, pid {pid})");
     let finding = Finding::new("proxy", state, format!("{name}: {what}"));
     match state {
         State::Ok => finding,

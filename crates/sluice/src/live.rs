@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
+use sluice_agent::status::Status;
 use sluice_node::client;
 use sluice_node::preflight::check_capability;
-use sluice_node::status::Status;
 use sluice_plan::explain::Explanation;
 use sluice_plane::Live;
 
@@ -31,7 +31,7 @@ impl Reader {
         })?;
         Ok(Self(match view {
             View::Agent(_) => Some(planes::named(
-                &client::get::<Status>(socket, "/status")?.mode,
+                &client::get::<Status>(socket, "/status")?.agent.mode,
             )?),
             View::Plan(_) => planes::present(),
         }))

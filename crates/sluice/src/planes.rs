@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
+use sluice_agent::takeover::AllLeftovers;
 use sluice_config::Mode;
 use sluice_ebpf::Ebpf;
 use sluice_iptables::Iptables;
 use sluice_ipvs::Ipvs;
 use sluice_nftables::Nftables;
 use sluice_node::sysctl::Memory;
-use sluice_node::takeover::AllLeftovers;
 use sluice_plan::Plan;
 use sluice_plan::explain::Explanation;
 use sluice_plane::{

@@ -16,14 +16,19 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
+use sluice_agent::{
+    Change, Connections, Links, Outputs, Plans, ServiceMetrics, Services, conntrack, health_checks,
+    takeover,
+};
 use sluice_config::encode;
-use sluice_model::{Announcement, ObjectKey};
+use sluice_dns_agent::{NameEvent, Names};
+use sluice_model::{Announcement, Event, ObjectKey};
 use sluice_node::addresses::{Addresses, Own};
 use sluice_node::metrics::Metrics;
 use sluice_node::sysctl::{self, Memory};
 use sluice_node::{
-    Agent, Connections, EventSender, Health, Input, Lock, NamespaceLock, NodeObject, Outputs,
-    Server, chain, conntrack, descriptors, health_checks, preflight, privileges, takeover,
+    Handle, Health, Lock, NamespaceLock, NodeObject, Runtime, Server, Shown, chain, descriptors,
+    preflight, privileges,
 };
 use sluice_plane::{DataPlane, Options, Sysctl};
 use tracing::{info, warn};
@@ -161,7 +166,10 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
 
     let node_name = config.node.settings.node_name.clone();
     let health = Arc::new(health(config));
-    let metrics = Arc::new(Metrics::new(&pages::identity(P::DESCRIPTION, file)));
+    let health_timeout = config.periods.health_timeout(effective.periods.sync);
+    let clock = health.clock(health_timeout, Instant::now());
+    let of_process = Arc::new(Metrics::new(&pages::identity(P::NAME, file)));
+    let metrics = ServiceMetrics::new(&of_process, P::DESCRIPTION);
     let observed = metrics.clone();
     plane.on_exchange(Box::new(move |it| {
         observed.netlink_request(it.sent, it.received, it.elapsed);
@@ -176,32 +184,35 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
         metrics.show_denials(denials);
     }
     if let Some(dns) = &dns {
-        metrics.show_dns(dns.registry());
+        of_process.show_beside(dns.registry());
     }
     let (health_checks, health_check_servers) = health_checks();
     let (announce, announcements) = mpsc::channel();
-    let (sender, inputs) = mpsc::channel();
+    let mut runtime = Runtime::new(&node_name, P::NAME);
+    let services = runtime.inbox::<Services<P>>();
+    let names = runtime.inbox::<Names>();
+    let (proxy, control) = (services.handle(), runtime.control());
+    let plans = Plans::of(proxy.clone());
     if let Some(counters) = plane.counters()? {
-        let connections = Connections::start(counters, sender.clone());
+        let connections = Connections::start(counters, plans.clone());
         metrics.show_connections(connections.context("start counting connections")?);
     }
-    let foreign = sender.clone();
+    let foreign = proxy.clone();
     let stale = conntrack::spawn(plane.flow_table(), metrics.clone());
     let outputs = Outputs {
+        clock,
         health: health.clone(),
         metrics: metrics.clone(),
         health_checks,
         announce: announce.clone(),
         stale: stale.context("start conntrack cleanup")?,
         foreign_changes: Some(Box::new(move |what| {
-            // A closed channel means that the agent has stopped.
-            let _ = foreign.send(Input::KernelChanged(what));
+            foreign.tell(move |it: &mut Services<P>| it.kernel_changed(what));
         })),
         set_sysctls: Box::new({
             let memory = memory.clone();
             move |sysctls| set_guarded::<P>(sysctls, &memory)
         }),
-        names: dns.as_ref().map(dns::NodeDns::names),
         take_over: Box::new(move |families| {
             takeover::take_over(leftovers.clone(), Arc::clone(&keep), families);
         }),
@@ -209,6 +220,18 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
     // kube-proxy's Event on the Node; only an API server takes it.
     let _ = announce.send(starting(&node_name));
     let own = Own::default();
+    let links = Links {
+        health: health.clone(),
+        metrics: metrics.clone(),
+        announce: announce.clone(),
+    };
+    let shown = Shown {
+        questions: sluice_agent::questions(plans.clone(), metrics.clone()).merge(
+            sluice_dns_agent::questions(dns.as_ref().map(dns::NodeDns::questions)),
+        ),
+        page: sluice_agent::page(),
+        data: sluice_agent::data(plans, metrics),
+    };
     let server = Server {
         socket: config.socket.clone(),
         health_address: effective.health_address,
@@ -219,24 +242,33 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
         descriptors: descriptors::raise(),
         own: own.clone(),
         health,
-        metrics: metrics.clone(),
-        health_checks: health_check_servers,
+        metrics: of_process.clone(),
+        others: vec![Box::new(move |budget| {
+            Box::pin(health_check_servers.run(links, budget))
+        })],
         announce,
-        inputs: sender.clone(),
-        names: dns.as_ref().map(dns::NodeDns::questions),
+        control: control.clone(),
+        shown,
     };
     let _served = server.start(lock)?;
-    let events = EventSender::new(sender.clone());
+    let sink = sink(proxy.clone(), dns.is_some().then(|| names.handle()));
     if let Some(dns) = &mut dns {
-        dns.follow(events.clone())?;
+        dns.follow(sink.clone())?;
     }
-    let _addresses = Addresses::follow(events.clone(), own)?;
-    let mut reload = reload::Reloading::new(sender, effective.clone(), memory);
+    let to = sink.clone();
+    let _addresses = Addresses::follow(move |it| to(vec![Event::LocalAddresses(it)]), own)?;
+    let mut reload = reload::Reloading::new(proxy.clone(), control, effective.clone(), memory);
     let restart = reload.restart();
     let watched = config_watch::watch(args, host_name, config, move |it| reload.apply(it));
     let _config = watched.context("watch the configuration")?;
     let from = &config.node.source;
-    let _source = source::start(from, &config.node.settings, events, announcements, &metrics)?;
+    let _source = source::start(
+        from,
+        &config.node.settings,
+        sink,
+        announcements,
+        &of_process,
+    )?;
     info!(
         version = env!("CARGO_PKG_VERSION"),
         node = &*node_name,
@@ -245,7 +277,12 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
         "started"
     );
     let settings = config.node.settings.clone();
-    Agent::new(settings, plane, config.periods, outputs).run(&inputs);
+    let consumer = Services::new(settings, plane, config.periods, outputs);
+    runtime.add(services, consumer);
+    if let Some(dns) = &dns {
+        runtime.add_after(names, dns.names(), &proxy);
+    }
+    runtime.run();
     if let Some(dns) = dns {
         dns.stop();
     }
@@ -253,6 +290,23 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
         Some(why) => bail!("{why}: start again"),
         None => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// Gets what a source says.
+pub(crate) type Sink = Arc<dyn Fn(Vec<Event>) + Send + Sync>;
+
+/// Tells the consumers: first the proxy, for whose rules the names wait.
+fn sink<P: DataPlane>(proxy: Handle<Services<P>>, names: Option<Handle<Names>>) -> Sink {
+    Arc::new(move |events| {
+        let of_names: Vec<NameEvent> = match &names {
+            Some(_) => events.iter().filter_map(NameEvent::new).collect(),
+            None => Vec::new(),
+        };
+        proxy.events(events.into_iter().map(Change::from));
+        if let Some(names) = &names {
+            names.events(of_names);
+        }
+    })
 }
 
 /// What differs from the iptables mode, which kube-proxy runs when no mode is set.
@@ -278,10 +332,7 @@ fn health(config: &ProxyConfig) -> Health {
         Source::Folder(_) => NodeObject::Optional,
         Source::ApiServer { .. } => NodeObject::Required,
     };
-    let timeout = config
-        .periods
-        .health_timeout(config.node.effective.periods.sync);
-    Health::new(timeout, node, Instant::now(), Timestamp::now())
+    Health::new(node, Timestamp::now())
 }
 
 /// kube-proxy's Event on the Node at start.

@@ -8,10 +8,11 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use serde::Serialize;
-use sluice_node::ServiceConnections;
+use serde::{Deserialize, Serialize};
+use sluice_agent::ServiceConnections;
+use sluice_agent::status::Status;
+use sluice_dns_agent::DnsStatus;
 use sluice_node::client::{self, ClientError};
-use sluice_node::status::Status;
 use sluice_plan::inventory::{ServiceDetail, ServiceSummary};
 
 use crate::cli::{Output, StatusArgs};
@@ -24,6 +25,17 @@ pub(crate) use table::{last_sync, state, uptime};
 const WATCH_PERIOD: Duration = Duration::from_secs(1);
 /// Clears the terminal and goes to its first line.
 const CLEAR: &str = "\x1b[H\x1b[2J";
+
+/// Everything that an agent says about itself.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Whole {
+    /// The agent and its Service proxy.
+    #[serde(flatten)]
+    pub(crate) status: Status,
+    /// The DNS server inside the agent; `None` without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) dns: Option<DnsStatus>,
+}
 
 /// Shows the status once, or until interrupted.
 pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
@@ -62,8 +74,8 @@ fn fetch(args: &StatusArgs) -> anyhow::Result<String> {
         let all: Vec<ServiceConnections> = client::get(&args.socket, "/connections")?;
         show(args, &*all, connections::of)
     } else {
-        let status: Status = client::get(&args.socket, "/status")?;
-        show(args, &status, table::of)
+        let whole: Whole = client::get(&args.socket, "/status")?;
+        show(args, &whole, |it| table::of(&it.status))
     }
 }
 

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use sluice_model::NamespacedName;
 use sluice_node::client::{self, ClientError};
-use sluice_node::status::Status;
 use sluice_plan::explain::{self, Explanation};
 use sluice_plan::inventory::{self, ServiceDetail, ServiceSummary};
 use sluice_source::apiserver;
@@ -14,6 +13,7 @@ use sluice_zone::Resolution;
 use crate::cli::NodeArgs;
 use crate::dns::Asked;
 use crate::planned::{self, Planned};
+use crate::status::Whole;
 
 /// The source of answers.
 pub(crate) enum View {
@@ -47,8 +47,8 @@ impl View {
         match self {
             Self::Plan(planned) => Ok(planned.names.is_some()),
             Self::Agent(socket) => {
-                let status: Status = client::get(socket, "/status").map_err(with_hint)?;
-                Ok(status.dns.is_some())
+                let whole: Whole = client::get(socket, "/status").map_err(with_hint)?;
+                Ok(whole.dns.is_some())
             }
         }
     }

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use sluice_dns_agent::local_dns::{DNS_PORT, LocalDns};
 use sluice_lab::{Netns, eventually, require_netns};
 use sluice_node::client;
-use sluice_node::local_dns::{DNS_PORT, LocalDns};
 use sluice_plan::settings::{LocalDetector, NodeDns};
 use tempfile::TempDir;
 

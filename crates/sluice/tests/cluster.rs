@@ -13,11 +13,11 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
+use sluice_agent::status::Status;
 use sluice_lab::{
     Cluster, Netns, Pod, Probe, Protocol, Server, Session, eventually, require_netns,
 };
 use sluice_miniapi::{Fault, MiniApi, Options, Verb};
-use sluice_node::status::Status;
 use tempfile::TempDir;
 
 /// Longest wait for anything; machines of others are slow.
@@ -138,7 +138,7 @@ impl World {
         let log = fs::File::create(self.path("log")).unwrap();
         let agent = Agent(command.stderr(log).spawn().unwrap());
         let pid = agent.0.id();
-        self.until("synced", |it| it.synced && it.pid == pid);
+        self.until("synced", |it| it.synced && it.agent.pid == pid);
         agent
     }
 
@@ -374,7 +374,9 @@ fn the_last_good_state_outlives_the_api_server() {
     command.arg("--kubeconfig").arg(world.path("kubeconfig"));
     let log = fs::File::create(world.path("log")).unwrap();
     let agent = Agent(command.stderr(log).spawn().unwrap());
-    world.until("it waits", |it| it.pid == agent.0.id() && !it.source_synced);
+    world.until("it waits", |it| {
+        it.agent.pid == agent.0.id() && !it.source_synced
+    });
     assert_eq!(world.ask().as_deref(), Some("one"));
     // It comes back, with a lie first: an empty list is no reason to delete anything.
     for list in ["services", "endpointslices"] {

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use sluice_agent::status::Status;
 use sluice_lab::{Cluster, Netns, Probe, Protocol, Server, eventually, require_netns};
-use sluice_node::status::Status;
 use tempfile::TempDir;
 
 /// Longest wait for anything; machines of others are slow.

@@ -10,8 +10,8 @@ use std::process::{Command, Output, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use sluice_agent::ServiceConnections;
 use sluice_lab::{Cluster, Netns, Probe, Protocol, Server, eventually, require_netns};
-use sluice_node::ServiceConnections;
 
 use crate::common::{Agent, Files, SLUICE, WITHIN};
 
@@ -138,7 +138,7 @@ fn connections_are_counted_on_request_and_across_restarts() {
     let start = |flags: &[&str]| {
         let agent = files.proxy(node.netns()).args(flags).spawn();
         let agent = Agent(agent.expect("it was built"));
-        files.await_status("synced", |it| it.synced && it.pid == agent.0.id());
+        files.await_status("synced", |it| it.synced && it.agent.pid == agent.0.id());
         agent
     };
     let connect = |times: u32| {
@@ -260,7 +260,7 @@ fn rules_outlive_the_agent_and_the_next_one_adopts_them() {
     assert!(!files.socket().exists(), "a clean end leaves no socket");
 
     let agent = Agent::run(&files, files.proxy(&netns));
-    let last = files.status().and_then(|it| it.last_sync);
+    let last = files.status().and_then(|it| it.proxy.last_sync);
     let last = last.expect("it has synced");
     assert!(last.full);
     assert_eq!((last.added, last.replaced, last.deleted), (0, 0, 0));
@@ -385,7 +385,10 @@ fn health_and_status() {
     assert!(answer.contains("\"healthy\":true"), "{answer}");
 
     let status = files.status().expect("it answers");
-    assert_eq!((&*status.node, &*status.mode), ("node-a", "nftables"));
+    assert_eq!(
+        (&*status.agent.node, &*status.agent.mode),
+        ("node-a", "nftables")
+    );
     assert_eq!((status.services, status.service_ports), (1, 1));
     assert_eq!(status.problems.len(), 1, "{status:#?}");
     let mode = |path: PathBuf| fs::metadata(path).expect("it exists").permissions().mode();
@@ -477,7 +480,7 @@ fn a_changed_configuration_ends_the_agent_and_leaves_the_rules() {
     let mut command = files.proxy(&netns);
     command.arg("--config").arg(&config).stderr(Stdio::piped());
     let mut agent = Agent(command.spawn().expect("it was built"));
-    files.await_status("synced", |it| it.synced && it.pid == agent.0.id());
+    files.await_status("synced", |it| it.synced && it.agent.pid == agent.0.id());
     let before = rules(&netns);
     write("hostnameOverride: [");
     write("hostnameOverride: node-b # as before");
@@ -511,7 +514,7 @@ fn a_changed_configuration_is_in_force_as_a_whole() {
         let mut command = files.proxy(&netns);
         command.arg("--config").arg(&config).stderr(Stdio::piped());
         let agent = Agent(command.spawn().expect("it was built"));
-        files.await_status("synced", |it| it.synced && it.pid == agent.0.id());
+        files.await_status("synced", |it| it.synced && it.agent.pid == agent.0.id());
         agent
     };
     let ends_for = |mut agent: Agent, field: &str| {

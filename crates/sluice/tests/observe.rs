@@ -172,7 +172,7 @@ fn forwarding_and_connection_tracking_are_watched() {
     assert_eq!(agent.metric(drops), Some(0.0));
     let forwarding = "sluice_forwarding{ip_family=\"IPv4\"}";
     assert_eq!(agent.metric(forwarding), Some(1.0));
-    let off = || agent.files.status().unwrap().forwarding_off;
+    let off = || agent.files.status().unwrap().proxy.forwarding_off;
     assert!(off().is_empty());
 
     sysctl("0");

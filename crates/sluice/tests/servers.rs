@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, bind, connect, socket};
+use sluice_agent::status::Status;
 use sluice_lab::{Agent, Cluster, Netns, eventually, require_netns, write_program};
 use sluice_node::client::{self, is_synced};
 use sluice_node::descriptors;
-use sluice_node::status::Status;
 use tempfile::TempDir;
 
 /// Longest wait for anything; machines of others are slow.

@@ -9,7 +9,6 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use sluice_lab::{Netns, require_netns};
 
 use super::*;
-use crate::Input;
 
 const WITHIN: Duration = Duration::from_secs(20);
 
@@ -61,7 +60,7 @@ fn the_default_route_decides_and_its_loss_alone_changes_nothing() {
 /// A machine with a cable, and what its follower says.
 struct Machine {
     netns: Netns,
-    received: Receiver<Input>,
+    received: Receiver<LocalAddresses>,
     own: Own,
     _addresses: Addresses,
 }
@@ -74,8 +73,12 @@ impl Machine {
         ip(&netns, wiring);
         let (sender, received) = mpsc::channel();
         // Threads inherit the namespace of whoever starts them.
-        let (events, own) = (EventSender::new(sender), Own::default());
-        let addresses = netns.run(|| Addresses::follow(events, own.clone()));
+        let own = Own::default();
+        let send = move |found| {
+            // The test may have ended.
+            let _ = sender.send(found);
+        };
+        let addresses = netns.run(|| Addresses::follow(send, own.clone()));
         Self {
             netns,
             received,
@@ -86,14 +89,7 @@ impl Machine {
 
     fn next(&self, deadline: Instant) -> Option<LocalAddresses> {
         let left = deadline.saturating_duration_since(Instant::now());
-        let Input::Events(queue) = self.received.recv_timeout(left).ok()? else {
-            panic!("only events are sent");
-        };
-        let changes = queue.take();
-        match changes.first().map(|it| &it.event) {
-            Some(Event::LocalAddresses(found)) => Some(found.clone()),
-            _ => panic!("{changes:?}"),
-        }
+        self.received.recv_timeout(left).ok()
     }
 
     #[track_caller]

@@ -1,5 +1,8 @@
 use super::*;
 
+/// kube-proxy's default: twice its sync period.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// What happens to a health state, at a second of its life.
 #[derive(Clone, Copy)]
 enum Step {
@@ -12,19 +15,24 @@ use NodeState::{Leaving, Present, Unknown};
 use Step::{Ipv4Updated, Node, Updated, Wanted};
 
 struct World {
-    health: Health,
+    health: Arc<Health>,
     start: Instant,
 }
 
 impl World {
     fn new(node: NodeObject, steps: &[Step]) -> Self {
         let start = Instant::now();
-        let health = Health::new(HEALTH_TIMEOUT, node, start, time(0));
+        let health = Arc::new(Health::new(node, time(0)));
+        let clock = health.clock(HEALTH_TIMEOUT, start);
+        let updated = |at, families: &[IpFamily]| {
+            clock.done();
+            health.updated(time(at), families);
+        };
         for step in steps {
             match *step {
-                Wanted(at) => health.wanted(start + Duration::from_secs(at)),
-                Updated(at) => health.updated(time(at), &IpFamily::ALL),
-                Ipv4Updated(at) => health.updated(time(at), &[IpFamily::V4]),
+                Wanted(at) => clock.wanted(start + Duration::from_secs(at)),
+                Updated(at) => updated(at, &IpFamily::ALL),
+                Ipv4Updated(at) => updated(at, &[IpFamily::V4]),
                 Node(state) => health.set_node(state),
             }
         }

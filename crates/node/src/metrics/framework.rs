@@ -10,7 +10,7 @@ use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Regist
 use sluice_model::ApiRequest;
 
 use super::Identity;
-use super::help::help;
+use super::help::{HELP, help};
 use super::process::Process;
 use super::registrar::Registrar;
 
@@ -138,7 +138,7 @@ fn features(to: Registrar<'_>, identity: &Identity) {
 pub(super) fn registered(registry: &Registry) -> IntCounter {
     let name = "registered_metrics_total";
     let labels = ["stability_level", "deprecated_version"];
-    let all = IntCounterVec::new(Opts::new(name, help(name)), &labels);
+    let all = IntCounterVec::new(Opts::new(name, help(HELP, name)), &labels);
     let all = all.expect("constants, well formed");
     let registered = registry.register(Box::new(all.clone()));
     registered.expect("no name is given twice");
@@ -170,6 +170,7 @@ impl Slis {
         let to = Registrar {
             registry: &registry,
             registered,
+            help: HELP,
         };
         to.gauge(START_TIME).set(start_time());
         let results = to.gauges("kubernetes_healthcheck", &["name", "type"]);

@@ -7,7 +7,7 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{Gauge, IntCounter};
 
-use super::help::help;
+use super::help::{HELP, help};
 
 const RECEIVED: &str = "process_network_receive_bytes_total";
 const SENT: &str = "process_network_transmit_bytes_total";
@@ -54,14 +54,14 @@ fn octets(netstat: &str, field: &str) -> Option<u64> {
 }
 
 fn counter(name: &str, value: u64) -> Box<dyn Collector> {
-    let counter = IntCounter::new(name, help(name)).expect("a constant, well formed");
+    let counter = IntCounter::new(name, help(HELP, name)).expect("a constant, well formed");
     counter.inc_by(value);
     Box::new(counter)
 }
 
 /// The limit of the address space; 2^64 - 1 without one, as in client_golang.
 fn largest() -> Box<dyn Collector> {
-    let gauge = Gauge::new(LARGEST, help(LARGEST)).expect("a constant, well formed");
+    let gauge = Gauge::new(LARGEST, help(HELP, LARGEST)).expect("a constant, well formed");
     let limit = getrlimit(Resource::RLIMIT_AS);
     gauge.set(limit.map_or(0.0, |(soft, _)| soft as f64));
     Box::new(gauge)

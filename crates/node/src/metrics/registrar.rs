@@ -5,47 +5,23 @@ use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
     IntGaugeVec, Opts, Registry,
 };
-use sluice_model::IpFamily;
 
 use super::help::help;
+use crate::per_family::PerFamily;
 
-/// One value for each family.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PerFamily<T>([T; 2]);
-
-impl<T> PerFamily<T> {
-    pub(crate) fn new(make: impl FnMut(IpFamily) -> T) -> Self {
-        Self(IpFamily::ALL.map(make))
-    }
-
-    pub(crate) fn of(&self, family: IpFamily) -> &T {
-        match family {
-            IpFamily::V4 => &self.0[0],
-            IpFamily::V6 => &self.0[1],
-        }
-    }
-
-    pub(crate) fn of_mut(&mut self, family: IpFamily) -> &mut T {
-        match family {
-            IpFamily::V4 => &mut self.0[0],
-            IpFamily::V6 => &mut self.0[1],
-        }
-    }
-
-    /// The metrics of a vector whose labels are these and, last, `ip_family`.
-    pub(super) fn of_vec<B: MetricVecBuilder<M = T>>(vec: &MetricVec<B>, labels: &[&str]) -> Self
-    where
-        T: prometheus::core::Metric,
-    {
-        Self::new(|it| {
-            let family = it.to_string();
-            vec.with_label_values(&[labels, &[&family]].concat())
-        })
-    }
+/// The metrics of a vector whose labels are these and, last, `ip_family`.
+pub fn per_family<B>(vec: &MetricVec<B>, labels: &[&str]) -> PerFamily<B::M>
+where
+    B: MetricVecBuilder,
+{
+    PerFamily::new(|it| {
+        let family = it.to_string();
+        vec.with_label_values(&[labels, &[&family]].concat())
+    })
 }
 
 /// Makes a counter show a count of the kernel, which may have begun anew.
-pub(super) fn follow(counter: &IntCounter, count: u64) {
+pub fn follow(counter: &IntCounter, count: u64) {
     match count.checked_sub(counter.get()) {
         Some(more) => counter.inc_by(more),
         None => {
@@ -58,34 +34,44 @@ pub(super) fn follow(counter: &IntCounter, count: u64) {
 /// Fills a registry. Names, labels and buckets are constants, so nothing here can fail at run time
 /// but by a mistake that every test finds.
 #[derive(Clone, Copy)]
-pub(super) struct Registrar<'a> {
+pub struct Registrar<'a> {
     pub(super) registry: &'a Registry,
     /// Counts what is registered.
     pub(super) registered: &'a IntCounter,
+    /// Lines of name and help.
+    pub(super) help: &'static str,
 }
 
 impl Registrar<'_> {
-    pub(super) fn register<C: Collector + Clone + 'static>(
+    fn help(self, name: &str) -> &'static str {
+        help(self.help, name)
+    }
+
+    /// Adds a metric.
+    pub fn register<C: Collector + Clone + 'static>(
         self,
         collector: Result<C, prometheus::Error>,
     ) -> C {
         let collector = collector.expect("names, labels and buckets are constants and well formed");
+        let descriptions = collector.desc().len() as u64;
         let registered = self.registry.register(Box::new(collector.clone()));
         registered.expect("no name is given twice");
-        self.registered.inc();
+        self.registered.inc_by(descriptions);
         collector
     }
 
-    pub(super) fn counter(self, name: &str) -> IntCounter {
-        self.register(IntCounter::new(name, help(name)))
+    /// A counter.
+    pub fn counter(self, name: &str) -> IntCounter {
+        self.register(IntCounter::new(name, self.help(name)))
     }
 
-    pub(super) fn counters(self, name: &str, labels: &[&str]) -> IntCounterVec {
-        self.register(IntCounterVec::new(Opts::new(name, help(name)), labels))
+    /// Counters with labels.
+    pub fn counters(self, name: &str, labels: &[&str]) -> IntCounterVec {
+        self.register(IntCounterVec::new(Opts::new(name, self.help(name)), labels))
     }
 
     /// One counter for each value of one label.
-    pub(super) fn counter_of_each<const N: usize>(
+    pub fn counter_of_each<const N: usize>(
         self,
         name: &str,
         label: &str,
@@ -95,44 +81,54 @@ impl Registrar<'_> {
         values.map(|it| all.with_label_values(&[it]))
     }
 
-    pub(super) fn gauge(self, name: &str) -> IntGauge {
-        self.register(IntGauge::new(name, help(name)))
+    /// A gauge of whole numbers.
+    pub fn gauge(self, name: &str) -> IntGauge {
+        self.register(IntGauge::new(name, self.help(name)))
     }
 
-    pub(super) fn gauges(self, name: &str, labels: &[&str]) -> IntGaugeVec {
-        self.register(IntGaugeVec::new(Opts::new(name, help(name)), labels))
+    /// Gauges with labels.
+    pub fn gauges(self, name: &str, labels: &[&str]) -> IntGaugeVec {
+        self.register(IntGaugeVec::new(Opts::new(name, self.help(name)), labels))
     }
 
     /// A gauge of seconds.
-    pub(super) fn seconds(self, name: &str) -> Gauge {
-        self.register(Gauge::new(name, help(name)))
+    pub fn seconds(self, name: &str) -> Gauge {
+        self.register(Gauge::new(name, self.help(name)))
     }
 
-    pub(super) fn histogram(self, name: &str, buckets: &[f64]) -> Histogram {
-        let opts = HistogramOpts::new(name, help(name)).buckets(buckets.to_vec());
+    /// A histogram with these upper bounds.
+    pub fn histogram(self, name: &str, buckets: &[f64]) -> Histogram {
+        let opts = HistogramOpts::new(name, self.help(name)).buckets(buckets.to_vec());
         self.register(Histogram::with_opts(opts))
     }
 
-    pub(super) fn histograms(self, name: &str, labels: &[&str], buckets: &[f64]) -> HistogramVec {
-        let opts = HistogramOpts::new(name, help(name)).buckets(buckets.to_vec());
+    /// Histograms with labels.
+    pub fn histograms(self, name: &str, labels: &[&str], buckets: &[f64]) -> HistogramVec {
+        let opts = HistogramOpts::new(name, self.help(name)).buckets(buckets.to_vec());
         self.register(HistogramVec::new(opts, labels))
     }
 
-    pub(super) fn family_counters(self, name: &str) -> PerFamily<IntCounter> {
-        PerFamily::of_vec(&self.counters(name, &["ip_family"]), &[])
+    /// A counter of each family.
+    pub fn family_counters(self, name: &str) -> PerFamily<IntCounter> {
+        per_family(&self.counters(name, &["ip_family"]), &[])
     }
 
-    pub(super) fn family_gauges(self, name: &str) -> PerFamily<IntGauge> {
-        PerFamily::of_vec(&self.gauges(name, &["ip_family"]), &[])
+    /// A gauge of each family.
+    pub fn family_gauges(self, name: &str) -> PerFamily<IntGauge> {
+        per_family(&self.gauges(name, &["ip_family"]), &[])
     }
 
     /// Gauges of seconds.
-    pub(super) fn family_seconds(self, name: &str) -> PerFamily<Gauge> {
-        let all = self.register(GaugeVec::new(Opts::new(name, help(name)), &["ip_family"]));
-        PerFamily::of_vec(&all, &[])
+    pub fn family_seconds(self, name: &str) -> PerFamily<Gauge> {
+        let all = self.register(GaugeVec::new(
+            Opts::new(name, self.help(name)),
+            &["ip_family"],
+        ));
+        per_family(&all, &[])
     }
 
-    pub(super) fn family_histograms(self, name: &str, buckets: &[f64]) -> PerFamily<Histogram> {
-        PerFamily::of_vec(&self.histograms(name, &["ip_family"], buckets), &[])
+    /// A histogram of each family.
+    pub fn family_histograms(self, name: &str, buckets: &[f64]) -> PerFamily<Histogram> {
+        per_family(&self.histograms(name, &["ip_family"], buckets), &[])
     }
 }

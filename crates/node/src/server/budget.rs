@@ -31,7 +31,7 @@ const LOG_PERIOD: Duration = Duration::from_secs(60);
 
 /// The origin of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
+pub enum Source {
     /// This machine: the kubelet's probes, and clients of the status socket.
     Local,
     /// An IPv4 address, or the first address of an IPv6 /64: one machine may use all of a /64 (RFC
@@ -67,7 +67,7 @@ impl fmt::Display for Source {
 }
 
 /// A stream whose source is known.
-pub(crate) trait Peer {
+pub trait Peer {
     /// `None` when the client has disconnected.
     fn source(&self, own: &Own) -> Option<Source>;
 }
@@ -123,9 +123,6 @@ pub(crate) enum Limit {
 }
 
 impl Limit {
-    /// In the order in which metrics keep their counters.
-    pub(crate) const ALL: [Self; 3] = [Self::Remote, Self::Source, Self::Local];
-
     /// The word for metrics and logs.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -230,7 +227,7 @@ impl Connections {
 }
 
 /// The budget of all servers of the process.
-pub(crate) struct Budget {
+pub struct Budget {
     limits: Limits,
     own: Own,
     metrics: Arc<Metrics>,
@@ -239,7 +236,7 @@ pub(crate) struct Budget {
 
 impl Budget {
     /// The budget of a process that may open so many descriptors, on the machine with these addresses.
-    pub(crate) fn new(descriptors: usize, own: Own, metrics: Arc<Metrics>) -> Arc<Self> {
+    pub fn new(descriptors: usize, own: Own, metrics: Arc<Metrics>) -> Arc<Self> {
         Arc::new(Self {
             limits: Limits::of_descriptors(descriptors),
             own,
@@ -249,7 +246,7 @@ impl Budget {
     }
 
     /// Most listeners of health check node ports.
-    pub(crate) fn listeners(&self) -> usize {
+    pub fn listeners(&self) -> usize {
         self.limits.listeners
     }
 
@@ -262,7 +259,7 @@ impl Budget {
         let mut connections = self.lock();
         let (limit, has_room) = connections.make_room(source, self.limits, now);
         if let Some(limit) = limit {
-            self.metrics.ours.connection_closed(limit);
+            self.metrics.connection_closed(limit.as_str());
             connections.log(limit, source, now);
         }
         if !has_room {
@@ -284,7 +281,7 @@ impl Budget {
     }
 
     fn show(&self, connections: &Connections) {
-        let gauge = &self.metrics.ours.server_connections;
+        let gauge = &self.metrics.server_connections;
         gauge.set(to_gauge(connections.open.len()));
     }
 

@@ -13,7 +13,8 @@ use axum::routing::{get, put};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use super::metrics::{plain, query};
+use super::answer::plain;
+use super::metrics::query;
 use super::profile;
 
 /// Most bytes of a request that sets the verbosity.

@@ -36,7 +36,7 @@ const LARGEST_HEAD: usize = 16 << 10;
 const FIELDS: usize = 64;
 
 /// Opens a socket for [`listen`].
-pub(crate) fn socket(address: SocketAddr) -> io::Result<TcpSocket> {
+pub fn socket(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4(),
         SocketAddr::V6(_) => TcpSocket::new_v6(),
@@ -46,7 +46,7 @@ pub(crate) fn socket(address: SocketAddr) -> io::Result<TcpSocket> {
 }
 
 /// Listens on an address and port.
-pub(crate) fn listen(socket: TcpSocket, address: SocketAddr) -> io::Result<TcpListener> {
+pub fn listen(socket: TcpSocket, address: SocketAddr) -> io::Result<TcpListener> {
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
@@ -55,7 +55,7 @@ pub(crate) fn listen(socket: TcpSocket, address: SocketAddr) -> io::Result<TcpLi
 ///
 /// An error of accept(2) ends nothing: axum's [`Listener`] tries again, at once when only one
 /// connection is lost (`ECONNABORTED`), otherwise (`EMFILE`, `ENFILE`) after one second.
-pub(crate) async fn serve<L>(mut listener: L, routes: Router, budget: Arc<Budget>)
+pub async fn serve<L>(mut listener: L, routes: Router, budget: Arc<Budget>)
 where
     L: Listener,
     L::Io: Peer,

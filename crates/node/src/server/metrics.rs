@@ -14,8 +14,7 @@ use serde_json::Value;
 use tracing::error;
 
 use super::debug::{self, SetVerbosity};
-use super::zpages;
-use crate::connections::FOR_METRICS;
+use super::{answer::plain, zpages};
 use crate::metrics::Metrics;
 
 /// The contents of the metrics server beside the metrics.
@@ -67,15 +66,6 @@ pub(super) fn routes(server: MetricsServer, metrics: Arc<Metrics>) -> Router {
     }
 }
 
-/// Plain text that no browser interprets as another type.
-pub(super) fn plain(status: StatusCode, text: impl Into<String>) -> Response {
-    let head = [
-        (header::CONTENT_TYPE, "text/plain; charset=utf-8"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    ];
-    (status, head, text.into()).into_response()
-}
-
 /// The value of a query parameter; empty for a parameter without one.
 pub(super) fn query<'a>(uri: &'a Uri, name: &str) -> Option<&'a str> {
     let parts = uri.query().unwrap_or_default().split('&');
@@ -103,9 +93,7 @@ async fn one_check(State(pages): Shared, Path(check): Path<String>) -> Response 
 }
 
 async fn metrics_page(State(pages): Shared) -> Response {
-    if let Some(connections) = pages.metrics.connections() {
-        connections.refresh(FOR_METRICS).await;
-    }
+    pages.metrics.prepare().await;
     exposition(pages.metrics.text())
 }
 

@@ -1,9 +1,9 @@
 mod flood;
-mod web;
+mod http;
 
 use std::env;
 use std::io::{Read, Write};
-use std::net::{IpAddr, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -12,79 +12,33 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-use sluice_model::{IpFamily, Protocol};
-use sluice_nftables::Nftables;
-use sluice_plan::settings::Settings;
-use sluice_plan::testing::{endpoints, planner, service};
-use sluice_plan::{Frontend, Planner};
-use sluice_plane::{ConnectionCount, Counter, Counters, Reading};
-use sluice_reconcile::BackendError;
+use sluice_model::IpFamily;
 
 use super::*;
-use crate::connections::Connections;
-use crate::health::{HEALTH_TIMEOUT, HealthReport, NodeObject, NodeState};
-use crate::health_check::health_checks;
+use crate::health::{HealthReport, NodeObject, NodeState, StepClock};
 use crate::metrics::for_test;
-use crate::status::{Status, SyncStatus};
-
-const WITHIN: Duration = Duration::from_secs(10);
-
-/// Asks until there is an answer: servers start on another thread.
-fn ask<S: Read + Write>(connect: impl Fn() -> io::Result<S>, path: &str) -> String {
-    send(connect, &format!("GET {path}"), "")
-}
-
-/// Sends `METHOD path` with a body.
-fn send<S: Read + Write>(connect: impl Fn() -> io::Result<S>, line: &str, body: &str) -> String {
-    let length = body.len();
-    let head = format!("{line} HTTP/1.0\r\nHost: node\r\nContent-Length: {length}\r\n\r\n");
-    send_text(connect, &format!("{head}{body}"))
-}
-
-/// Sends a whole request.
-fn send_text<S: Read + Write>(connect: impl Fn() -> io::Result<S>, request: &str) -> String {
-    let deadline = Instant::now() + WITHIN;
-    let mut stream = loop {
-        match connect() {
-            Ok(stream) => break stream,
-            Err(error) if Instant::now() > deadline => panic!("no server: {error}"),
-            Err(_) => thread::yield_now(),
-        }
-    };
-    // A server that refuses the head may close before it has read the rest.
-    let _ = stream.write_all(request.as_bytes());
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("a whole answer");
-    answer
-}
+use crate::runtime::Runtime;
+use crate::status::AgentStatus;
+use http::{WITHIN, ask, send};
 
 struct Running {
     directory: tempfile::TempDir,
     health: Arc<Health>,
+    clock: StepClock,
     metrics: Arc<Metrics>,
-    inputs: Sender<Input>,
     announcements: mpsc::Receiver<Announcement>,
-}
-
-/// What the agent of these tests plans.
-fn web() -> Planner {
-    let mut events = vec![service("default/web 10.96.0.10 :80")];
-    events.extend(endpoints("default/web", "10.0.1.5:80"));
-    planner(Settings::for_node("node-a"), events)
 }
 
 /// What a test wants to be served, beside the socket.
 struct Plan {
     health_address: Option<SocketAddr>,
     metrics: Option<MetricsServer>,
-    web: Option<WebServer>,
     bind_hard_fail: bool,
 }
 
 const NOTHING: Plan = Plan {
     health_address: None,
     metrics: None,
-    web: None,
     bind_hard_fail: false,
 };
 
@@ -93,54 +47,42 @@ fn try_start(plan: Plan) -> (Result<Served, NodeError>, Running) {
     let socket = directory.path().join("sluice.sock");
     let lock = Lock::take(&socket).expect("nobody holds it");
     let (node, now) = (NodeObject::Required, Instant::now());
-    let health = Arc::new(Health::new(HEALTH_TIMEOUT, node, now, Timestamp::now()));
-    let (inputs, received) = mpsc::channel();
+    let health = Arc::new(Health::new(node, Timestamp::now()));
+    let clock = health.clock(Duration::from_secs(60), now);
+    let (sender, started) = mpsc::channel();
     thread::spawn(move || {
-        let planner = web();
-        for input in received {
-            match input {
-                Input::Status(reply) => {
-                    let _ = reply.send(Status {
-                        node: "node-a".to_owned(),
-                        ..Status::default()
-                    });
-                }
-                Input::Plans(reply) => {
-                    let plans = planner.plan().ports.values().cloned();
-                    let _ = reply.send(plans.collect());
-                }
-                Input::Syncs(reply) => {
-                    let _ = reply.send(vec![SyncStatus::default()]);
-                }
-                Input::Question(question) => question.answer(&planner),
-                _ => {}
-            }
-        }
+        let runtime = Runtime::new("node-a", "nftables");
+        sender.send(runtime.control()).expect("the test waits");
+        runtime.run();
     });
     let (announce, announcements) = mpsc::channel();
-    let metrics = Arc::new(for_test::<Nftables>());
+    let metrics = Arc::new(for_test());
     let server = Server {
         socket,
         health_address: plan.health_address,
         metrics_server: plan.metrics,
-        web_server: plan.web,
+        web_server: None,
         bind_hard_fail: plan.bind_hard_fail,
         node_name: "node-a".into(),
         descriptors: 1024,
         own: Own::default(),
         health: health.clone(),
         metrics: metrics.clone(),
-        health_checks: health_checks().1,
+        others: Vec::new(),
         announce,
-        inputs: inputs.clone(),
-        names: None,
+        control: started.recv().expect("the loop runs"),
+        shown: Shown {
+            questions: Router::new(),
+            page: Page::new("", "", ""),
+            data: Router::new(),
+        },
     };
     let served = server.start(lock);
     let rest = Running {
         directory,
         health,
+        clock,
         metrics,
-        inputs,
         announcements,
     };
     (served, rest)
@@ -164,62 +106,6 @@ fn metrics_server(address: SocketAddr) -> MetricsServer {
     }
 }
 
-/// Shows one more connection with each reading.
-struct Climbing(u64);
-
-impl Counters for Climbing {
-    fn read(&mut self) -> Result<Reading, BackendError> {
-        let frontend = Frontend::Address {
-            addr: IpAddr::from([10, 96, 0, 10]),
-            port: 80,
-            protocol: Protocol::Tcp,
-        };
-        self.0 += 1;
-        let count = ConnectionCount {
-            frontend,
-            counter: Counter::Slot("endpoints", frontend, 0),
-            endpoint: SocketAddr::from(([10, 0, 1, 5], 80)),
-            connections: self.0,
-            load: None,
-        };
-        Ok(Reading {
-            counts: vec![count],
-            is_complete: true,
-        })
-    }
-}
-
-#[test]
-fn connections_are_shown_where_they_are_counted() {
-    let address = crate::node::free_port();
-    let (_served, running) = start(Plan {
-        metrics: Some(metrics_server(address)),
-        ..NOTHING
-    });
-    let socket = running.directory.path().join("sluice.sock");
-    let report = || ask(|| UnixStream::connect(&socket), "/connections");
-    let answer = report();
-    assert!(answer.starts_with("HTTP/1.0 404"), "{answer}");
-    assert!(answer.contains("--count-connections"), "{answer}");
-    let scrape = || ask(|| TcpStream::connect(address), "/metrics");
-    assert!(!scrape().contains("connections_total"));
-
-    let counters = Box::new(Climbing(100));
-    let connections = Connections::start(counters, running.inputs.clone());
-    running
-        .metrics
-        .show_connections(connections.expect("a thread"));
-    let shown = "sluice_service_connections_total{ip_family=\"IPv4\",namespace=\"default\",\
-                 port=\"\",protocol=\"tcp\",service=\"web\"} 1\n";
-    let deadline = Instant::now() + WITHIN;
-    // Whoever asks while the mark is read gets nothing yet.
-    while !scrape().contains(shown) {
-        assert!(Instant::now() < deadline, "{}", scrape());
-    }
-    let answer = report();
-    assert!(answer.contains("\"connections\":1,"), "{answer}");
-}
-
 #[test]
 fn health_over_http() {
     let address = crate::node::free_port();
@@ -241,6 +127,7 @@ fn health_over_http() {
     };
     assert!(asked("/healthz", "200").healthy, "it has just started");
     assert!(!asked("/readyz", "503").healthy, "no sync has succeeded");
+    running.clock.done();
     running.health.updated(Timestamp::now(), &IpFamily::ALL);
     assert!(asked("/readyz", "200").healthy);
     running.health.set_node(NodeState::Leaving);
@@ -330,7 +217,7 @@ fn the_pages_of_the_metrics_server() {
             "/metrics",
             "200",
             "text/plain; version=0.0.4",
-            "sluice_services 0\n",
+            "sluice_server_connections 1\n",
         ),
         (
             "/metrics/slis",
@@ -478,7 +365,7 @@ fn status_over_the_socket() {
     let answer = ask(|| UnixStream::connect(&socket), "/status");
     assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
     let (_, body) = answer.split_once("\r\n\r\n").expect("head and body");
-    let status: Status = serde_json::from_str(body).expect("JSON");
+    let status: AgentStatus = serde_json::from_str(body).expect("JSON");
     assert_eq!(status.node, "node-a");
     let mode = fs::metadata(&socket)
         .expect("it exists")

@@ -7,7 +7,8 @@ use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::metrics::{Shared, plain};
+use super::answer::plain;
+use super::metrics::Shared;
 
 /// The release of Kubernetes whose kube-proxy Sluice takes the place of.
 const EMULATED: &str = "1.36";

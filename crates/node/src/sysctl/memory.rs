@@ -18,7 +18,7 @@ use nix::unistd::geteuid;
 use tracing::info;
 
 use super::{HASHSIZE, read};
-use crate::agent::chain;
+use crate::error::chain;
 use crate::flock;
 
 /// A sysctl that an agent changed.

@@ -85,7 +85,7 @@ pub trait ServiceBackend: Backend<Owner = PortKey, Plan = PortPlan, Scene = Scen
 /// A value is an open data plane of one network namespace, used by one thread. Before it is opened,
 /// [`prepare`](Self::prepare) says what the machine needs; after the first sync
 /// [`started`](Self::started) begins what our rules are needed for.
-pub trait DataPlane: ServiceBackend + Sized {
+pub trait DataPlane: ServiceBackend + Sized + 'static {
     /// The mode's name, as in a configuration.
     const NAME: &'static str;
 

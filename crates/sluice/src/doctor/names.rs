@@ -8,8 +8,7 @@ use std::path::Path;
 use serde::Deserialize;
 use sluice_corefile::ResolvConf;
 use sluice_diagnose::doctor::{self, Finding, Reader, State};
-use sluice_node::local_dns;
-use sluice_node::status::{DnsStatus, Status};
+use sluice_dns_agent::{DnsStatus, local_dns};
 use sluice_plan::explain;
 use sluice_plan::inventory::{ServiceDetail, listed};
 use sluice_plan::settings::NodeDns;
@@ -18,6 +17,7 @@ use super::{cluster_ips, kube_proxy};
 use crate::cli::DoctorArgs;
 use crate::dns::resolver::{self, RESOLV_CONF};
 use crate::planes;
+use crate::status::Whole;
 use crate::view::View;
 
 /// The Service that every cluster has.
@@ -76,11 +76,7 @@ struct Central {
 }
 
 /// The checks, in the order of a query.
-pub(super) fn names(
-    args: &DoctorArgs,
-    agent: Option<&Status>,
-    view: Option<&View>,
-) -> Vec<Finding> {
+pub(super) fn names(args: &DoctorArgs, agent: Option<&Whole>, view: Option<&View>) -> Vec<Finding> {
     let kubelet = Kubelet::read(&args.kubelet_config);
     let kubelet = kubelet.as_ref();
     let domain = domain(args, kubelet);

@@ -1,11 +1,11 @@
 //! The DNS server inside the agent.
 //!
 //! ```text
-//! source ─▶ agent: rules ─after each sync─▶ names ─▶ Objects ◀─ sluice_dns::Server ◀─ queries of this node's pods
-//!                                             └─ once all is known: LocalDns::take
+//! source ─▶ Names: held until the rules are in ─▶ Objects ◀─ sluice_dns::Server ◀─ queries of this node's pods
+//!             └─ once all is known: LocalDns::take
 //! ```
 //!
-//! A name is answered only when its rules are in, since the objects come from the agent after its syncs. The
+//! A name is answered only when its rules are in, since the objects wait for the syncs of the proxy. The
 //! queries are taken from the cluster's DNS after the first of them, and given back before the server stops.
 
 use std::fs;
@@ -19,13 +19,16 @@ use anyhow::{Context, bail};
 use sluice_config::Mode;
 use sluice_corefile::{Autopath, BindTarget, Corefile, Pods, SearchPath, ServerBlock};
 use sluice_dns::{Limits, Options, Server};
+use sluice_dns_agent::local_dns::{self, DNS_PORT, LocalDns};
+use sluice_dns_agent::{NameAnswers, Names};
 use sluice_model::Event;
-use sluice_node::local_dns::{self, DNS_PORT, LocalDns};
-use sluice_node::{EventSender, NameAnswers, Names, chain};
+use sluice_node::chain;
+use sluice_plan::settings;
 use sluice_source::{Watch, watch_file};
 use sluice_zone::{NamespaceRule, Objects};
 use tracing::{error, info, warn};
 
+use super::Sink;
 use crate::config::{Answers, ProxyConfig};
 use crate::dns::resolver::{self, RESOLV_CONF};
 use crate::dns::{self, Asked, PathsOfPods, Served};
@@ -42,6 +45,7 @@ const ON_THEIR_WAY: Duration = Duration::from_millis(100);
 
 /// A running DNS server with its addresses.
 pub(super) struct NodeDns {
+    dns: settings::NodeDns,
     objects: Arc<RwLock<Objects>>,
     answers: Answers,
     served: Arc<Mutex<Served>>,
@@ -96,6 +100,7 @@ impl NodeDns {
         let running = Server::start(&corefile, objects.clone(), options).context("--dns")?;
         info!(addresses = ?running.addresses(), service = %dns.service, "DNS server started");
         Ok(Some(Self {
+            dns: dns.clone(),
             objects,
             answers: answers.clone(),
             served: Arc::new(Mutex::new(Served::new(running, corefile))),
@@ -106,7 +111,7 @@ impl NodeDns {
 
     /// Serves `--dns-corefile` again whenever it changes. One that cannot be served is a problem in status, log and
     /// metrics.
-    pub(super) fn follow(&mut self, events: EventSender) -> anyhow::Result<()> {
+    pub(super) fn follow(&mut self, events: Sink) -> anyhow::Result<()> {
         let Some(path) = self.answers.corefile.clone() else {
             return Ok(());
         };
@@ -120,7 +125,7 @@ impl NodeDns {
                 let why = chain(it.as_ref()).replace('\n', "; ");
                 format!("not served, the last good one stays in force: {why}")
             });
-            events.send(vec![Event::Problems {
+            events(vec![Event::Problems {
                 origin: origin.clone(),
                 problems: problem.into_iter().collect(),
             }]);
@@ -130,28 +135,12 @@ impl NodeDns {
         Ok(())
     }
 
-    /// Gets the objects whose rules are in.
+    /// The consumer that gets the objects whose rules are in.
     pub(super) fn names(&self) -> Names {
-        let (objects, local) = (self.objects.clone(), self.local.clone());
+        let objects = self.objects.clone();
         let metrics = lock(&self.served).running.cluster_metrics();
-        let mut is_taken = false;
-        Box::new(move |events| {
-            dns::absorb(&objects, &events, &metrics);
-            let is_synced = read(&objects, Objects::is_synced);
-            if is_synced && !is_taken {
-                match lock(&local).take() {
-                    Ok(()) => {
-                        info!("DNS queries of this node are answered here");
-                        is_taken = true;
-                    }
-                    // Tried again after the next sync.
-                    Err(error) => {
-                        let why = chain(&error);
-                        error!(why, "DNS queries of this node go to the cluster's DNS");
-                    }
-                }
-            }
-        })
+        let absorb = move |events: &[Event]| dns::absorb(&objects, events, &metrics);
+        Names::new(absorb, self.local.clone(), &self.dns)
     }
 
     /// Answers `sluice dns query`.

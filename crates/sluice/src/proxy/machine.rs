@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use sluice_agent::limits;
 use sluice_config::ConntrackLimits;
 use sluice_node::sandbox::{self, Files};
-use sluice_node::sysctl::{self, Memory};
+use sluice_node::sysctl::Memory;
 use sluice_node::{chain, oom, preflight, privileges};
 use tracing::warn;
 
@@ -39,7 +40,7 @@ pub(super) fn prepare(args: &ProxyArgs, config: &ProxyConfig) -> anyhow::Result<
 
 /// Sets the kernel's limits of connection tracking.
 pub(super) fn limit_conntrack(limits: &ConntrackLimits, memory: &Memory) -> anyhow::Result<()> {
-    sysctl::apply(limits, memory).context("set the limits of connection tracking")
+    limits::apply(limits, memory).context("set the limits of connection tracking")
 }
 
 /// What a data plane, and the removal of an earlier one, require from the machine.

@@ -6,16 +6,15 @@ use serde_json::json;
 use sluice_config::{Effective, KubeProxyConfiguration, feature_gates};
 use sluice_node::MetricsServer;
 use sluice_node::metrics::Identity;
-use sluice_plane::Description;
 
 use crate::logging;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Version and features, for the metrics.
-pub(super) fn identity(plane: Description, config: &KubeProxyConfiguration) -> Identity {
+pub(super) fn identity(mode: &'static str, config: &KubeProxyConfiguration) -> Identity {
     Identity {
-        plane,
+        mode,
         version: VERSION.to_owned(),
         features: feature_gates(config),
     }

@@ -1,11 +1,12 @@
 //! Applies a changed configuration file.
 
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 
+use sluice_agent::Services;
 use sluice_config::{ConntrackLimits, Effective};
-use sluice_node::Input;
 use sluice_node::sysctl::Memory;
+use sluice_node::{Control, Handle};
+use sluice_plane::DataPlane;
 use tracing::{info, warn};
 
 use super::machine;
@@ -15,18 +16,25 @@ use crate::logging;
 
 /// Sends a changed configuration to the agent, or ends the process when a field changed that is
 /// only read at start. As with kube-proxy, a supervisor starts it again; the rules stay.
-pub(super) struct Reloading {
-    inputs: Sender<Input>,
+pub(super) struct Reloading<P: DataPlane> {
+    services: Handle<Services<P>>,
+    control: Control,
     current: Effective,
     memory: Memory,
     /// Why the process ends.
     restart: Arc<OnceLock<String>>,
 }
 
-impl Reloading {
-    pub(super) fn new(inputs: Sender<Input>, current: Effective, memory: Memory) -> Self {
+impl<P: DataPlane> Reloading<P> {
+    pub(super) fn new(
+        services: Handle<Services<P>>,
+        control: Control,
+        current: Effective,
+        memory: Memory,
+    ) -> Self {
         Self {
-            inputs,
+            services,
+            control,
             current,
             memory,
             restart: Arc::default(),
@@ -59,19 +67,16 @@ impl Reloading {
         let health_timeout = config.periods.health_timeout(effective.periods.sync);
         self.current = effective;
         info!("the configuration has changed: in force");
-        // A closed channel means that the agent has stopped.
-        let _ = self.inputs.send(Input::Configure {
-            settings: Box::new(config.node.settings),
-            periods: config.periods,
-            health_timeout,
-        });
+        let (settings, periods) = (config.node.settings, config.periods);
+        self.services
+            .tell(move |it| it.configure(settings, periods, health_timeout));
     }
 
     fn end(&self, fields: &str) {
         let why = format!("the configuration has changed: {fields}");
         // The first reason counts, and the agent stops once.
         if self.restart.set(why).is_ok() {
-            let _ = self.inputs.send(Input::Stop);
+            self.control.stop();
         }
     }
 }

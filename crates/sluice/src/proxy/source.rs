@@ -7,12 +7,12 @@ use std::sync::mpsc::Receiver;
 
 use anyhow::{Context, bail};
 use sluice_model::{Announcement, ApiRequest, Event};
-use sluice_node::EventSender;
 use sluice_node::metrics::Metrics;
 use sluice_node::privileges::is_secure_execution;
 use sluice_plan::settings::{DirectReturn, Settings};
 use sluice_source::apiserver::{self, Access, Files, Nodes, Observer, Plugins, Timeouts, Wanted};
 
+use super::Sink;
 use crate::config::Source;
 use sluice_config::Invalid;
 
@@ -67,16 +67,16 @@ pub(super) fn check(source: &Source, config_file: Option<&Path>) -> anyhow::Resu
     Ok(apiserver::check(&access)?)
 }
 
-/// Follows a source: its events go to `sender`, and `announcements` become Events at the API
+/// Follows a source: its events go to `sink`, and `announcements` become Events at the API
 /// server. With a folder, announcements are only in the log and the status.
 pub(super) fn start(
     source: &Source,
     settings: &Settings,
-    sender: EventSender,
+    sink: Sink,
     announcements: Receiver<Announcement>,
     metrics: &Arc<Metrics>,
 ) -> anyhow::Result<Running> {
-    let sink = move |events: Vec<Event>| sender.send(events);
+    let sink = move |events: Vec<Event>| sink(events);
     let access = match access(source) {
         Ok(access) => access,
         Err(folder) => {

@@ -1,6 +1,6 @@
 //! The connections of Services as a table.
 
-use sluice_node::{EndpointConnections, ServiceConnections};
+use sluice_agent::{EndpointConnections, ServiceConnections};
 
 use super::columns;
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use sluice_node::ServiceConnections;
+use sluice_agent::ServiceConnections;
 use sluice_plan::inventory::{EndpointDetail, PortDetail, ServiceDetail, ServiceSummary};
 
 use super::columns;

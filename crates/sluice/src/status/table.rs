@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use sluice_node::status::{Status, SyncStatus};
+use sluice_agent::status::{Status, SyncStatus};
 
 use super::columns;
 
@@ -20,12 +20,15 @@ pub(super) fn of(status: &Status) -> String {
     let mut add = |name: &str, value: &dyn Display| {
         rows.push(vec![name.to_owned(), value.to_string()]);
     };
-    add("node", &status.node);
-    add("mode", &status.mode);
-    let up = uptime(status.uptime_seconds);
+    add("node", &status.agent.node);
+    add("mode", &status.agent.mode);
+    let up = uptime(status.agent.uptime_seconds);
     add(
         "agent",
-        &format!("sluice {}, pid {}, up {up}", status.version, status.pid),
+        &format!(
+            "sluice {}, pid {}, up {up}",
+            status.agent.version, status.agent.pid
+        ),
     );
     add("rules", &state(status));
     add("services", &status.services);
@@ -133,20 +136,24 @@ fn list(text: &mut String, title: &str, all: &[impl Display]) {
 
 #[cfg(test)]
 mod tests {
-    use sluice_node::status::{
-        IssueStatus, ProblemStatus, ProtectionStatus, RefusedStatus, RulesStatus, TableStatus,
+    use sluice_agent::status::{
+        IssueStatus, ProblemStatus, ProtectionStatus, RefusedStatus, RulesStatus, ServiceStatus,
+        TableStatus,
     };
+    use sluice_node::AgentStatus;
 
     use super::*;
 
     #[test]
     fn values_stand_in_one_column_and_wrongs_in_words() {
-        let status = Status {
+        let agent = AgentStatus {
             version: "0.1.0".to_owned(),
             pid: 7,
             node: "node-a".to_owned(),
             mode: "nftables".to_owned(),
             uptime_seconds: 3725.5,
+        };
+        let proxy = ServiceStatus {
             source_synced: true,
             synced: true,
             services: 3,
@@ -196,8 +203,8 @@ mod tests {
                 protocol: "tcp".to_owned(),
                 reason: "no memory".to_owned(),
             }],
-            dns: None,
         };
+        let status = Status { agent, proxy };
         let expected = "\
 node                    node-a
 mode                    nftables
@@ -233,25 +240,31 @@ refused: the machine lacks something (1)
 
     #[test]
     fn rules_are_up_to_date_only_where_nothing_is_stale_or_refused() {
-        let synced = Status {
+        let synced = ServiceStatus {
             source_synced: true,
             synced: true,
-            ..Status::default()
+            ..ServiceStatus::default()
         };
-        let stale = Status {
+        let stale = ServiceStatus {
             problems: vec![ProblemStatus::default()],
             ..synced.clone()
         };
-        let unserved = Status {
+        let unserved = ServiceStatus {
             unserved: Some("IPv6".to_owned()),
             ..synced.clone()
         };
-        assert_eq!(state(&synced), "up to date");
+        let state = |proxy| {
+            state(&Status {
+                proxy,
+                ..Status::default()
+            })
+        };
+        assert_eq!(state(synced), "up to date");
         assert_eq!(
-            state(&stale),
+            state(stale),
             "up to date with what could be read: see problems of the source"
         );
-        assert_eq!(state(&unserved), "up to date, except for what is refused");
+        assert_eq!(state(unserved), "up to date, except for what is refused");
     }
 
     #[test]

@@ -49,7 +49,7 @@ fn header(top: &Top) -> Vec<Line<'static>> {
         _ => colour(top, Color::Yellow),
     };
     let bold = Style::new().add_modifier(Modifier::BOLD);
-    let up = uptime(status.uptime_seconds);
+    let up = uptime(status.agent.uptime_seconds);
     let dead = match status.without_endpoints {
         0 => String::new(),
         count => format!(" ({count} without endpoints)"),
@@ -62,8 +62,8 @@ fn header(top: &Top) -> Vec<Line<'static>> {
     let sync = status.last_sync.as_ref().map(last_sync);
     let mut lines = vec![
         Line::from(vec![
-            Span::styled(format!("{}  ", status.node), bold),
-            Span::raw(format!("{}  up {up}  rules ", status.mode)),
+            Span::styled(format!("{}  ", status.agent.node), bold),
+            Span::raw(format!("{}  up {up}  rules ", status.agent.mode)),
             Span::styled(rules, rules_style),
         ]),
         Line::from(vec![

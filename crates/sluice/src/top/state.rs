@@ -4,9 +4,9 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use sluice_node::ServiceConnections;
+use sluice_agent::ServiceConnections;
+use sluice_agent::status::Status;
 use sluice_node::chain;
-use sluice_node::status::Status;
 use sluice_plan::inventory::{ServiceDetail, ServiceSummary};
 
 /// Rates that are remembered for the line in the header.
@@ -138,7 +138,7 @@ impl Top {
         let before = self
             .sample
             .as_ref()
-            .filter(|it| it.status.pid == sample.status.pid);
+            .filter(|it| it.status.agent.pid == sample.status.agent.pid);
         if let Some(before) = before.filter(|it| it.connections.is_some()) {
             let seconds = sample.at.duration_since(before.at).as_secs_f64();
             let earlier = before.totals();

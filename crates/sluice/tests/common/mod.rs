@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::Duration;
 
+use sluice_agent::status::Status;
 use sluice_lab::{Netns, eventually};
-use sluice_node::status::Status;
 use tempfile::TempDir;
 
 /// Longest wait for anything; machines of others are slow.
@@ -73,7 +73,7 @@ impl Agent {
     #[track_caller]
     pub(crate) fn run(files: &Files, mut proxy: Command) -> Self {
         let agent = Self(proxy.spawn().expect("it was built"));
-        files.await_status("synced", |it| it.synced && it.pid == agent.0.id());
+        files.await_status("synced", |it| it.synced && it.agent.pid == agent.0.id());
         agent
     }
 }

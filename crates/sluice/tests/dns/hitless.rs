@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use simple_dns::TYPE;
+use sluice_agent::status::Status;
 use sluice_lab::require_netns;
-use sluice_node::status::Status;
 use sluice_plan::settings::DNS_ADDRESSES;
 
 use crate::common::Agent;
@@ -95,7 +95,7 @@ fn an_agent_that_knows_nothing_leaves_queries_to_the_clusters_dns() {
     more(&clients, |it| &it.cluster, 20);
     let agent = Agent(world.without_api_server("nftables").spawn().unwrap());
     let id = agent.0.id();
-    let is_up = |it: &Status| it.pid == id && !it.synced;
+    let is_up = |it: &Status| it.agent.pid == id && !it.synced;
     world.files.await_status("started", is_up);
     more(&clients, |it| &it.cluster, 20);
     stop(agent);

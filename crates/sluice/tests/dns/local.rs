@@ -5,9 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::process::Command;
 
 use simple_dns::{RCODE, TYPE};
+use sluice_agent::status::Status;
 use sluice_lab::require_netns;
 use sluice_node::client::get;
-use sluice_node::status::Status;
 use sluice_plan::settings::DNS_ADDRESSES;
 
 use crate::common::{Agent, SLUICE};

@@ -1,6 +1,6 @@
 //! `sluice dns` and `sluice proxy --dns`, with real packets: see each module.
 
-#[path = "../../../node/tests/local_dns/resolver.rs"]
+#[path = "../../../dns/agent/tests/local_dns/resolver.rs"]
 mod resolver;
 
 mod apiserver;

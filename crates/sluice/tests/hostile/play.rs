@@ -141,7 +141,7 @@ impl Victim<'_> {
             });
         }
         if attack.said.is_empty() && attack.storm.is_none() {
-            let problems = world.status().map(|it| it.problems);
+            let problems = world.status().map(|it| it.proxy.problems);
             assert_eq!(
                 problems,
                 Some(Vec::new()),

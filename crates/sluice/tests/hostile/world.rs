@@ -6,11 +6,11 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use sluice_agent::status::Status;
 use sluice_lab::{
     Agent, Cluster, Netns, Outcome, Probe, Protocol, Server, eventually, write_program,
 };
 use sluice_node::client::{self, is_synced};
-use sluice_node::status::Status;
 use tempfile::TempDir;
 
 /// Longest wait for anything; machines of others are slow.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use sluice_agent::ServiceConnections;
 use sluice_lab::{eventually, require_netns, require_vm};
-use sluice_node::ServiceConnections;
 
 use crate::takeover::world::World;
 

@@ -5,10 +5,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail, ensure};
+use sluice_agent::status::Status;
 use sluice_lab::{Agent, Netns};
 use sluice_nft::{Change, ChangeKind, Monitor, Notice};
 use sluice_node::client;
-use sluice_node::status::Status;
 
 use super::measure::seconds;
 use super::process::Process;
@@ -62,7 +62,7 @@ pub(super) fn measure(
         let process = Process(agent.pid().as_raw());
         let (cpu, peak_mib) = (process.cpu()?, process.peak_mib()?);
         let status: Status = client::get(agent.socket(), "/status")?;
-        let last = status.last_sync.context("there was no sync")?;
+        let last = status.proxy.last_sync.context("there was no sync")?;
         let changed = change.map(|it| it.join().map_err(|_| anyhow!("the watch panicked")));
         let first_change = match changed {
             Some(changed) => Some(changed?? - started),

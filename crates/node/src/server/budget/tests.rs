@@ -1,5 +1,3 @@
-use sluice_nftables::Nftables;
-
 use super::*;
 use crate::metrics::for_test;
 
@@ -7,7 +5,7 @@ use crate::metrics::for_test;
 const DESCRIPTORS: usize = 64;
 
 fn budget(descriptors: usize) -> Arc<Budget> {
-    let metrics = Arc::new(for_test::<Nftables>());
+    let metrics = Arc::new(for_test());
     Budget::new(descriptors, Own::default(), metrics)
 }
 
@@ -173,7 +171,7 @@ fn local_clients_make_room_for_each_other_only() {
 #[test]
 fn places_are_free_again() {
     let (budget, now) = (budget(DESCRIPTORS), Instant::now());
-    let gauge = || budget.metrics.ours.server_connections.get();
+    let gauge = || budget.metrics.server_connections.get();
     let first = budget.admit_at(machine(1), now);
     let second = budget.admit_at(machine(1), now);
     assert_eq!(gauge(), 2);

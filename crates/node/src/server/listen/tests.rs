@@ -2,13 +2,11 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::thread;
 
-use axum::routing::get;
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use sluice_nftables::Nftables;
-
 use super::*;
 use crate::addresses::Own;
 use crate::metrics::for_test;
+use axum::routing::get;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 /// Eight local connections.
 const DESCRIPTORS: usize = 64;
@@ -31,7 +29,7 @@ fn start() -> SocketAddr {
     let routes = Router::new()
         .route("/", get(async || "small"))
         .route("/large", get(async || "x".repeat(LARGE)));
-    let metrics = Arc::new(for_test::<Nftables>());
+    let metrics = Arc::new(for_test());
     let budget = Budget::new(DESCRIPTORS, Own::default(), metrics);
     thread::spawn(move || runtime.block_on(serve(listener, routes, budget)));
     address

@@ -1,10 +1,11 @@
 //! 2,000 slow connections from a neighbour, while others ask.
 
+use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 use std::process::Output;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, bind, connect, socket};
-use sluice_lab::{Client, Cluster, Netns, eventually, require_netns};
+use sluice_lab::{Client, Cluster, Netns, require_netns};
 
 use super::*;
 use crate::addresses::Addresses;
@@ -16,23 +17,6 @@ const MANY: usize = 2000;
 /// With 1,024 descriptors: the limits of remote and of local connections.
 const MOST: i64 = 256 + 128;
 const PORTS: [u16; 2] = [10256, 10249];
-
-/// Blocks every reading until told to go on; reports that it has begun.
-struct Blocked {
-    begun: Sender<()>,
-    go_on: mpsc::Receiver<()>,
-}
-
-impl Counters for Blocked {
-    fn read(&mut self) -> Result<Reading, BackendError> {
-        let _ = self.begun.send(());
-        let _ = self.go_on.recv();
-        Ok(Reading {
-            counts: Vec::new(),
-            is_complete: true,
-        })
-    }
-}
 
 fn run(netns: &Netns, line: &str) {
     let words: Vec<&str> = line.split(' ').collect();
@@ -109,31 +93,27 @@ fn attack(node_ip: IpAddr, from: impl Fn(usize, &Client) -> IpAddr + Sync) {
         start(Plan {
             health_address: Some(SocketAddr::new(any, PORTS[0])),
             metrics: Some(metrics_server(SocketAddr::new(any, PORTS[1]))),
-            web: None,
             bind_hard_fail: true,
         })
     });
+    // An answer that is being computed for as long as the attack lasts.
     let (begun, has_begun) = mpsc::channel();
-    let (go_on, blocked) = mpsc::channel();
-    let blocked = Blocked {
-        begun,
-        go_on: blocked,
-    };
-    let connections = Connections::start(Box::new(blocked), running.inputs.clone());
-    running
-        .metrics
-        .show_connections(connections.expect("a thread"));
-    has_begun.recv_timeout(WITHIN).expect("the first reading");
-    go_on.send(()).expect("it waits");
-    let in_progress = eventually(WITHIN, || {
-        let mut stream = prober.netns().run(|| TcpStream::connect(metrics)).ok()?;
-        let request = b"GET /metrics HTTP/1.0\r\nHost: node\r\n\r\n";
-        stream.write_all(request).ok()?;
-        // There is no second reading before the first one has ended.
-        let moment = Duration::from_millis(200);
-        has_begun.recv_timeout(moment).ok().map(|()| stream)
+    let go_on = Arc::new(tokio::sync::Notify::new());
+    let blocked = go_on.clone();
+    running.metrics.before_scrape(move || {
+        let (begun, blocked) = (begun.clone(), blocked.clone());
+        Box::pin(async move {
+            let _ = begun.send(());
+            blocked.notified().await;
+        })
     });
-    let mut in_progress = in_progress.expect("an answer begins");
+    let mut in_progress = prober
+        .netns()
+        .run(|| TcpStream::connect(metrics))
+        .expect("it listens");
+    let request = b"GET /metrics HTTP/1.0\r\nHost: node\r\n\r\n";
+    in_progress.write_all(request).expect("connected");
+    has_begun.recv_timeout(WITHIN).expect("an answer begins");
     let mut local = node.run(|| TcpStream::connect(health)).expect("it listens");
 
     let mut slow = Vec::new();
@@ -154,13 +134,16 @@ fn attack(node_ip: IpAddr, from: impl Fn(usize, &Client) -> IpAddr + Sync) {
     let socket = running.directory.path().join("sluice.sock");
     assert!(ask(|| UnixStream::connect(&socket), "/status").contains("node-a"));
 
-    go_on.send(()).expect("it waits");
+    go_on.notify_one();
     let mut answer = String::new();
     in_progress
         .read_to_string(&mut answer)
         .expect("the whole answer");
-    assert!(answer.contains("sluice_services 0\n"), "{answer}");
-    let open = running.metrics.ours.server_connections.get();
+    assert!(
+        answer.contains("kubeproxy_proxy_healthz_total{code=\"200\"} 0\n"),
+        "{answer}"
+    );
+    let open = running.metrics.server_connections.get();
     assert!((1..=MOST).contains(&open), "{open} of {MANY}");
     drop(slow);
 }
@@ -197,11 +180,8 @@ fn a_local_client_of_a_secondary_address_is_local() {
     let cluster = world();
     let node = cluster.node("node-a");
     run(node.netns(), "ip addr add 192.168.100.20/24 dev eth0");
-    let (inputs, _received) = mpsc::channel();
     let own = Own::default();
-    let following = node
-        .netns()
-        .run(|| Addresses::follow(crate::EventSender::new(inputs), own.clone()));
+    let following = node.netns().run(|| Addresses::follow(|_| {}, own.clone()));
     let _following = following.expect("permitted");
     let (peer, source) = node.netns().run(|| {
         let listener = std::net::TcpListener::bind("0.0.0.0:10256").expect("free");

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use subtle::ConstantTimeEq;
 
 use super::WebServer;
-use crate::server::metrics::plain;
+use crate::server::answer::plain;
 
 /// Fewest characters of a token: 16 random ones of base64 are 96 bits, more than anybody tries.
 const SHORTEST: usize = 16;

@@ -18,21 +18,6 @@ const COMMON: &str = concat!(
     include_str!("page/views.js"),
 );
 
-const AGENT_BODY: &str = include_str!("page/body.html");
-
-/// The agent's program, whose last part starts it.
-const AGENT_SCRIPT: &str = concat!(
-    include_str!("page/rates.js"),
-    include_str!("page/services.js"),
-    include_str!("page/picture.js"),
-    include_str!("page/service.js"),
-    include_str!("page/syncs.js"),
-    include_str!("page/issues.js"),
-    include_str!("page/explain.js"),
-    include_str!("page/nodes.js"),
-    include_str!("page/main.js"),
-);
-
 /// A page in one piece.
 #[derive(Clone, Debug)]
 pub struct Page {
@@ -42,13 +27,8 @@ pub struct Page {
 }
 
 impl Page {
-    /// The page of an agent. Its requests go to paths below its own.
-    #[must_use]
-    pub fn of_agent() -> Self {
-        Self::new("", AGENT_BODY, AGENT_SCRIPT)
-    }
-
-    /// Another page with the style, elements and requests of the agent's. `script` has what `views.js` asks for.
+    /// A page with the style, elements and requests of all pages, and these beside. `script` has what `views.js` asks
+    /// for.
     #[must_use]
     pub fn new(style: &str, body: &str, script: &str) -> Self {
         let (style, script) = (format!("{STYLE}{style}"), format!("{COMMON}{script}"));
@@ -88,7 +68,7 @@ mod tests {
 
     #[test]
     fn user_data_is_text_and_nothing_is_fetched_elsewhere() {
-        let script = &format!("{COMMON}{AGENT_SCRIPT}");
+        let script = COMMON;
         for word in [
             "innerHTML",
             "outerHTML",
@@ -98,13 +78,13 @@ mod tests {
         ] {
             assert!(!script.contains(word), "{word}");
         }
-        for (part, end) in [(&**script, "</script"), (STYLE, "</style"), (STYLE, "url(")] {
+        for (part, end) in [(script, "</script"), (STYLE, "</style"), (STYLE, "url(")] {
             assert!(!part.contains(end), "{end}");
         }
         let elsewhere = |part: &str| {
             part.replace("http://www.w3.org/2000/svg", "")
                 .contains("://")
         };
-        assert!(![HEAD, STYLE, AGENT_BODY, script].into_iter().any(elsewhere));
+        assert!(![HEAD, STYLE, script].into_iter().any(elsewhere));
     }
 }

@@ -2,8 +2,9 @@ use std::time::Duration;
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use sluice_node::EndpointConnections;
-use sluice_node::status::{IssueStatus, SyncStatus};
+use sluice_agent::EndpointConnections;
+use sluice_agent::status::{IssueStatus, ServiceStatus, SyncStatus};
+use sluice_node::AgentStatus;
 use sluice_plan::inventory::{EndpointDetail, PortDetail};
 
 use super::*;
@@ -35,27 +36,32 @@ fn sample(start: Instant, seconds: u64, connections: u64) -> Sample {
     odd.issues.push("a port is taken".to_owned());
     Sample {
         status: Status {
-            node: "node-a".to_owned(),
-            mode: "nftables".to_owned(),
-            pid: 7,
-            uptime_seconds: 3725.0,
-            source_synced: true,
-            synced: true,
-            services: 3,
-            service_ports: 3,
-            without_endpoints: 1,
-            endpoints: 4,
-            last_sync: Some(SyncStatus {
-                when: "2026-11-23T12:00:00.5Z".to_owned(),
-                added: 2,
-                elapsed_seconds: 0.002,
-                ..SyncStatus::default()
-            }),
-            issues: vec![IssueStatus {
-                reason: "FrontendTaken".to_owned(),
-                message: "Service shop/odd: a port is taken".to_owned(),
-            }],
-            ..Status::default()
+            agent: AgentStatus {
+                node: "node-a".to_owned(),
+                mode: "nftables".to_owned(),
+                pid: 7,
+                uptime_seconds: 3725.0,
+                ..AgentStatus::default()
+            },
+            proxy: ServiceStatus {
+                source_synced: true,
+                synced: true,
+                services: 3,
+                service_ports: 3,
+                without_endpoints: 1,
+                endpoints: 4,
+                last_sync: Some(SyncStatus {
+                    when: "2026-11-23T12:00:00.5Z".to_owned(),
+                    added: 2,
+                    elapsed_seconds: 0.002,
+                    ..SyncStatus::default()
+                }),
+                issues: vec![IssueStatus {
+                    reason: "FrontendTaken".to_owned(),
+                    message: "Service shop/odd: a port is taken".to_owned(),
+                }],
+                ..ServiceStatus::default()
+            },
         },
         services: vec![summary("default/web", 2), odd, summary("shop/dead", 0)],
         connections: Some(vec![ServiceConnections {
@@ -123,7 +129,7 @@ fn rates_are_those_since_the_answer_before() {
     assert_eq!(top.history, [10.0]);
     // Another agent counts from the start.
     let mut restarted = sample(start, 4, 3);
-    restarted.status.pid = 8;
+    restarted.status.agent.pid = 8;
     top.take(restarted);
     assert_eq!(top.history, [10.0]);
 }

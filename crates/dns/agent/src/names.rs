@@ -1,0 +1,170 @@
+//! What a DNS server may know: objects whose rules are in the kernel.
+//!
+//! A client that was told an address dials it a moment later: a name that comes before its rules leads
+//! nowhere. A name that goes before its rules costs nobody a connection.
+
+#[cfg(test)]
+mod tests;
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+use sluice_model::{ClusterIps, Event, NamespacedName, Object, ObjectKey, ServiceKind};
+use sluice_node::{Consumer, Keyed, Section, Settled, Wait, chain};
+use sluice_plan::settings::NodeDns;
+use tracing::{error, info};
+
+use crate::local_dns::LocalDns;
+
+/// The DNS server inside the agent, in the status.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DnsStatus {
+    /// The cluster's DNS Service, which answers in its place: `kube-system/kube-dns`.
+    pub service: String,
+    /// Where it answers.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// An event that a name may depend on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NameEvent(Event);
+
+impl NameEvent {
+    /// `None`: no name depends on it.
+    #[must_use]
+    pub fn new(event: &Event) -> Option<Self> {
+        match event {
+            Event::Problems { .. } | Event::LocalAddresses(_) => None,
+            event => Some(Self(event.clone())),
+        }
+    }
+
+    /// The event itself.
+    #[must_use]
+    pub fn event(&self) -> &Event {
+        &self.0
+    }
+}
+
+/// An object, or `None` for the first complete list.
+impl Keyed for NameEvent {
+    type Key = Option<ObjectKey>;
+
+    fn key(&self) -> Self::Key {
+        match &self.0 {
+            Event::Set(object) => Some(object.key()),
+            Event::Delete(key) => Some(key.clone()),
+            Event::Problems { .. } | Event::LocalAddresses(_) | Event::Synced => None,
+        }
+    }
+}
+
+/// Gives events to the server.
+type Absorb = Box<dyn FnMut(&[Event])>;
+
+/// Gives the server its objects, and the queries of this node once it knows all of them.
+pub struct Names {
+    absorb: Absorb,
+    local: Arc<Mutex<LocalDns>>,
+    status: DnsStatus,
+    /// The first complete list is there.
+    synced: bool,
+    taken: bool,
+}
+
+impl Names {
+    /// `absorb` gives events to the server: it must not take long.
+    pub fn new(
+        absorb: impl FnMut(&[Event]) + 'static,
+        local: Arc<Mutex<LocalDns>>,
+        dns: &NodeDns,
+    ) -> Self {
+        Self {
+            absorb: Box::new(absorb),
+            local,
+            status: DnsStatus {
+                service: dns.service.to_string(),
+                addresses: dns.served().collect(),
+            },
+            synced: false,
+            taken: false,
+        }
+    }
+
+    fn take_queries(&mut self) {
+        // Nothing panics with the lock held.
+        let mut local = self.local.lock().unwrap_or_else(PoisonError::into_inner);
+        match local.take() {
+            Ok(()) => {
+                info!("DNS queries of this node are answered here");
+                self.taken = true;
+            }
+            // Tried again with the next objects.
+            Err(error) => {
+                let why = chain(&error);
+                error!(why, "DNS queries of this node go to the cluster's DNS");
+            }
+        }
+    }
+}
+
+impl Consumer for Names {
+    type Event = NameEvent;
+
+    fn absorb(&mut self, events: Vec<NameEvent>) {
+        let events: Vec<Event> = events.into_iter().map(|it| it.0).collect();
+        (self.absorb)(&events);
+        self.synced |= events.contains(&Event::Synced);
+        if self.synced && !self.taken {
+            self.take_queries();
+        }
+    }
+
+    fn due(&self, _: Instant) -> Option<Instant> {
+        None
+    }
+
+    fn step(&mut self, _: Instant) -> Option<Settled> {
+        None
+    }
+
+    fn status(&self) -> Section {
+        Section::named("dns", &self.status)
+    }
+
+    /// An object with rules waits for the step that writes them. A deleted object goes before its rules, and
+    /// an object without rules, such as a Pod or a headless Service, waits for nothing.
+    fn wait(event: &NameEvent) -> Wait {
+        if !has_rules(&event.0) {
+            return Wait::No;
+        }
+        match &event.0 {
+            Event::Set(Object::Service(service)) => Wait::Object(service.name.clone()),
+            Event::Set(Object::EndpointSlice(slice)) => match slice.service.clone() {
+                Some(service) => {
+                    let namespace = slice.name.namespace.clone();
+                    Wait::Object(NamespacedName::new(namespace, service))
+                }
+                None => Wait::Step,
+            },
+            _ => Wait::Step,
+        }
+    }
+}
+
+/// Whether a client that learns of it may dial an address that needs rules.
+fn has_rules(event: &Event) -> bool {
+    match event {
+        Event::Set(Object::Service(service)) => {
+            service.kind != ServiceKind::ExternalName && service.cluster_ips != ClusterIps::Headless
+        }
+        Event::Set(Object::EndpointSlice(slice)) => !slice.headless,
+        Event::Set(Object::Node(_) | Object::ServiceCidr(_)) | Event::Synced => true,
+        Event::Set(Object::Namespace(_) | Object::Pod(_))
+        | Event::Delete(_)
+        | Event::Problems { .. }
+        | Event::LocalAddresses(_) => false,
+    }
+}

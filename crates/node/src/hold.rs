@@ -1,0 +1,89 @@
+//! Events of a consumer that wait for another one.
+//!
+//! ```text
+//! events ─┬─ Wait::No ─────────────────────────────────────────────▶ consumer, at once
+//!         └─ else ─▶ wait ─▶ step that settled the object ─────────▶ consumer
+//! ```
+//!
+//! A DNS server waits so for the rules of Services: a client that was told an address dials it a moment
+//! later, and a name that comes before its rules leads nowhere.
+
+use std::collections::BTreeSet;
+
+use sluice_model::NamespacedName;
+
+use crate::events::{Keyed, Latest};
+
+/// Whether an event waits for a step of another consumer. Before the first such step every event waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// It is taken in at once, and takes the place of one about the same subject that waits.
+    No,
+    /// For the next step that settles anything.
+    Step,
+    /// For a step that settles this object.
+    Object(NamespacedName),
+}
+
+/// What a step of a consumer has settled: everything that it had absorbed, but these objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// The objects that it has not written yet.
+    pub except: BTreeSet<NamespacedName>,
+}
+
+/// The events that wait, of each subject the last one: as many as there are subjects, however long the
+/// other consumer takes.
+pub struct Hold<E: Keyed> {
+    waiting: Latest<E>,
+    wait: fn(&E) -> Wait,
+    /// There was a step that settled something.
+    begun: bool,
+}
+
+impl<E: Keyed> Hold<E> {
+    /// Nothing waits yet. `wait` says what each event waits for.
+    pub fn new(wait: fn(&E) -> Wait) -> Self {
+        Self {
+            waiting: Latest::default(),
+            wait,
+            begun: false,
+        }
+    }
+
+    /// Takes in events, and returns those that do not wait.
+    pub fn add(&mut self, events: Vec<E>) -> Vec<E> {
+        let mut at_once = Vec::new();
+        for event in events {
+            if self.begun && (self.wait)(&event) == Wait::No {
+                self.waiting.remove(&event.key());
+                at_once.push(event);
+            } else {
+                self.waiting.push(event);
+            }
+        }
+        at_once
+    }
+
+    /// Returns the events that waited for this.
+    pub fn settle(&mut self, settled: &Settled) -> Vec<E> {
+        self.begun = true;
+        let all = std::mem::take(&mut self.waiting);
+        if settled.except.is_empty() {
+            return all.into_iter().collect();
+        }
+        let waits = |it: &E| match (self.wait)(it) {
+            Wait::Object(name) => settled.except.contains(&name),
+            Wait::No | Wait::Step => false,
+        };
+        let (waiting, settled): (Vec<E>, Vec<E>) = all.into_iter().partition(waits);
+        self.waiting = waiting.into_iter().collect();
+        settled
+    }
+
+    /// The number of events that wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+}

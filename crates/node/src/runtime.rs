@@ -1,0 +1,373 @@
+//! The loop: one thread on which all consumers work, one after the other.
+//!
+//! ```text
+//! sources ──events──▶ queue ─┐
+//! servers ──questions────────┼─▶ channel ─▶ Runtime::run: wait, drain, step each consumer
+//! watches ──tasks────────────┤                  │
+//! signals ──stop─────────────┘                  └─▶ settled objects ─▶ consumers that wait for them
+//! ```
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::Instant;
+
+use tokio::sync::oneshot;
+
+use crate::consumer::{Consumer, Section};
+use crate::events::EventQueue;
+use crate::hold::{Hold, Settled};
+use crate::status::{AgentStatus, StatusAnswer};
+
+/// Most inputs taken in before a step that is due: a stream of inputs must not delay it for ever.
+const BURST: usize = 1024;
+
+/// A message to the loop.
+enum Input {
+    /// The consumer in this slot has one more item.
+    For(usize),
+    Status(oneshot::Sender<StatusAnswer>),
+    /// What the consumers wrote stays, and the loop ends.
+    Stop,
+}
+
+/// A message to one consumer.
+enum Item<C> {
+    /// Events are in the queue: all of them are taken with this item.
+    Events,
+    Task(Task<C>),
+}
+
+/// Runs on the consumer's thread, between two steps.
+type Task<C> = Box<dyn FnOnce(&mut C) + Send>;
+
+/// Tells the loop what concerns no single consumer.
+#[derive(Clone)]
+pub struct Control(Sender<Input>);
+
+impl Control {
+    /// Ends the loop after the present step. `false`: it has ended.
+    pub fn stop(&self) -> bool {
+        self.0.send(Input::Stop).is_ok()
+    }
+
+    /// Asks for the status. The answer never comes when the loop ends before.
+    pub(crate) fn status(&self) -> oneshot::Receiver<StatusAnswer> {
+        let (reply, answer) = oneshot::channel();
+        // Without a loop the reply is dropped, which the receiver sees.
+        let _ = self.0.send(Input::Status(reply));
+        answer
+    }
+}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Control")
+    }
+}
+
+/// The way to a consumer, for any thread. A message to one that has ended is dropped.
+pub struct Handle<C: Consumer> {
+    slot: usize,
+    queue: EventQueue<C::Event>,
+    items: Sender<Item<C>>,
+    inputs: Sender<Input>,
+}
+
+impl<C: Consumer> Clone for Handle<C> {
+    fn clone(&self) -> Self {
+        Self {
+            slot: self.slot,
+            queue: self.queue.clone(),
+            items: self.items.clone(),
+            inputs: self.inputs.clone(),
+        }
+    }
+}
+
+impl<C: Consumer> Handle<C> {
+    /// Sends a batch of events, which the consumer takes in as a whole. An event takes the place of the one
+    /// about the same subject that waits. A batch for several consumers is sent first to those that others
+    /// wait for.
+    pub fn events(&self, events: impl IntoIterator<Item = C::Event>) {
+        // One item stands for everything in the queue.
+        if self.queue.add(events.into_iter().collect()) {
+            self.send(Item::Events);
+        }
+    }
+
+    /// Runs a task on the consumer's thread. `false`: the loop has ended.
+    pub fn tell(&self, task: impl FnOnce(&mut C) + Send + 'static) -> bool {
+        self.send(Item::Task(Box::new(task)))
+    }
+
+    /// Asks the consumer. The answer never comes when the loop ends before.
+    pub fn ask<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&mut C) -> T + Send + 'static,
+    ) -> oneshot::Receiver<T> {
+        let (reply, answer) = oneshot::channel();
+        self.tell(move |consumer| {
+            // The client may have gone away.
+            let _ = reply.send(ask(consumer));
+        });
+        answer
+    }
+
+    fn send(&self, item: Item<C>) -> bool {
+        // The item first: who is told of it finds it.
+        self.items.send(item).is_ok() && self.inputs.send(Input::For(self.slot)).is_ok()
+    }
+}
+
+/// The place of a consumer in the loop, before the consumer exists.
+pub struct Inbox<C: Consumer> {
+    handle: Handle<C>,
+    items: Receiver<Item<C>>,
+}
+
+impl<C: Consumer> Inbox<C> {
+    /// The way to the consumer.
+    pub fn handle(&self) -> Handle<C> {
+        self.handle.clone()
+    }
+}
+
+/// A consumer and its messages.
+struct Slot<C: Consumer> {
+    consumer: C,
+    items: Receiver<Item<C>>,
+    queue: EventQueue<C::Event>,
+    /// The slot of the consumer that this one waits for, and its events that wait.
+    hold: Option<(usize, Hold<C::Event>)>,
+}
+
+/// What the loop does with any consumer.
+trait Run {
+    /// Takes in one item. Whether the consumer got events.
+    fn take(&mut self) -> bool;
+    /// Takes in the events of the queue. Whether the consumer got some.
+    fn absorb(&mut self) -> bool;
+    fn due(&self, now: Instant) -> Option<Instant>;
+    fn step(&mut self, now: Instant) -> Option<Settled>;
+    /// Takes in the events that waited for what consumers have settled, by slot.
+    fn settle(&mut self, settled: &[Option<Settled>]);
+    fn status(&self) -> Section;
+    fn begin(&mut self);
+    fn stop(&mut self);
+}
+
+impl<C: Consumer> Run for Slot<C> {
+    fn take(&mut self) -> bool {
+        match self.items.try_recv() {
+            Ok(Item::Events) => return self.absorb(),
+            Ok(Item::Task(task)) => task(&mut self.consumer),
+            // Every input has its item.
+            Err(_) => {}
+        }
+        false
+    }
+
+    fn absorb(&mut self) -> bool {
+        let mut events = self.queue.take();
+        if let Some((_, hold)) = &mut self.hold {
+            events = hold.add(events);
+        }
+        let any = !events.is_empty();
+        if any {
+            self.consumer.absorb(events);
+        }
+        any
+    }
+
+    fn due(&self, now: Instant) -> Option<Instant> {
+        self.consumer.due(now)
+    }
+
+    fn step(&mut self, now: Instant) -> Option<Settled> {
+        self.consumer.step(now)
+    }
+
+    fn settle(&mut self, settled: &[Option<Settled>]) {
+        if let Some((whom, hold)) = &mut self.hold
+            && let Some(settled) = &settled[*whom]
+            && let events = hold.settle(settled)
+            && !events.is_empty()
+        {
+            self.consumer.absorb(events);
+        }
+    }
+
+    fn status(&self) -> Section {
+        self.consumer.status()
+    }
+
+    fn begin(&mut self) {
+        self.consumer.begin();
+    }
+
+    fn stop(&mut self) {
+        self.consumer.stop();
+    }
+}
+
+/// The consumers of a process.
+pub struct Runtime {
+    inputs: Receiver<Input>,
+    control: Control,
+    /// `None`: the place of a consumer that is not added yet.
+    slots: Vec<Option<Box<dyn Run>>>,
+    /// What the last step of each slot that settled anything has settled; `None` once the consumer got further
+    /// events.
+    settled: Vec<Option<Settled>>,
+    node: String,
+    mode: String,
+    started: Instant,
+}
+
+impl Runtime {
+    /// Without a consumer. The name of the node and the data plane are for the status.
+    pub fn new(node: &str, mode: &str) -> Self {
+        let (sender, inputs) = mpsc::channel();
+        Self {
+            inputs,
+            control: Control(sender),
+            slots: Vec::new(),
+            settled: Vec::new(),
+            node: node.to_owned(),
+            mode: mode.to_owned(),
+            started: Instant::now(),
+        }
+    }
+
+    /// Stops the loop, and asks it for the status.
+    pub fn control(&self) -> Control {
+        self.control.clone()
+    }
+
+    /// A place for a consumer. Consumers work, and stand in the status, in the order of their places.
+    pub fn inbox<C: Consumer>(&mut self) -> Inbox<C> {
+        let (sender, items) = mpsc::channel();
+        let handle = Handle {
+            slot: self.slots.len(),
+            queue: EventQueue::default(),
+            items: sender,
+            inputs: self.control.0.clone(),
+        };
+        self.slots.push(None);
+        self.settled.push(None);
+        Inbox { handle, items }
+    }
+
+    /// Adds a consumer at its place.
+    pub fn add<C: Consumer>(&mut self, inbox: Inbox<C>, consumer: C) {
+        self.put(inbox, consumer, None);
+    }
+
+    /// Adds a consumer whose events wait until `first` has settled them, as far as [`Consumer::wait`] says.
+    pub fn add_after<C: Consumer, D: Consumer>(
+        &mut self,
+        inbox: Inbox<C>,
+        consumer: C,
+        first: &Handle<D>,
+    ) {
+        let hold = (first.slot, Hold::new(C::wait));
+        self.put(inbox, consumer, Some(hold));
+    }
+
+    fn put<C: Consumer>(
+        &mut self,
+        inbox: Inbox<C>,
+        consumer: C,
+        hold: Option<(usize, Hold<C::Event>)>,
+    ) {
+        let Inbox { handle, items } = inbox;
+        self.slots[handle.slot] = Some(Box::new(Slot {
+            consumer,
+            items,
+            queue: handle.queue,
+            hold,
+        }));
+    }
+
+    /// Works until it is told to stop, or until nobody can send anything.
+    pub fn run(mut self) {
+        // Only those outside the loop count as senders.
+        let (nobody, _) = mpsc::channel();
+        self.control = Control(nobody);
+        self.consumers().for_each(Run::begin);
+        while self.turn() {}
+        self.consumers().for_each(Run::stop);
+    }
+
+    /// Waits for inputs or for what is due. `false`: the loop ends.
+    fn turn(&mut self) -> bool {
+        let now = Instant::now();
+        let due = self.consumers().filter_map(|it| it.due(now)).min();
+        let first = match due {
+            Some(due) => self.inputs.recv_timeout(due.saturating_duration_since(now)),
+            None => self.inputs.recv().map_err(RecvTimeoutError::from),
+        };
+        let mut input = match first {
+            Ok(input) => Some(input),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return false,
+        };
+        // A burst costs one step.
+        for _ in 0..BURST {
+            let Some(next) = input.take().or_else(|| self.inputs.try_recv().ok()) else {
+                break;
+            };
+            match next {
+                Input::For(slot) => {
+                    if self.slots[slot].as_mut().is_some_and(|it| it.take()) {
+                        self.settled[slot] = None;
+                    }
+                }
+                Input::Status(reply) => {
+                    // The client may have gone away.
+                    let _ = reply.send(self.status());
+                }
+                Input::Stop => return false,
+            }
+        }
+        self.step(Instant::now());
+        true
+    }
+
+    fn consumers(&mut self) -> impl DoubleEndedIterator<Item = &mut (dyn Run + 'static)> {
+        self.slots.iter_mut().flatten().map(AsMut::as_mut)
+    }
+
+    fn step(&mut self, now: Instant) {
+        // Those that wait come first here: an event that they have is in the queue of those before them, or
+        // was. So nothing counts as settled that the other consumer has not absorbed.
+        for (slot, settled) in self.slots.iter_mut().zip(&mut self.settled).rev() {
+            if slot.as_mut().is_some_and(|it| it.absorb()) {
+                *settled = None;
+            }
+        }
+        for (slot, settled) in self.slots.iter_mut().zip(&mut self.settled) {
+            if let Some(new) = slot.as_mut().and_then(|it| it.step(now)) {
+                *settled = Some(new);
+            }
+        }
+        for slot in self.slots.iter_mut().flatten() {
+            slot.settle(&self.settled);
+        }
+    }
+
+    fn status(&self) -> StatusAnswer {
+        let head = AgentStatus {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            node: self.node.clone(),
+            mode: self.mode.clone(),
+            uptime_seconds: self.started.elapsed().as_secs_f64(),
+        };
+        let sections = self.slots.iter().flatten().map(|it| it.status());
+        StatusAnswer::new(head, sections.collect())
+    }
+}

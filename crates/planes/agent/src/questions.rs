@@ -1,0 +1,54 @@
+//! Questions to the Service proxy, which the runtime's thread answers between two steps.
+
+use std::sync::Arc;
+
+use sluice_node::Handle;
+use sluice_plan::Planner;
+use sluice_plane::DataPlane;
+use tokio::sync::oneshot;
+
+use crate::services::Services;
+use crate::status::SyncStatus;
+
+/// What can be asked.
+pub(crate) trait Facts {
+    /// The plan, and what it is made of.
+    fn planner(&self) -> &Planner;
+    /// The last syncs, the oldest first.
+    fn syncs(&self) -> Vec<SyncStatus>;
+}
+
+type Question = Box<dyn FnOnce(&dyn Facts) + Send>;
+
+/// Asks the Service proxy, whichever data plane it has.
+#[derive(Clone)]
+pub struct Plans(Arc<dyn Fn(Question) -> bool + Send + Sync>);
+
+impl Plans {
+    /// Asks this proxy.
+    pub fn of<P: DataPlane>(proxy: Handle<Services<P>>) -> Self {
+        Self::through(move |question| proxy.tell(move |it| question(it)))
+    }
+
+    pub(crate) fn through(ask: impl Fn(Question) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(ask))
+    }
+
+    /// The answer never comes when the agent stops before.
+    pub(crate) fn ask<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&dyn Facts) -> T + Send + 'static,
+    ) -> oneshot::Receiver<T> {
+        let (reply, answer) = oneshot::channel();
+        (self.0)(Box::new(move |facts| {
+            // The client may have gone away.
+            let _ = reply.send(ask(facts));
+        }));
+        answer
+    }
+
+    /// Asks, and leaves it to the question to reply. `false`: the agent has stopped.
+    pub(crate) fn tell(&self, question: impl FnOnce(&dyn Facts) + Send + 'static) -> bool {
+        (self.0)(Box::new(question))
+    }
+}

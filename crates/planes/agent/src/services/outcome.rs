@@ -1,0 +1,249 @@
+//! What follows a sync: counts, health, conntrack entries, rules of an earlier proxy.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use sluice_model::{IpFamily, NamespacedName};
+use sluice_node::chain;
+use sluice_plan::stale::{Keep, StaleFlows, stale_flows, untranslated_flows};
+use sluice_plan::{Frontend, Plan};
+use sluice_plane::{DataPlane, Superseded, Synced};
+use sluice_reconcile::{BackendError, Report};
+use tracing::{error, info, warn};
+
+use super::Services;
+use super::status::sum;
+use crate::pace::Resync;
+use crate::status::SyncStatus;
+
+/// From this time on the log says which service port a sync was for.
+const SLOW: Duration = Duration::from_secs(1);
+
+impl<P: DataPlane> Services<P> {
+    /// Logs the result of a full sync after a foreign change.
+    fn log_drift(&self, by: &str, found: &Report) {
+        if found.is_empty() {
+            info!(by, "compared all rules: ours were not changed");
+        } else if self.pace.is_conflict() {
+            warn!(
+                by,
+                "another program keeps changing our rules: repairing once a second"
+            );
+        } else {
+            warn!(by, "another program had changed our rules: repaired");
+        }
+    }
+
+    /// Logs what a sync wrote, by name; of the first one only how much, and of one that took long
+    /// which service port is the largest.
+    pub(super) fn log_written(&mut self, synced: &Synced, begin: Instant, end: Instant) {
+        let plan = self.proxy.plan();
+        let ours = &self.outputs.metrics.ours;
+        if self.syncs == 0 {
+            info!(
+                services = ours.services.get(),
+                service_ports = sum(&ours.service_ports),
+                without_endpoints = sum(&ours.without_endpoints),
+                "first sync"
+            );
+        } else {
+            self.changelog.written(&synced.superseded, plan, end);
+        }
+        let elapsed = end - begin;
+        if elapsed >= SLOW {
+            info!(
+                elapsed_ms = elapsed.as_millis() as u64,
+                changed = synced.superseded.len(),
+                largest = largest::<P>(synced, plan),
+                full = synced.report.full,
+                "slow sync"
+            );
+        }
+    }
+
+    /// `status` has the time and duration of the sync. Returns the Services that are not written yet.
+    pub(super) fn succeeded(
+        &mut self,
+        synced: Synced,
+        reason: Option<Resync>,
+        status: SyncStatus,
+        end: Instant,
+    ) -> BTreeSet<NamespacedName> {
+        let Synced { report, superseded } = synced;
+        let any_refused = !self.proxy.reconciler().refusals().is_empty();
+        self.pace.succeed(end, report.full, any_refused);
+        self.syncs += 1;
+        if self.last_error.take().is_some() {
+            info!("sync works again");
+        }
+        if report.full
+            && let Some(by) = self.drift.take()
+        {
+            if !report.is_empty() {
+                self.pace.repaired(end);
+            }
+            self.log_drift(&by, &report);
+        }
+        let repaired = matches!(reason, Some(Resync::Drift | Resync::Periodic));
+        if repaired && !report.is_empty() {
+            self.repairs += 1;
+            self.outputs.metrics.ours.drift_repaired.inc();
+        }
+        // A flow that began while rules were missing would stay untranslated for ever.
+        let were_missing = report.full && !report.is_empty();
+        self.hand_over_stale_flows(superseded, were_missing);
+        let served = self.served();
+        let now = Timestamp::now();
+        let waiting = self.proxy.waiting().map(|it| it.name.service.clone());
+        let unplanned = self.proxy.planner().unplanned().cloned();
+        let unwritten: BTreeSet<NamespacedName> = waiting.chain(unplanned).collect();
+        let complete = if unwritten.is_empty() {
+            self.complete()
+        } else {
+            Vec::new()
+        };
+        self.outputs.clock.done();
+        self.outputs.health.updated(now, &complete);
+        self.count_success(&report, &served);
+        self.waiting.done(
+            now.as_millisecond(),
+            &served,
+            &unwritten,
+            &self.outputs.metrics,
+        );
+        self.serve_health_checks(&unwritten);
+        if !unwritten.is_empty() {
+            self.pace.go_on();
+        }
+        if !report.is_empty() {
+            info!(
+                added = report.added,
+                replaced = report.replaced,
+                deleted = report.deleted,
+                services = self.outputs.metrics.ours.services.get(),
+                elapsed_ms = (status.elapsed_seconds * 1000.0) as u64,
+                full = report.full,
+                "synced"
+            );
+        }
+        self.history.push(SyncStatus {
+            full: report.full,
+            added: report.added,
+            replaced: report.replaced,
+            deleted: report.deleted,
+            ..status
+        });
+        if let Some(report) = self.outputs.foreign_changes.take() {
+            let wanted = self.proxy.reconciler_mut().backend_mut().started(report);
+            (self.outputs.set_sysctls)(wanted);
+        }
+        self.take_over();
+        // The watch for foreign changes has begun: a table that another consumer writes now is no reason to
+        // read all rules.
+        unwritten
+    }
+
+    pub(super) fn failed(
+        &mut self,
+        error: &BackendError,
+        full: bool,
+        status: SyncStatus,
+        end: Instant,
+    ) {
+        self.pace.fail(end, full);
+        self.failures += 1;
+        let text = chain(error);
+        if self.last_error.as_ref() != Some(&text) {
+            error!(error = text, "sync failed: will retry");
+        }
+        self.last_error = Some(text.clone());
+        self.history.push(SyncStatus {
+            full,
+            error: Some(text),
+            ..status
+        });
+    }
+
+    /// The health check node ports follow the kernel.
+    fn serve_health_checks(&self, unwritten: &BTreeSet<NamespacedName>) {
+        let plan = self.proxy.plan();
+        let local = self.proxy.planner().state().local_addresses();
+        let addresses = plan.node.health_check_addresses(&local.all);
+        let servers = &self.outputs.health_checks;
+        servers.update(&plan.health_checks, &addresses, unwritten);
+    }
+
+    /// The families whose rules are written.
+    pub(super) fn served(&self) -> Vec<IpFamily> {
+        let unserved = self.proxy.reconciler().backend().unserved();
+        let unserved = unserved.map(|it| it.family);
+        let served = |it: &IpFamily| Some(*it) != unserved;
+        IpFamily::ALL.into_iter().filter(served).collect()
+    }
+
+    /// The families whose Services all have their rules: those that are served, and those without
+    /// a Service.
+    pub(super) fn complete(&self) -> Vec<IpFamily> {
+        let (served, ours) = (self.served(), &self.outputs.metrics.ours);
+        let is_complete =
+            |it: &IpFamily| served.contains(it) || ours.service_ports.of(*it).get() == 0;
+        IpFamily::ALL.into_iter().filter(is_complete).collect()
+    }
+
+    /// Removes the rules that an earlier proxy left of the families that are served. A family that
+    /// we cannot serve yet keeps them: old rules are better than none.
+    fn take_over(&mut self) {
+        let served = self.served();
+        let mut taken_over = IpFamily::ALL.to_vec();
+        taken_over.retain(|it| served.contains(it) || self.taken_over.contains(it));
+        if taken_over != self.taken_over {
+            (self.outputs.take_over)(&taken_over);
+            self.taken_over = taken_over;
+        }
+    }
+
+    /// Runs after the kernel holds the new plan: only then are the old plan's flows stale.
+    fn hand_over_stale_flows(&self, superseded: Superseded, were_missing: bool) {
+        let plan = self.proxy.plan();
+        let stale = superseded.into_iter().flat_map(|(key, old)| {
+            stale_flows(old.as_deref(), plan.ports.get(&key).map(AsRef::as_ref))
+        });
+        // A frontend that another Service owns now has flows to that Service by now.
+        let no_endpoint = Keep::Endpoints(Vec::new());
+        let mut stale: Vec<StaleFlows> = stale
+            .filter(|it| it.keep != no_endpoint || is_unserved(plan, &it.frontend))
+            .collect();
+        if were_missing {
+            stale.extend(untranslated_flows(plan));
+        }
+        if !stale.is_empty() {
+            // A cleanup thread that ended has logged why.
+            let _ = self.outputs.stale.send(stale);
+        }
+    }
+}
+
+/// The largest service port of a sync, with its size: of those that changed, or of all if the sync
+/// compared all.
+pub(super) fn largest<P: DataPlane>(synced: &Synced, plan: &Plan) -> Option<String> {
+    let changed = &synced.superseded;
+    let old = changed.values().flatten();
+    let new = plan.ports.iter();
+    let new = new.filter(|(key, _)| synced.report.full || changed.contains_key(key));
+    let all = old.chain(new.map(|(_, it)| it));
+    let largest = all.max_by_key(|it| P::cost(it))?;
+    let (frontends, endpoints) = (largest.frontends.len(), largest.reachable().len());
+    let name = &largest.key.name;
+    Some(format!(
+        "{name} with {frontends} frontends and {endpoints} endpoints"
+    ))
+}
+
+/// Whether a frontend has no owner, or an owner without an endpoint that serves.
+fn is_unserved(plan: &Plan, frontend: &Frontend) -> bool {
+    let owner = plan.claims.owner(frontend);
+    let owner = owner.and_then(|key| plan.ports.get(key));
+    let serving = owner.and_then(|port| port.serving.as_ref());
+    serving.is_none_or(Vec::is_empty)
+}
