@@ -118,6 +118,7 @@ impl NodeDns {
         let (answers, local) = (self.answers.clone(), self.local.clone());
         let (served, file) = (self.served.clone(), path.clone());
         let origin: Arc<str> = format!("--dns-corefile {}", file.display()).into();
+        let mut said = None;
         let changed = move |content| {
             let read = corefile(&answers, Some(content), &lock(&local));
             let error = lock(&served).reload(&file, read).err();
@@ -125,10 +126,14 @@ impl NodeDns {
                 let why = chain(it.as_ref()).replace('\n', "; ");
                 format!("not served, the last good one stays in force: {why}")
             });
-            events(vec![Event::Problems {
-                origin: origin.clone(),
-                problems: problem.into_iter().collect(),
-            }]);
+            // The proxy syncs for every event.
+            if problem != said {
+                said.clone_from(&problem);
+                events(vec![Event::Problems {
+                    origin: origin.clone(),
+                    problems: problem.into_iter().collect(),
+                }]);
+            }
         };
         let watch = watch_file(&path, changed);
         self.watch = Some(watch.context("watch --dns-corefile")?);
