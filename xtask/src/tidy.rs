@@ -98,7 +98,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("dns/corefile", &["model"]),
     ("dns/upstream", &["corefile"]),
     ("dns/server", &["corefile", "model", "upstream", "zone"]),
-    ("lab", &[]),
+    ("lab", &["netlink", "route"]),
     (
         "lab-commands",
         &[
@@ -131,7 +131,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("testing/miniapi", &["api"]),
     (
         "testing/scenarios",
-        &["lab", "model", "plan", "plane", "reconcile", "source"],
+        &[
+            "lab",
+            "model",
+            "plan",
+            "plane",
+            "reconcile",
+            "route",
+            "source",
+        ],
     ),
     ("testing/tracers", &["model", "nftables", "plan", "xtables"]),
     (

@@ -140,8 +140,8 @@ pub(super) fn kill(args: &MachineArgs) -> anyhow::Result<ExitCode> {
             }
             drop(client);
             let machine = Machine::Pod { object };
-            let script =
-                "for pid in $(ip netns pids \"$0\"); do [ $pid = $$ ] || kill -9 $pid; done";
+            let script = "for it in /proc/[0-9]*; do \
+                          if [ $it/ns/net -ef \"/run/netns/$0\" ]; then kill -9 ${it#/proc/}; fi; done";
             let lab_dir = LabDir::of(&args.at.lab.name)?;
             let netns = machine.inside(&lab_dir).netns;
             let words = ["sh", "-c", script, &netns].map(str::to_owned);

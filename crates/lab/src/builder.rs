@@ -225,22 +225,25 @@ fn wire(cluster: &Cluster) -> Result<(), LabError> {
     let on_lan: Vec<&Netns> = nodes
         .chain(cluster.clients.iter().map(Client::netns))
         .collect();
-    wiring::lan(on_lan.iter().map(|netns| netns.name())).apply(&cluster.lan)?;
+    cluster.lan.wire(|it| wiring::lan(it, on_lan.into_iter()))?;
+    let (attach, network) = (cluster.attach, cluster.network);
     for node in &cluster.nodes {
-        let mut batch = wiring::node(node, &cluster.nodes, cluster.attach, cluster.network);
-        for pod in cluster.pods.iter().filter(|pod| pod.node == node.name) {
-            wiring::host_end(&mut batch, node, pod, cluster.attach);
-        }
-        batch.apply(node.netns())?;
+        node.netns().wire(|it| {
+            wiring::node(it, node, &cluster.nodes, attach, network)?;
+            let mut pods = cluster.pods.iter().filter(|pod| pod.node == node.name);
+            pods.try_for_each(|pod| wiring::host_end(it, node, pod, attach))
+        })?;
     }
     for pod in cluster.pods.iter().filter(|pod| !pod.is_host_network()) {
         let node = cluster.node(&pod.node);
-        wiring::pod(pod, node, cluster.attach, cluster.network).apply(pod.netns())?;
+        pod.netns()
+            .wire(|it| wiring::pod(it, pod, node, attach, network))?;
     }
-    cluster
-        .clients
-        .iter()
-        .try_for_each(|client| wiring::client(client, &cluster.nodes).apply(client.netns()))
+    cluster.clients.iter().try_for_each(|client| {
+        client
+            .netns()
+            .wire(|it| wiring::client(it, client, &cluster.nodes))
+    })
 }
 
 fn await_links(cluster: &Cluster) -> Result<(), LabError> {

@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 
+use ipnet::IpNet;
+
 use crate::{
     Client, ClusterBuilder, LabError, Netns, Node, Pod,
-    batch::Batch,
     builder::{check_name, unknown_node},
     drawing,
     ready::{self, Ready},
@@ -125,10 +126,11 @@ impl Cluster {
         let node = &self.nodes[position];
         let pod = Pod::new(name.to_owned(), node, host, netns);
         sysctls::apply(pod.netns(), Role::Host)?;
-        let mut batch = Batch::default();
-        wiring::host_end(&mut batch, node, &pod, self.attach);
-        batch.apply(node.netns())?;
-        wiring::pod(&pod, node, self.attach, self.network).apply(pod.netns())?;
+        let (attach, network) = (self.attach, self.network);
+        node.netns()
+            .wire(|it| wiring::host_end(it, node, &pod, attach))?;
+        pod.netns()
+            .wire(|it| wiring::pod(it, &pod, node, attach, network))?;
         ready::wait(pod.netns(), &["eth0".to_owned()], Ready::LinkLocal)?;
         let interface = pod.host_interface();
         self.pods.push(pod);
@@ -146,7 +148,7 @@ impl Cluster {
     /// Servers in the pod run until they are dropped, but no client reaches them any more.
     ///
     /// # Errors
-    /// [`LabError::Topology`] for an unknown pod; [`LabError::Ip`] when its veth pair cannot be removed.
+    /// [`LabError::Topology`] for an unknown pod; [`LabError::Wire`] when its veth pair cannot be removed.
     pub fn remove_pod(&mut self, name: &str) -> Result<(), LabError> {
         let position = self.pods.iter().position(|it| it.name == name);
         let position =
@@ -155,27 +157,33 @@ impl Cluster {
         let Some(interface) = pod.host_interface() else {
             return Ok(());
         };
-        let mut batch = Batch::default();
-        batch.push(format!("link del {interface}"));
         if self.lasts {
             Netns::open(pod.netns().name())?.delete()?;
         }
-        batch.apply(self.node(&pod.node).netns())
+        let node = self.node(&pod.node).netns();
+        // It may have gone with the namespace of its other end.
+        node.wire(|it| it.delete_link(&interface)).map(drop)
     }
 
     /// Gives a pod one more address, with a host route on every machine.
     ///
     /// # Errors
-    /// [`LabError::Ip`] when the kernel refuses the address or a route.
+    /// [`LabError::Wire`] when the kernel refuses the address or a route.
     ///
     /// # Panics
     /// When there is no such pod.
     pub fn assign(&self, pod: &str, ip: IpAddr) -> Result<(), LabError> {
         let pod = self.pod(pod);
-        let node = self.node(&pod.node);
-        wiring::pod_address(pod, node, ip, &self.nodes, &self.clients)
-            .into_iter()
-            .try_for_each(|(netns, batch)| batch.apply(netns))
+        let (home, net) = (self.node(&pod.node), IpNet::from(ip));
+        pod.netns().wire(|it| wiring::pod_address(it, ip))?;
+        if let Some(name) = pod.host_interface() {
+            home.netns()
+                .wire(|it| wiring::route_to_pod(it, &name, net, home))?;
+        }
+        let others = self.nodes.iter().filter(|it| it.name != home.name);
+        let clients = self.clients.iter().map(Client::netns);
+        let mut others = others.map(Node::netns).chain(clients);
+        others.try_for_each(|it| it.wire(|it| wiring::route_via(it, net, home)))
     }
 
     /// The cluster as text: nodes and clients on the LAN, pods below their nodes.

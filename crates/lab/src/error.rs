@@ -2,6 +2,8 @@
 
 use std::io;
 
+use sluice_netlink::RequestError;
+
 /// A failure of the lab itself. The result of a probe is an [`Outcome`](crate::Outcome), not an error.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
@@ -15,15 +17,13 @@ pub enum LabError {
         /// The system's answer.
         source: io::Error,
     },
-    /// `ip` refused a line of its batch; the lines before it are in effect.
-    #[error("configure {object}: `{line}`: ip said: {stderr}")]
-    Ip {
+    /// The kernel refused an interface, address or route; what was made before it is in effect.
+    #[error("configure {object}: {source}")]
+    Wire {
         /// The namespace that was being configured.
         object: String,
-        /// The refused line.
-        line: String,
-        /// First line of what `ip` wrote to stderr.
-        stderr: String,
+        /// The refused object, and the kernel's words.
+        source: RequestError,
     },
     /// The description of the cluster contradicts itself: a name twice, an unknown node, too many machines.
     #[error("cluster topology: {0}")]

@@ -2,8 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use crate::address::{FIRST_CLIENT, FIRST_NODE, LAN_CIDR_V4, lan_v4, lan_v6};
-use crate::batch::Batch;
+use sluice_route::Settings;
+
+use crate::address::{FIRST_CLIENT, FIRST_NODE, lan_v4, lan_v6};
 use crate::builder::check_name;
 use crate::ready::{self, Ready};
 use crate::sysctls::{self, Role};
@@ -48,10 +49,10 @@ impl Cluster {
     pub fn lasting(prefix: &str, attach: Attach, network: PodNetwork) -> Result<Self, LabError> {
         let lan = Netns::new_all(prefix, &["lan"])?.remove(0).lasting();
         sysctls::apply(&lan, Role::Lan)?;
-        let mut batch = wiring::lan(std::iter::empty());
-        let length = LAN_CIDR_V4.prefix_len();
-        batch.push(format!("addr add {}/{length} dev br0", Self::lan_address()));
-        batch.apply(&lan)?;
+        lan.wire(|it| {
+            wiring::lan(it, std::iter::empty())?;
+            wiring::lan_address(it, Self::lan_address())
+        })?;
         Ok(Self::on(lan, prefix, attach, network))
     }
 
@@ -151,16 +152,19 @@ impl Cluster {
         };
         sysctls::apply(node.netns(), role)?;
         self.connect(node.host(), node.netns())?;
-        wiring::node(&node, &self.nodes, self.attach, self.network).apply(node.netns())?;
-        let mut batch = Batch::default();
-        wiring::to_node_pods(&node, self.network, &mut batch);
+        let (attach, network) = (self.attach, self.network);
+        node.netns()
+            .wire(|it| wiring::node(it, &node, &self.nodes, attach, network))?;
         for other in &self.nodes {
-            batch.apply(other.netns())?;
+            other
+                .netns()
+                .wire(|it| wiring::to_node_pods(it, &node, network))?;
         }
-        let mut batch = Batch::default();
-        wiring::client_routes(&mut batch, &node, self.nodes.is_empty());
+        let is_first = self.nodes.is_empty();
         for client in &self.clients {
-            batch.apply(client.netns())?;
+            client
+                .netns()
+                .wire(|it| wiring::client_routes(it, &node, is_first))?;
         }
         ready::wait(node.netns(), &["eth0".to_owned()], Ready::LinkLocal)?;
         self.nodes.push(node);
@@ -183,9 +187,8 @@ impl Cluster {
         for pod in gone.iter().filter(|it| !it.is_host_network()) {
             Netns::open(pod.netns().name())?.delete()?;
         }
-        let mut batch = Batch::default();
-        batch.push(format!("link del port{}", node.host()));
-        batch.apply(&self.lan)?;
+        let port = wiring::lan_port_name(node.host().into());
+        self.lan.wire(|it| it.delete_link(&port))?;
         Netns::open(node.netns().name())?.delete()
     }
 
@@ -216,7 +219,9 @@ impl Cluster {
         };
         sysctls::apply(client.netns(), Role::Host)?;
         self.connect(client.host(), client.netns())?;
-        wiring::client(&client, &self.nodes).apply(client.netns())?;
+        client
+            .netns()
+            .wire(|it| wiring::client(it, &client, &self.nodes))?;
         ready::wait(client.netns(), &["eth0".to_owned()], Ready::LinkLocal)?;
         self.clients.push(client);
         Ok(&self.clients[self.clients.len() - 1])
@@ -225,15 +230,17 @@ impl Cluster {
     /// Takes the cable of a node out of the LAN, or puts it in again.
     ///
     /// # Errors
-    /// [`LabError::Topology`] for an unknown node; [`LabError::Ip`].
+    /// [`LabError::Topology`] for an unknown node; [`LabError::Wire`].
     pub fn set_cable(&self, node: &str, plugged: bool) -> Result<(), LabError> {
         let found = self.nodes.iter().find(|it| it.name == node);
         let unknown = || LabError::Topology(format!("no node {node}"));
         let port = found.ok_or_else(unknown)?.host();
-        let state = if plugged { "up" } else { "down" };
-        let mut batch = Batch::default();
-        batch.push(format!("link set port{port} {state}"));
-        batch.apply(&self.lan)
+        let state = Settings {
+            up: Some(plugged),
+            ..Settings::default()
+        };
+        let port = wiring::lan_port_name(port.into());
+        self.lan.wire(|it| it.set(&port, &state))
     }
 
     /// The namespace of a node, pod or client.
@@ -255,9 +262,7 @@ impl Cluster {
     }
 
     fn connect(&self, host: u8, netns: &Netns) -> Result<(), LabError> {
-        let mut batch = Batch::default();
-        wiring::lan_port(&mut batch, host.into(), netns.name());
-        batch.apply(&self.lan)
+        self.lan.wire(|it| wiring::lan_port(it, host.into(), netns))
     }
 
     fn delete_strangers(&self) -> Result<(), LabError> {

@@ -3,7 +3,7 @@
 //! [`Cluster`] builds nodes, pods and external clients from namespaces, veth pairs and routes.
 //! A [`Server`] answers with its name and the client address that it saw. [`Probe`], [`Hammer`] and
 //! [`Session`] are clients. Packets and rules are real. The caller's own namespace is not changed.
-//! Needs root (`CAP_SYS_ADMIN` and `CAP_NET_ADMIN`, a writable `/run/netns`) and iproute2; a test
+//! Needs root (`CAP_SYS_ADMIN` and `CAP_NET_ADMIN`, a writable `/run/netns`); a test
 //! that begins with [`require_netns!`] skips without them, and fails when `CI` is set. One that
 //! needs kernel modules begins with [`require_vm!`] and runs in a virtual machine.
 //!
@@ -35,7 +35,6 @@
 
 pub mod address;
 mod agent;
-mod batch;
 mod builder;
 mod cgroup;
 mod cluster;
@@ -67,7 +66,6 @@ pub use address::{
     LOAD_BALANCER_CIDR_V6, SERVICE_CIDR_V4, SERVICE_CIDR_V6,
 };
 pub use agent::Agent;
-pub use batch::Batch;
 pub use builder::ClusterBuilder;
 pub use cgroup::OwnCgroup;
 pub use cluster::{Attach, Cluster, PodNetwork};
@@ -76,7 +74,7 @@ pub use growing::{Held, HeldNode, HeldPod};
 pub use hammer::{Hammer, HammerReport};
 pub use interrupt::{Interrupt, Interrupted};
 pub use machine::{Client, Node, Pod};
-pub use netns::{Netns, NetnsGuard};
+pub use netns::Netns;
 pub use nix::errno::Errno;
 pub use outcome::Outcome;
 pub use probe::{Probe, Protocol, probe_many};

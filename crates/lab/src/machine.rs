@@ -13,7 +13,6 @@ use crate::{
         FIRST_CLIENT, FIRST_NODE, FIRST_POD, lan_v4, lan_v6, next_host, pod_cidr_v4, pod_cidr_v6,
         pod_v4, pod_v6,
     },
-    batch::Batch,
     wiring,
 };
 
@@ -73,11 +72,9 @@ impl Node {
     /// An address outside the LAN needs a route at the client, see [`Client::route_via`].
     ///
     /// # Errors
-    /// [`LabError::Ip`] when the node has it already.
+    /// [`LabError::Wire`] when the node has it already.
     pub fn add_address(&self, ip: IpAddr) -> Result<(), LabError> {
-        let mut batch = Batch::default();
-        batch.push(wiring::extra_address(ip));
-        batch.apply(&self.netns)
+        self.netns.wire(|it| wiring::extra_address(it, ip))
     }
 
     pub(crate) fn host(&self) -> u8 {
@@ -232,11 +229,9 @@ impl Client {
     /// unreachable.
     ///
     /// # Errors
-    /// [`LabError::Ip`] when the kernel refuses the route.
+    /// [`LabError::Wire`] when the kernel refuses the route.
     pub fn route_via(&self, cidr: IpNet, node: &Node) -> Result<(), LabError> {
-        let mut batch = Batch::default();
-        batch.push(wiring::route_via(cidr, node));
-        batch.apply(&self.netns)
+        self.netns.wire(|it| wiring::route_via(it, cidr, node))
     }
 
     pub(crate) fn host(&self) -> u8 {

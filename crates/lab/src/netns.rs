@@ -1,9 +1,10 @@
 //! Named network namespaces, and how to run code and programs inside them.
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, OpenOptions},
     io,
-    marker::PhantomData,
+    os::fd::{AsFd, AsRawFd},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     process::{self, Command},
     sync::atomic::{AtomicU32, Ordering},
@@ -11,11 +12,14 @@ use std::{
 };
 
 use nix::{
-    mount::{MntFlags, umount2},
-    sched::{CloneFlags, setns},
+    errno::Errno,
+    fcntl::{Flock, FlockArg},
+    mount::{MntFlags, MsFlags, mount, umount2},
 };
+use sluice_netlink::RequestError;
+use sluice_route::{Connection, Entered, Namespace};
 
-use crate::{LabError, batch::Batch};
+use crate::LabError;
 
 /// Where iproute2 keeps the names of namespaces.
 pub(crate) const RUN_NETNS: &str = "/run/netns";
@@ -28,7 +32,7 @@ pub(crate) const RUN_NETNS: &str = "/run/netns";
 #[derive(Debug)]
 pub struct Netns {
     name: String,
-    file: File,
+    namespace: Namespace,
     lasts: bool,
 }
 
@@ -46,50 +50,28 @@ impl Netns {
     /// Creates a namespace without any configuration (`lo` is down).
     ///
     /// # Errors
-    /// [`LabError::Ip`] without the privilege, [`LabError::Io`] when there is no `ip`.
+    /// [`LabError::Io`], also without the privilege.
     pub fn new(label: &str) -> Result<Self, LabError> {
         let mut made = Self::new_all(&next_prefix(), &[label])?;
         Ok(made.remove(0))
     }
 
-    /// Creates one namespace per label, in the order of `labels`, with one `ip` process.
+    /// Creates one namespace per label, in the order of `labels`; all or none.
     pub(crate) fn new_all(prefix: &str, labels: &[&str]) -> Result<Vec<Self>, LabError> {
-        let names: Vec<String> = labels
+        share_names().map_err(LabError::io("prepare", RUN_NETNS))?;
+        labels
             .iter()
-            .map(|label| format!("{prefix}-{label}"))
-            .collect();
-        let mut batch = Batch::default();
-        for name in &names {
-            batch.push(format!("netns add {name}"));
-        }
-        let made = batch.apply_here("network namespaces").and_then(|()| {
-            names
-                .iter()
-                .map(|name| {
-                    let path = path_of(name);
-                    let file = File::open(&path)
-                        .map_err(LabError::io("open", path.display().to_string()))?;
-                    Ok((name.clone(), file))
-                })
-                .collect::<Result<Vec<_>, _>>()
-        });
-        match made {
-            Ok(made) => Ok(made
-                .into_iter()
-                .map(|(name, file)| Self {
+            .map(|label| {
+                let name = format!("{prefix}-{label}");
+                let namespace = Namespace::create().map_err(LabError::io("make", &name))?;
+                give_name(&namespace, &name)?;
+                Ok(Self {
                     name,
-                    file,
+                    namespace,
                     lasts: false,
                 })
-                .collect()),
-            Err(error) => {
-                names
-                    .iter()
-                    .filter(|name| path_of(name).exists())
-                    .for_each(|name| report(delete(name)));
-                Err(error)
-            }
-        }
+            })
+            .collect()
     }
 
     /// A namespace that is there already, under its whole name. Dropping the value leaves it.
@@ -97,11 +79,10 @@ impl Netns {
     /// # Errors
     /// [`LabError::Io`] when there is none.
     pub fn open(name: &str) -> Result<Self, LabError> {
-        let path = path_of(name);
-        let file = File::open(&path).map_err(LabError::io("open", path.display().to_string()))?;
+        let namespace = Namespace::open(&path_of(name)).map_err(LabError::io("find", name))?;
         Ok(Self {
             name: name.to_owned(),
-            file,
+            namespace,
             lasts: true,
         })
     }
@@ -149,12 +130,23 @@ impl Netns {
     /// # Panics
     /// When `task` panics, with the same payload.
     pub fn run<T: Send>(&self, task: impl FnOnce() -> T + Send) -> T {
-        let inside = || {
-            join(&self.file);
-            task()
-        };
-        let result = thread::scope(|scope| scope.spawn(inside).join());
-        result.unwrap_or_else(|payload| std::panic::resume_unwind(payload))
+        let result = self.namespace.run(task);
+        result.expect("who could create the namespace may enter it")
+    }
+
+    /// Changes interfaces, addresses and routes of the namespace.
+    ///
+    /// # Errors
+    /// [`LabError::Wire`].
+    pub fn wire<T>(
+        &self,
+        change: impl FnOnce(&mut Connection) -> Result<T, RequestError>,
+    ) -> Result<T, LabError> {
+        let done = Connection::open_in(&self.namespace).and_then(|mut it| change(&mut it));
+        done.map_err(|source| LabError::Wire {
+            object: self.name.clone(),
+            source,
+        })
     }
 
     /// Starts `task` on a thread inside the namespace; the thread may outlive `self`.
@@ -162,13 +154,12 @@ impl Netns {
         &self,
         task: impl FnOnce() -> T + Send + 'static,
     ) -> Result<thread::JoinHandle<T>, LabError> {
-        let file = self
-            .file
-            .try_clone()
-            .map_err(LabError::io("duplicate handle of", &self.name))?;
+        let duplicate = self.namespace.try_clone();
+        let namespace = duplicate.map_err(LabError::io("duplicate handle of", &self.name))?;
         let inside = move || {
-            join(&file);
-            drop(file);
+            let joined = namespace.join();
+            joined.expect("who could create the namespace may enter it");
+            drop(namespace);
             task()
         };
         thread::Builder::new()
@@ -180,15 +171,9 @@ impl Netns {
     ///
     /// # Errors
     /// [`LabError::Io`] when the thread's own namespace cannot be opened, or this one not entered.
-    pub fn enter(&self) -> Result<NetnsGuard, LabError> {
-        let home = "/proc/thread-self/ns/net";
-        let home = File::open(home).map_err(LabError::io("open", home))?;
-        setns(&self.file, CloneFlags::CLONE_NEWNET)
-            .map_err(|errno| LabError::io("enter", &self.name)(errno.into()))?;
-        Ok(NetnsGuard {
-            home,
-            _thread_bound: PhantomData,
-        })
+    pub fn enter(&self) -> Result<Entered, LabError> {
+        let entered = self.namespace.enter();
+        entered.map_err(LabError::io("enter", &self.name))
     }
 
     /// A command that runs inside the namespace, whichever thread spawns it.
@@ -213,6 +198,11 @@ impl Netns {
         self.run(|| write_sysctl(key, value))
     }
 
+    /// The namespace itself.
+    pub fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
     /// The command line that opens a shell inside.
     pub fn shell_line(&self) -> String {
         format!("ip netns exec {} sh", self.name)
@@ -223,25 +213,6 @@ impl Drop for Netns {
     fn drop(&mut self) {
         if !self.lasts {
             report(delete(&self.name));
-        }
-    }
-}
-
-/// Dropping it returns the thread to the namespace that it came from.
-#[derive(Debug)]
-#[must_use = "dropping the guard leaves the namespace at once"]
-pub struct NetnsGuard {
-    home: File,
-    /// `!Send`: a namespace belongs to a thread.
-    _thread_bound: PhantomData<*mut ()>,
-}
-
-impl Drop for NetnsGuard {
-    fn drop(&mut self) {
-        if let Err(error) = setns(&self.home, CloneFlags::CLONE_NEWNET)
-            && !thread::panicking()
-        {
-            panic!("return to the home netns: {error}");
         }
     }
 }
@@ -287,8 +258,41 @@ fn path_of(name: &str) -> PathBuf {
     Path::new(RUN_NETNS).join(name)
 }
 
-fn join(file: &File) {
-    setns(file, CloneFlags::CLONE_NEWNET).expect("who could create the namespace may enter it");
+const NONE: Option<&str> = None;
+
+/// Makes [`RUN_NETNS`] a place where every mount namespace sees the names, as `ip netns add` does.
+fn share_names() -> io::Result<()> {
+    fs::create_dir_all(RUN_NETNS)?;
+    // As iproute2: of several programs that begin at once, one makes the mount.
+    let _lock =
+        Flock::lock(File::open(RUN_NETNS)?, FlockArg::LockExclusive).map_err(|(_, errno)| errno)?;
+    let share = || {
+        let flags = MsFlags::MS_SHARED | MsFlags::MS_REC;
+        mount(NONE, RUN_NETNS, NONE, flags, NONE)
+    };
+    match share() {
+        // It is a folder of another mount.
+        Err(Errno::EINVAL) => {
+            let flags = MsFlags::MS_BIND | MsFlags::MS_REC;
+            mount(Some(RUN_NETNS), RUN_NETNS, NONE, flags, NONE)?;
+            Ok(share()?)
+        }
+        shared => Ok(shared?),
+    }
+}
+
+/// Mounts a namespace under a new name.
+fn give_name(namespace: &Namespace, name: &str) -> Result<(), LabError> {
+    let path = path_of(name);
+    let mut options = OpenOptions::new();
+    let made = options.write(true).create_new(true).mode(0o000).open(&path);
+    made.map_err(LabError::io("create", path.display().to_string()))?;
+    let file = format!("/proc/self/fd/{}", namespace.as_fd().as_raw_fd());
+    mount(Some(&*file), &path, NONE, MsFlags::MS_BIND, NONE).map_err(|errno| {
+        // The error of the mount says more.
+        let _ = fs::remove_file(&path);
+        LabError::io("mount", path.display().to_string())(errno.into())
+    })
 }
 
 /// Prints an error to stderr: `Drop` cannot return it.

@@ -20,7 +20,7 @@ pub(crate) enum Ready {
 
 /// Waits until all `interfaces` of `netns` are ready.
 ///
-/// The carrier of a veth appears a moment after `ip` returned; until then the kernel drops packets.
+/// The carrier of a veth appears a moment after it was switched on; until then the kernel drops packets.
 pub(crate) fn wait(netns: &Netns, interfaces: &[String], ready: Ready) -> Result<(), LabError> {
     let missing = || {
         let now = ready_interfaces(ready);

@@ -1,28 +1,35 @@
-//! Devices, addresses and routes, as batches for `ip`: pure text, one batch per namespace.
+//! Devices, addresses and routes: one function for each namespace, on a connection to it.
 //!
-//! The two ends of a veth pair must have different interface indexes, so host ends have high ones.
-//! With equal indexes the kernel takes the veth for a device without a peer, whose carrier changes
-//! are not urgent (`linkwatch_urgent_event`), and drops its packets for up to one second.
+//! The two ends of a veth pair must have different interface indexes, so host ends have high ones. See
+//! [`Kind::Veth`].
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
+use sluice_netlink::RequestError;
+use sluice_route::{
+    Address, Bridge, Connection, Hop, Kind, Mac, Neighbour, Port, Route, Settings, Tunnel, Vxlan,
+};
 
 use crate::{
     Attach, Client, Netns, Node, Pod, PodNetwork,
     address::{
-        BLACK_HOLE, LOAD_BALANCER_CIDR_V4, LOAD_BALANCER_CIDR_V6, SERVICE_CIDR_V4, SERVICE_CIDR_V6,
-        lan_v4, lan_v6, pod_cidr_v4, pod_cidr_v6, pod_v4, pod_v6,
+        BLACK_HOLE, LAN_CIDR_V4, LOAD_BALANCER_CIDR_V4, LOAD_BALANCER_CIDR_V6, SERVICE_CIDR_V4,
+        SERVICE_CIDR_V6, lan_v4, lan_v6, pod_cidr_v4, pod_cidr_v6, pod_v4, pod_v6,
     },
-    batch::Batch,
 };
 
 /// The MAC address of every host end of a routed pod, as in Calico, and of each node's `cni0`.
 ///
 /// A bridge without a fixed MAC address changes it with its ports, and neighbour entries go stale.
-const HOST_MAC: &str = "ee:ee:ee:ee:ee:ee";
+const HOST_MAC: Mac = Mac([0xee; 6]);
 /// The MAC address of the nodes' default gateway; no machine has it.
-const GATEWAY_MAC: &str = "02:00:00:00:00:01";
+const GATEWAY_MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
+/// Where routed pods send everything. Their neighbour entries are permanent: no machine has to answer for these.
+const POD_GATEWAYS: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::new(169, 254, 1, 1)),
+    IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1)),
+];
 /// Interface index of the first port of the LAN, and of the first host end in a node.
 const FIRST_PORT: u32 = 100;
 /// The overlay's number and port: those of flannel.
@@ -30,76 +37,95 @@ const VXLAN_ID: u32 = 1;
 const VXLAN_PORT: u16 = 8472;
 /// What fits into 1,500 bytes with the outer headers.
 const VXLAN_MTU: u32 = 1450;
-const BRIDGE_OPTIONS: &str = "type bridge stp_state 0 forward_delay 0 mcast_snooping 0";
+const UP: Settings<'static> = Settings {
+    index: None,
+    mac: None,
+    mtu: None,
+    master: None,
+    up: Some(true),
+    namespace: None,
+};
+
+type Wired = Result<(), RequestError>;
 
 /// Names of the first `count` ports of the LAN.
 pub(crate) fn lan_ports(count: usize) -> Vec<String> {
-    (0..count)
-        .map(|position| format!("port{position}"))
-        .collect()
+    (0..).take(count).map(lan_port_name).collect()
+}
+
+/// The name of a port of the LAN.
+pub(crate) fn lan_port_name(position: u32) -> String {
+    format!("port{position}")
 }
 
 /// The bridge, and a port for each of `netnses`, where the other end is `eth0`.
-pub(crate) fn lan<'a>(netnses: impl Iterator<Item = &'a str>) -> Batch {
-    let mut batch = Batch::default();
-    batch.push("link set lo up");
-    batch.push(format!("link add br0 {BRIDGE_OPTIONS}"));
-    batch.push("link set br0 up");
-    for (position, netns) in (0..).zip(netnses) {
-        lan_port(&mut batch, position, netns);
-    }
-    batch
+pub(crate) fn lan<'a>(net: &mut Connection, netnses: impl Iterator<Item = &'a Netns>) -> Wired {
+    net.set("lo", &UP)?;
+    net.create("br0", &bridge(), &UP)?;
+    let mut ports = (0..).zip(netnses);
+    ports.try_for_each(|(position, netns)| lan_port(net, position, netns))
+}
+
+/// An address of the LAN itself.
+pub(crate) fn lan_address(net: &mut Connection, ip: Ipv4Addr) -> Wired {
+    address(net, "br0", ip.into(), LAN_CIDR_V4.prefix_len())
 }
 
 /// One port of the LAN; the other end is `eth0` of `netns`.
-pub(crate) fn lan_port(batch: &mut Batch, position: u32, netns: &str) {
-    let index = FIRST_PORT + position;
-    batch.push(format!(
-        "link add port{position} index {index} type veth peer name eth0 netns {netns}"
-    ));
-    batch.push(format!("link set port{position} master br0 up"));
+pub(crate) fn lan_port(net: &mut Connection, position: u32, netns: &Netns) -> Wired {
+    let port = Settings {
+        index: Some(FIRST_PORT + position),
+        master: Some(net.index("br0")?),
+        ..UP
+    };
+    net.create(&lan_port_name(position), &to_eth0(netns), &port)
 }
 
-pub(crate) fn node(node: &Node, others: &[Node], attach: Attach, network: PodNetwork) -> Batch {
-    let mut batch = on_lan(node.host());
-    let (void_v4, void_v6) = (lan_v4(BLACK_HOLE), lan_v6(BLACK_HOLE));
-    for gateway in [IpAddr::from(void_v4), void_v6.into()] {
-        batch.push(format!(
-            "neigh add {gateway} lladdr {GATEWAY_MAC} dev eth0 nud permanent"
-        ));
-        batch.push(format!("route add default via {gateway} dev eth0"));
+pub(crate) fn node(
+    net: &mut Connection,
+    node: &Node,
+    others: &[Node],
+    attach: Attach,
+    network: PodNetwork,
+) -> Wired {
+    on_lan(net, node.host())?;
+    let eth0 = net.index("eth0")?;
+    for gateway in [IpAddr::from(lan_v4(BLACK_HOLE)), lan_v6(BLACK_HOLE).into()] {
+        net.add(&Neighbour::permanent(eth0, gateway, GATEWAY_MAC))?;
+        net.add(&Route::default_via(eth0, gateway))?;
     }
     if network == PodNetwork::Vxlan {
-        let mac = vxlan_mac(node.position);
-        batch.push(format!(
-            "link add vxlan0 address {mac} mtu {VXLAN_MTU} type vxlan external dstport {VXLAN_PORT}"
-        ));
-        batch.push("link set vxlan0 up");
+        let settings = Settings {
+            mac: Some(vxlan_mac(node.position)),
+            mtu: Some(VXLAN_MTU),
+            ..UP
+        };
+        let tunnel = Kind::Vxlan(Vxlan::new(None, VXLAN_PORT));
+        net.create("vxlan0", &tunnel, &settings)?;
     }
-    for other in others
-        .iter()
-        .filter(|other| other.position != node.position)
-    {
-        to_node_pods(other, network, &mut batch);
+    for other in others {
+        if other.position != node.position {
+            to_node_pods(net, other, network)?;
+        }
     }
     if attach == Attach::Bridged {
-        batch.push(format!("link add cni0 address {HOST_MAC} {BRIDGE_OPTIONS}"));
-        batch.push("link set cni0 up");
-        batch.push(format!("addr add {}/24 dev cni0", pod_v4(node.position, 1)));
-        batch.push(format!(
-            "addr add {}/64 dev cni0 nodad",
-            pod_v6(node.position, 1)
-        ));
+        let mac = Settings {
+            mac: Some(HOST_MAC),
+            ..UP
+        };
+        net.create("cni0", &bridge(), &mac)?;
+        address(net, "cni0", pod_v4(node.position, 1).into(), 24)?;
+        address(net, "cni0", pod_v6(node.position, 1).into(), 64)?;
     }
-    batch
+    Ok(())
 }
 
 /// The route from another node, or a route of the overlay, to the pods of `node`.
-pub(crate) fn to_node_pods(node: &Node, network: PodNetwork, batch: &mut Batch) {
+pub(crate) fn to_node_pods(net: &mut Connection, node: &Node, network: PodNetwork) -> Wired {
     if network == PodNetwork::HostGw {
-        return to_pods_of(node, batch);
+        return to_pods_of(net, node);
     }
-    let (outer, mac) = (node.ipv4(), vxlan_mac(node.position));
+    let vxlan = net.index("vxlan0")?;
     // The first address of the pods stands for the node's end of the tunnel, as in flannel.
     let (v4, v6) = (pod_v4(node.position, 0), pod_v6(node.position, 0));
     let (cidr_v4, cidr_v6) = (pod_cidr_v4(node.position), pod_cidr_v6(node.position));
@@ -107,171 +133,185 @@ pub(crate) fn to_node_pods(node: &Node, network: PodNetwork, batch: &mut Batch) 
         (IpNet::from(cidr_v4), IpAddr::from(v4)),
         (cidr_v6.into(), v6.into()),
     ] {
-        batch.push(format!(
-            "neigh replace {gateway} lladdr {mac} dev vxlan0 nud permanent"
-        ));
-        batch.push(format!(
-            "route replace {cidr} encap ip id {VXLAN_ID} dst {outer} via {gateway} dev vxlan0 onlink"
-        ));
+        let mac = vxlan_mac(node.position);
+        net.replace(&Neighbour::permanent(vxlan, gateway, mac))?;
+        let hop = Hop {
+            onlink: true,
+            tunnel: Some(Tunnel {
+                id: VXLAN_ID.into(),
+                to: node.ipv4().into(),
+            }),
+            ..Hop::via(vxlan, gateway)
+        };
+        net.replace(&Route::new(cidr, hop))?;
     }
+    Ok(())
 }
 
 /// Different on each node: a VXLAN device drops what carries its own.
-fn vxlan_mac(position: u8) -> String {
-    format!("0e:00:00:00:00:{position:02x}")
+const fn vxlan_mac(position: u8) -> Mac {
+    Mac([0x0e, 0, 0, 0, 0, position])
 }
 
 /// Adds the veth pair of a pod and configures the node's end; nothing with the host network.
-pub(crate) fn host_end(batch: &mut Batch, node: &Node, pod: &Pod, attach: Attach) {
+pub(crate) fn host_end(net: &mut Connection, node: &Node, pod: &Pod, attach: Attach) -> Wired {
     let (Some(name), Some(host)) = (pod.host_interface(), pod.host) else {
-        return;
-    };
-    let netns = pod.netns().name();
-    let mac = match attach {
-        Attach::Routed => format!("address {HOST_MAC} "),
-        Attach::Bridged => String::new(),
+        return Ok(());
     };
     let index = FIRST_PORT + u32::from(host);
-    batch.push(format!(
-        "link add {name} index {index} {mac}type veth peer name eth0 netns {netns}"
-    ));
+    let settings = Settings {
+        index: Some(index),
+        ..UP
+    };
     match attach {
         Attach::Routed => {
-            batch.push(format!("link set {name} up"));
-            batch.push(format!(
-                "route add {}/32 dev {name} src {}",
-                pod.ipv4(),
-                node.ipv4()
-            ));
-            batch.push(format!(
-                "route add {}/128 dev {name} src {}",
-                pod.ipv6(),
-                node.ipv6()
-            ));
+            let settings = Settings {
+                mac: Some(HOST_MAC),
+                ..settings
+            };
+            net.create(&name, &to_eth0(pod.netns()), &settings)?;
+            let mut ips = [IpAddr::from(pod.ipv4()), pod.ipv6().into()].into_iter();
+            ips.try_for_each(|ip| net.add(&pod_route(index, ip.into(), node)))
         }
         Attach::Bridged => {
-            batch.push(format!("link set {name} master cni0 up"));
-            batch.push(format!("link set {name} type bridge_slave hairpin on"));
+            let settings = Settings {
+                master: Some(net.index("cni0")?),
+                ..settings
+            };
+            net.create(&name, &to_eth0(pod.netns()), &settings)?;
+            let port = Port {
+                hairpin: Some(true),
+                ..Port::default()
+            };
+            net.set_port(&name, &port)
         }
     }
 }
 
-pub(crate) fn pod(pod: &Pod, node: &Node, attach: Attach, network: PodNetwork) -> Batch {
-    let mut batch = Batch::default();
-    batch.push("link set lo up");
-    batch.push("link set eth0 up");
-    if network == PodNetwork::Vxlan {
-        batch.push(format!("link set eth0 mtu {VXLAN_MTU}"));
-    }
+pub(crate) fn pod(
+    net: &mut Connection,
+    pod: &Pod,
+    node: &Node,
+    attach: Attach,
+    network: PodNetwork,
+) -> Wired {
+    net.set("lo", &UP)?;
+    let settings = Settings {
+        mtu: (network == PodNetwork::Vxlan).then_some(VXLAN_MTU),
+        ..UP
+    };
+    net.set("eth0", &settings)?;
     let (prefix_v4, prefix_v6) = match attach {
         Attach::Routed => (32, 128),
         Attach::Bridged => (24, 64),
     };
-    batch.push(format!("addr add {}/{prefix_v4} dev eth0", pod.ipv4()));
-    batch.push(format!(
-        "addr add {}/{prefix_v6} dev eth0 nodad",
-        pod.ipv6()
-    ));
-    match attach {
+    address(net, "eth0", pod.ipv4().into(), prefix_v4)?;
+    address(net, "eth0", pod.ipv6().into(), prefix_v6)?;
+    let eth0 = net.index("eth0")?;
+    let gateways = match attach {
         Attach::Routed => {
-            // The neighbour entries are permanent: no machine has to answer for 169.254.1.1 or fe80::1.
-            batch.push("route add 169.254.1.1 dev eth0 scope link");
-            for gateway in ["169.254.1.1", "fe80::1"] {
-                batch.push(format!(
-                    "neigh add {gateway} lladdr {HOST_MAC} dev eth0 nud permanent"
-                ));
-                batch.push(format!("route add default via {gateway} dev eth0"));
+            net.add(&Route::new(POD_GATEWAYS[0], Hop::on(eth0)))?;
+            for gateway in POD_GATEWAYS {
+                net.add(&Neighbour::permanent(eth0, gateway, HOST_MAC))?;
             }
+            POD_GATEWAYS
         }
-        Attach::Bridged => {
-            batch.push(format!(
-                "route add default via {} dev eth0",
-                pod_v4(node.position, 1)
-            ));
-            batch.push(format!(
-                "route add default via {} dev eth0",
-                pod_v6(node.position, 1)
-            ));
-        }
-    }
-    batch
+        Attach::Bridged => [
+            pod_v4(node.position, 1).into(),
+            pod_v6(node.position, 1).into(),
+        ],
+    };
+    let mut gateways = gateways.into_iter();
+    gateways.try_for_each(|it| net.add(&Route::default_via(eth0, it)))
 }
 
-pub(crate) fn client(client: &Client, nodes: &[Node]) -> Batch {
-    let mut batch = on_lan(client.host());
-    for (position, node) in nodes.iter().enumerate() {
-        client_routes(&mut batch, node, position == 0);
-    }
-    batch
+pub(crate) fn client(net: &mut Connection, client: &Client, nodes: &[Node]) -> Wired {
+    on_lan(net, client.host())?;
+    let mut nodes = nodes.iter().enumerate();
+    nodes.try_for_each(|(position, node)| client_routes(net, node, position == 0))
 }
 
 /// The routes of a client to the pods of a node, and to all Services through the first one.
-pub(crate) fn client_routes(batch: &mut Batch, node: &Node, first: bool) {
-    to_pods_of(node, batch);
+pub(crate) fn client_routes(net: &mut Connection, node: &Node, first: bool) -> Wired {
+    to_pods_of(net, node)?;
     if first {
         for cidr in [SERVICE_CIDR_V4, LOAD_BALANCER_CIDR_V4] {
-            batch.push(route_via(cidr.into(), node));
+            route_via(net, cidr.into(), node)?;
         }
         for cidr in [SERVICE_CIDR_V6, LOAD_BALANCER_CIDR_V6] {
-            batch.push(route_via(cidr.into(), node));
+            route_via(net, cidr.into(), node)?;
         }
     }
+    Ok(())
 }
 
-/// One more address of a routed pod: in the pod, and as a route on every other machine.
-pub(crate) fn pod_address<'a>(
-    pod: &'a Pod,
-    home: &'a Node,
-    ip: IpAddr,
-    nodes: &'a [Node],
-    clients: &'a [Client],
-) -> Vec<(&'a Netns, Batch)> {
-    let (net, source) = (IpNet::from(ip), home.address_for(ip.into()));
-    let one = |line: String| {
-        let mut batch = Batch::default();
-        batch.push(line);
-        batch
-    };
-    let mut batches = vec![(pod.netns(), one(format!("addr replace {net} dev eth0")))];
-    if let Some(interface) = pod.host_interface() {
-        let route = format!("route replace {net} dev {interface} src {source}");
-        batches.push((home.netns(), one(route)));
+/// One more address of a pod.
+pub(crate) fn pod_address(net: &mut Connection, ip: IpAddr) -> Wired {
+    let eth0 = net.index("eth0")?;
+    net.replace(&Address::new(eth0, ip))
+}
+
+/// Replaces the route to an address of a routed pod: through the node's end of its veth pair.
+pub(crate) fn route_to_pod(net: &mut Connection, interface: &str, to: IpNet, node: &Node) -> Wired {
+    let index = net.index(interface)?;
+    net.replace(&pod_route(index, to, node))
+}
+
+fn pod_route(interface: u32, to: IpNet, node: &Node) -> Route {
+    Route {
+        source: Some(node.address_for(to)),
+        ..Route::new(to, Hop::on(interface))
     }
-    let others = nodes.iter().filter(|it| it.position != home.position);
-    let others = others
-        .map(Node::netns)
-        .chain(clients.iter().map(Client::netns));
-    batches.extend(others.map(|it| (it, one(route_via(net, home)))));
-    batches
 }
 
 /// Replaces the route to `cidr`: through `node`.
-pub(crate) fn route_via(cidr: IpNet, node: &Node) -> String {
-    format!(
-        "route replace {cidr} via {} dev eth0",
-        node.address_for(cidr)
-    )
+pub(crate) fn route_via(net: &mut Connection, cidr: IpNet, node: &Node) -> Wired {
+    let hop = Hop::via(net.index("eth0")?, node.address_for(cidr));
+    net.replace(&Route::new(cidr, hop))
 }
 
 /// One more address, which the kernel never chooses as a source address.
-pub(crate) fn extra_address(ip: IpAddr) -> String {
-    match ip {
-        IpAddr::V4(ip) => format!("addr add {ip}/32 dev eth0"),
-        // Deprecated addresses are the last resort of source selection (RFC 6724, rule 3).
-        IpAddr::V6(ip) => format!("addr add {ip}/128 dev eth0 nodad preferred_lft 0"),
+pub(crate) fn extra_address(net: &mut Connection, ip: IpAddr) -> Wired {
+    // Deprecated addresses are the last resort of source selection (RFC 6724, rule 3).
+    let address = Address {
+        is_deprecated: ip.is_ipv6(),
+        ..Address::new(net.index("eth0")?, ip)
+    };
+    net.add(&address)
+}
+
+fn on_lan(net: &mut Connection, host: u8) -> Wired {
+    net.set("lo", &UP)?;
+    net.set("eth0", &UP)?;
+    address(net, "eth0", lan_v4(host).into(), 24)?;
+    address(net, "eth0", lan_v6(host).into(), 64)
+}
+
+fn to_pods_of(net: &mut Connection, node: &Node) -> Wired {
+    route_via(net, pod_cidr_v4(node.position).into(), node)?;
+    route_via(net, pod_cidr_v6(node.position).into(), node)
+}
+
+fn address(net: &mut Connection, interface: &str, ip: IpAddr, prefix: u8) -> Wired {
+    let address = Address {
+        prefix,
+        ..Address::new(net.index(interface)?, ip)
+    };
+    net.add(&address)
+}
+
+/// Forwards at once, and multicast to all.
+fn bridge() -> Kind<'static> {
+    Kind::Bridge(Bridge::default())
+}
+
+/// A veth pair whose other end is `eth0` of `netns`.
+fn to_eth0(netns: &Netns) -> Kind<'_> {
+    Kind::Veth {
+        peer: "eth0",
+        settings: Settings {
+            namespace: Some(netns.namespace()),
+            ..Settings::default()
+        },
     }
-}
-
-fn on_lan(host: u8) -> Batch {
-    let mut batch = Batch::default();
-    batch.push("link set lo up");
-    batch.push("link set eth0 up");
-    batch.push(format!("addr add {}/24 dev eth0", lan_v4(host)));
-    batch.push(format!("addr add {}/64 dev eth0 nodad", lan_v6(host)));
-    batch
-}
-
-fn to_pods_of(node: &Node, batch: &mut Batch) {
-    batch.push(route_via(pod_cidr_v4(node.position).into(), node));
-    batch.push(route_via(pod_cidr_v6(node.position).into(), node));
 }

@@ -16,8 +16,8 @@ use sluice_bpf::{
     BpfError, Direction, Filter, Interfaces, Losses, Machine, MapType, Object, Order, Patterns,
     Pins, Prefix, Programs, Table, remove,
 };
-use sluice_lab::{Batch, Netns, eventually, require_netns};
-use sluice_route::{Link, link};
+use sluice_lab::{Netns, eventually, require_netns};
+use sluice_route::{Kind, Link, Settings, link};
 
 const SOON: Duration = Duration::from_secs(10);
 const VERSION: u32 = 7;
@@ -76,9 +76,12 @@ impl Drop for Root {
 /// Runs a test in a network namespace with the interface `east`, whose other end is `west`.
 fn run(label: &str, test: impl FnOnce(&Root) + Send) {
     let netns = Netns::new("second").unwrap();
-    let mut batch = Batch::default();
-    batch.push("link add east type veth peer name west");
-    batch.apply(&netns).unwrap();
+    let west = Kind::Veth {
+        peer: "west",
+        settings: Settings::default(),
+    };
+    let made = netns.wire(|it| it.create("east", &west, &Settings::default()));
+    made.unwrap();
     let root = Root::new(label);
     netns.run(|| test(&root));
 }

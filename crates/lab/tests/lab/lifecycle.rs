@@ -109,6 +109,30 @@ fn a_namespace_is_entered_and_left() {
     );
 }
 
+/// Other programs find the names, also those that have mounts of their own.
+#[test]
+fn the_names_are_those_of_ip_netns() {
+    require_netns!();
+    let netns = Netns::new("named").unwrap();
+    let ip = |words: &[&str]| {
+        let output = Command::new("ip").args(words).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{words:?}: {stderr}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert!(ip(&["netns"]).contains(netns.name()));
+    let links = ip(&["netns", "exec", netns.name(), "ip", "-brief", "link"]);
+    assert!(
+        links.starts_with("lo ") && links.lines().count() == 1,
+        "{links}"
+    );
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let folder = mounts.lines().filter(|it| it.contains(" /run/netns "));
+    assert!(folder.last().unwrap().contains(" shared:"), "{mounts}");
+    ip(&["netns", "del", netns.name()]);
+    drop(netns);
+}
+
 #[test]
 fn namespaces_of_a_killed_process_are_swept() {
     require_netns!();
@@ -172,7 +196,7 @@ fn without_privilege_tests_skip_but_not_in_ci() {
     };
     let (passed, stderr) = powerless(None);
     assert!(
-        passed && stderr.contains("SKIP: needs network namespaces: configure"),
+        passed && stderr.contains("SKIP: needs network namespaces: prepare"),
         "{stderr}"
     );
     let (passed, stderr) = powerless(Some("true"));

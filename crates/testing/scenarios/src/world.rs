@@ -10,9 +10,9 @@ use sluice_model::{IpFamily, Protocol};
 use sluice_plan::lookup::{HostAddresses, Packet};
 
 use super::Scenario;
-use sluice_lab::Batch;
 use sluice_lab::address::{FIRST_CLIENT, FIRST_NODE, FIRST_POD, lan_v4, lan_v6, pod_v4, pod_v6};
 use sluice_lab::{Attach, Cluster, LabError};
+use sluice_route::{Hop, Route};
 
 /// The node that Sluice runs on.
 pub(super) const NODE_A: &str = "node-a";
@@ -63,19 +63,19 @@ pub(super) fn build(scenario: &Scenario) -> Result<Cluster, LabError> {
         let net = net.parse().expect("the constant is a prefix");
         cluster.client(CLIENT).route_via(net, node_a)?;
     }
-    let mut routes = Batch::default();
-    for router in addresses(ROUTER) {
-        routes.push(format!("route replace default via {router} dev eth0"));
-    }
-    routes.apply(node_a.netns())?;
+    node_a.netns().wire(|it| {
+        let eth0 = it.index("eth0")?;
+        let mut routers = addresses(ROUTER).into_iter();
+        routers.try_for_each(|router| it.replace(&Route::default_via(eth0, router)))
+    })?;
     // The router's answers to the client return through node-a, as the requests came. Otherwise
     // node-a would see one direction of the connection only, and could drop it as invalid.
     let router = cluster.client(ROUTER);
-    let mut routes = Batch::default();
-    for (client, node) in addresses(CLIENT).into_iter().zip(addresses(NODE_A)) {
-        routes.push(format!("route replace {client} via {node} dev eth0"));
-    }
-    routes.apply(router.netns())?;
+    router.netns().wire(|it| {
+        let eth0 = it.index("eth0")?;
+        let mut ways = addresses(CLIENT).into_iter().zip(addresses(NODE_A));
+        ways.try_for_each(|(client, node)| it.replace(&Route::new(client, Hop::via(eth0, node))))
+    })?;
     let rules = cluster
         .client(ROUTER)
         .netns()

@@ -12,7 +12,8 @@ use sluice_bpf_abi::{
     MemberKey, Node, Slots, TCP, UDP, Verdict, node_flags,
 };
 use sluice_ebpf::{Led, Patterns, Programs, Setup, Sizes, cgroup_root};
-use sluice_lab::{Batch, Netns, NetnsGuard, OwnCgroup, Protocol, Server};
+use sluice_lab::{Netns, OwnCgroup, Protocol, Server};
+use sluice_route::{Address, Entered, Settings};
 
 /// The virtual IPs, of both families.
 pub(crate) const FRONTENDS: [&str; 2] = ["172.30.0.1:80", "[fd00:30::1]:80"];
@@ -39,7 +40,7 @@ pub(crate) struct Fixture {
     cgroup: OwnCgroup,
     _servers: Vec<Server>,
     pod: Child,
-    _inside: NetnsGuard,
+    _inside: Entered,
     _netns: Netns,
     _alone: MutexGuard<'static, ()>,
 }
@@ -285,15 +286,26 @@ pub(crate) fn parse(addr: &str) -> SocketAddr {
 
 fn namespace() -> Netns {
     let netns = Netns::new("sockets").expect("the namespace can be made");
-    let mut batch = Batch::default();
-    batch.push("link set lo up");
-    for addr in ["10.1.0.1/32", "10.1.0.2/32", "192.168.7.1/32"] {
-        batch.push(format!("addr add {addr} dev lo"));
-    }
-    for addr in ["fd00:1::1/128", "fd00:1::2/128"] {
-        batch.push(format!("addr add {addr} dev lo nodad"));
-    }
-    batch.apply(&netns).expect("the addresses are added");
+    let ips = [
+        "10.1.0.1",
+        "10.1.0.2",
+        "192.168.7.1",
+        "fd00:1::1",
+        "fd00:1::2",
+    ];
+    let added = netns.wire(|it| {
+        let up = Settings {
+            up: Some(true),
+            ..Settings::default()
+        };
+        it.set("lo", &up)?;
+        let lo = it.index("lo")?;
+        ips.iter().try_for_each(|ip| {
+            let ip: IpAddr = ip.parse().expect("it is an address");
+            it.add(&Address::new(lo, ip))
+        })
+    });
+    added.expect("the addresses are added");
     netns
 }
 
