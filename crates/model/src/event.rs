@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::{
-    EndpointSlice, LocalAddresses, Namespace, NamespacedName, Node, Pod, Service, ServiceCidr,
+    Change, EndpointSlice, LocalAddresses, Namespace, NamespacedName, Node, Pod, Service,
+    ServiceCidr,
 };
 
 /// One statement of a source about the cluster.
@@ -31,6 +32,26 @@ pub enum Event {
     /// delete the rules of missing objects.
     Synced,
 }
+
+macro_rules! from_change {
+    ($kind:ident, $name:expr) => {
+        impl From<Change<$kind>> for Event {
+            fn from(change: Change<$kind>) -> Self {
+                match change {
+                    Change::Set(it) => Self::Set(Object::$kind(it)),
+                    Change::Delete(name) => Self::Delete(ObjectKey::$kind($name(name))),
+                }
+            }
+        }
+    };
+}
+
+from_change!(Service, |it| it);
+from_change!(EndpointSlice, |it| it);
+from_change!(Node, |it: NamespacedName| it.name);
+from_change!(ServiceCidr, |it: NamespacedName| it.name);
+from_change!(Namespace, |it: NamespacedName| it.name);
+from_change!(Pod, |it| it);
 
 /// An object of a kind that the proxy or the DNS server reads.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -96,6 +96,20 @@ impl Selector {
         })
     }
 
+    /// What both select.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        let texts = [&*self.text, &*other.text];
+        let texts: Vec<&str> = texts
+            .into_iter()
+            .filter(|it| !it.trim().is_empty())
+            .collect();
+        Self {
+            text: texts.join(",").into(),
+            requirements: [&*self.requirements, &*other.requirements].concat(),
+        }
+    }
+
     /// As it is written, for the `labelSelector` of a list or watch.
     #[must_use]
     pub fn as_str(&self) -> &str {

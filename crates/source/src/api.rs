@@ -8,47 +8,51 @@ mod pod;
 
 use serde::{Deserialize, Deserializer};
 
-pub(crate) use pod::{AllLabels, Namespace, Pod, PodDnsOption, PodSpec, PodStatus};
+pub use pod::{AllLabels, Namespace, Pod};
+pub(crate) use pod::{PodDnsOption, PodSpec, PodStatus};
 
-/// `metadata` of every object, with the labels `L` that are used.
+/// `metadata` of every object, with the labels `L` and annotations `A` that are used: [`AllLabels`], or a type of those
+/// that mean something.
 #[derive(Debug, Default, Deserialize)]
 #[serde(
     rename_all = "camelCase",
     default,
-    bound = "L: Default + Deserialize<'de>"
+    bound = "L: Default + Deserialize<'de>, A: Default + Deserialize<'de>"
 )]
-pub(crate) struct ObjectMeta<L = Labels> {
+pub struct ObjectMeta<L = Labels, A = Annotations> {
     /// `name`.
-    pub(crate) name: Option<String>,
+    pub name: Option<String>,
     /// `namespace`; `None` for cluster-scoped objects and where `default` is meant.
-    pub(crate) namespace: Option<String>,
+    pub namespace: Option<String>,
     /// `creationTimestamp`, RFC 3339.
-    pub(crate) creation_timestamp: Option<String>,
+    pub creation_timestamp: Option<String>,
     /// `deletionTimestamp`, RFC 3339: the object is being deleted.
-    pub(crate) deletion_timestamp: Option<String>,
+    pub deletion_timestamp: Option<String>,
     /// `resourceVersion`, for list and watch.
-    pub(crate) resource_version: Option<String>,
+    pub resource_version: Option<String>,
     /// `labels`.
     #[serde(deserialize_with = "nullable")]
-    pub(crate) labels: L,
-    /// `annotations` that mean something to a proxy.
+    pub labels: L,
+    /// `annotations`.
     #[serde(deserialize_with = "nullable")]
-    pub(crate) annotations: Annotations,
+    pub annotations: A,
 }
 
 /// What `metadata` says of every object.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Identity<'a> {
+pub struct Identity<'a> {
     /// `name`.
-    pub(crate) name: Option<&'a str>,
+    pub name: Option<&'a str>,
     /// `namespace`.
-    pub(crate) namespace: Option<&'a str>,
+    pub namespace: Option<&'a str>,
     /// `resourceVersion`.
-    pub(crate) version: Option<&'a str>,
+    pub version: Option<&'a str>,
 }
 
-impl<L> ObjectMeta<L> {
-    pub(crate) fn identity(&self) -> Identity<'_> {
+impl<L, A> ObjectMeta<L, A> {
+    /// What identifies the object.
+    #[must_use]
+    pub fn identity(&self) -> Identity<'_> {
         Identity {
             name: self.name.as_deref(),
             namespace: self.namespace.as_deref(),
@@ -60,7 +64,7 @@ impl<L> ObjectMeta<L> {
 /// The labels a proxy looks at.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Labels {
+pub struct Labels {
     /// The Service that an EndpointSlice belongs to.
     #[serde(rename = "kubernetes.io/service-name")]
     pub(crate) service_name: Option<String>,
@@ -84,7 +88,7 @@ pub(crate) struct Labels {
 /// The annotations a proxy looks at.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Annotations {
+pub struct Annotations {
     /// When the change happened that this version of an EndpointSlice reports, RFC 3339.
     #[serde(rename = "endpoints.kubernetes.io/last-change-trigger-time")]
     pub(crate) trigger_time: Option<String>,
@@ -108,7 +112,7 @@ pub(crate) struct Annotations {
 /// A Service.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Service {
+pub struct Service {
     /// `metadata`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) metadata: ObjectMeta,
@@ -225,7 +229,7 @@ pub(crate) struct Ingress {
 /// An EndpointSlice.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct EndpointSlice {
+pub struct EndpointSlice {
     /// `metadata`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) metadata: ObjectMeta,
@@ -360,7 +364,7 @@ pub(crate) struct EndpointAddress {
 /// A Node.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Node {
+pub struct Node {
     /// `metadata`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) metadata: ObjectMeta,
@@ -418,7 +422,7 @@ pub(crate) struct NodeAddress {
 /// A ServiceCIDR.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct ServiceCidr {
+pub struct ServiceCidr {
     /// `metadata`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) metadata: ObjectMeta,

@@ -2,9 +2,9 @@
 //! then on.
 //!
 //! ```text
-//! connection ─▶ kube's client ─▶ follower ─▶ object: model objects ─▶ delivered: differences ─▶ output ─▶ sink
-//! credentials,  requests, watch   what to     (api, convert)         to what was delivered    one
-//! limit, TLS    events, errors    ask next                           before                   for all
+//! connection ─▶ kube's client ─▶ follower ─▶ object: model objects ─▶ delivered: differences ─▶ hub ─▶ consumers
+//! credentials,  requests, watch   what to     (a Kind)               to what was delivered    topics
+//! limit, TLS    events, errors    ask next                           before
 //! ```
 //!
 //! One thread with one runtime follows all of them, without capabilities: its children are the
@@ -36,28 +36,36 @@ mod wanted;
 
 use std::cell::RefCell;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use caps::{CapSet, Capability, CapsHashSet};
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use nix::sys::prctl;
-use sluice_model::{ApiRequest, Event};
+use sluice_model::ApiRequest;
 use tokio::runtime::Runtime;
 use tokio::sync::{Mutex, oneshot};
 
 pub use access::{Access, Certificates, Client, Plugins, check, connect, is_in_pod};
+pub(crate) use delivered::Delivered;
 pub use files::Files;
+pub(crate) use follower::{Absence, Shared};
 pub use output::ORIGIN;
+pub(crate) use output::Stale;
 pub use pod::pod_addresses;
 pub use recorder::record;
-pub use wanted::{Need, Nodes, Services, Slices, Wanted};
+pub(crate) use wanted::notice;
+pub use wanted::{Nodes, Services, Slices, Wanted};
 
+use crate::SourceError;
 use crate::convert::Interner;
-use crate::{SourceError, api};
+use crate::hub::{Core, Hub};
+use crate::kind::Kind;
 use connection::Connection;
-use follower::{Follower, Shared, run};
-use output::Output;
+use follower::Follower;
 
 /// How long requests and waits may take. The default is for clusters; tests use shorter ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,8 +77,7 @@ pub struct Timeouts {
     /// (`apiserver/pkg/storage/cacher`), so a quiet watch is no sign of a dead server. TCP keepalive
     /// finds a dead one.
     pub silence: Duration,
-    /// Timeout for the first lists of the Node, the ServiceCIDRs and what is [`Need::Optional`]; then we go on without
-    /// them.
+    /// Timeout for the first lists of what is not [`Need::Required`](crate::Need::Required); then we go on without them.
     pub node: Duration,
     /// The wait after the first failure. It doubles with each further one. Every wait is 50 % to 150 %
     /// of that, at random.
@@ -115,33 +122,20 @@ pub struct Follow {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Follows the objects that are wanted.
-///
-/// `sink` is called on the source's own thread. The first list of each kind is one batch; with or
-/// after the last of them comes [`Event::Synced`]. From then on a batch is what one read of a
-/// watch brought, or the differences that a new list showed. `observer` is called for every request.
-///
-/// An object that cannot be used keeps its last good version; [`Event::Problems`] say so, with
-/// the object as origin (`Service default/web`). While a kind cannot be followed, the origin
-/// `API server` says which and since when.
-///
-/// # Errors
-/// [`SourceError::Follow`] when the machine has no thread left.
-pub fn follow(
+/// Follows what the consumers of a hub want.
+pub(crate) fn follow_hub(
     client: &Client,
-    wanted: Wanted,
+    hub: Hub,
     timeouts: Timeouts,
-    sink: impl FnMut(Vec<Event>) + Send + 'static,
     observer: Observer,
 ) -> Result<Follow, SourceError> {
     let (stop, stopped) = oneshot::channel();
     let runtime = runtime().map_err(SourceError::Follow)?;
     let client = client.clone();
     let run = move || {
-        let follow = follow_all(client, &wanted, timeouts, Box::new(sink), observer);
         runtime.block_on(async {
             tokio::select! {
-                () = follow => {}
+                () = follow_all(client, &hub, timeouts, observer) => {}
                 _ = stopped => {}
             }
         });
@@ -155,6 +149,26 @@ pub fn follow(
     })
 }
 
+/// The same for one consumer of [`Event`](sluice_model::Event)s.
+///
+/// # Errors
+/// [`SourceError::Follow`] when the machine has no thread left.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the caller has no more use for it"
+)]
+pub fn follow(
+    client: &Client,
+    wanted: Wanted,
+    timeouts: Timeouts,
+    sink: impl FnMut(Vec<sluice_model::Event>) + Send + 'static,
+    observer: Observer,
+) -> Result<Follow, SourceError> {
+    let hub = Hub::default();
+    hub.subscribe(wanted.wants(), sink);
+    hub.follow(client, timeouts, observer)
+}
+
 impl Drop for Follow {
     fn drop(&mut self) {
         // Dropping the sender stops the thread.
@@ -166,35 +180,46 @@ impl Drop for Follow {
     }
 }
 
-async fn follow_all(
-    client: Client,
-    wanted: &Wanted,
-    timeouts: Timeouts,
-    sink: Box<dyn FnMut(Vec<Event>) + Send>,
-    observer: Observer,
-) {
+async fn follow_all(client: Client, hub: &Hub, timeouts: Timeouts, observer: Observer) {
     let connection = Connection::new(client, observer, timeouts.answer);
     let shared = Shared {
         client: connection.client(),
         connection,
-        output: RefCell::new(Output::new(sink, wanted.awaited())),
+        core: RefCell::new(Core::default()),
         names: RefCell::new(Interner::default()),
         timeouts,
         probe: Mutex::new(()),
     };
-    let grace = async {
-        tokio::time::sleep(timeouts.node).await;
-        shared.output.borrow_mut().go_on_without();
-    };
-    tokio::join!(
-        run::<api::Node>(&shared, wanted.nodes()),
-        run::<api::ServiceCidr>(&shared, wanted.cidrs()),
-        run::<api::Namespace>(&shared, wanted.namespaces()),
-        run::<api::Pod>(&shared, wanted.pods()),
-        run::<api::EndpointSlice>(&shared, wanted.slices()),
-        Follower::<api::Service>::new(&shared, wanted.services()).run(),
-        grace,
-    );
+    let mut running = FuturesUnordered::new();
+    loop {
+        for request in hub.requests() {
+            let mut core = shared.core.borrow_mut();
+            let joined = request(&mut core);
+            core.welcome(&joined);
+            for topic in joined.new {
+                let follow = core.topics[topic].topic.known.follow;
+                running.push(follow(&shared, topic));
+            }
+            running.push(Box::pin(go_on_without(&shared, joined.consumer)));
+        }
+        tokio::select! {
+            () = hub.added() => {}
+            _ = running.next(), if !running.is_empty() => {}
+        }
+    }
+}
+
+/// Follows the objects of a topic until it is dropped.
+pub(crate) fn follow_topic<K: Kind>(
+    shared: &Shared,
+    topic: usize,
+) -> Pin<Box<dyn Future<Output = ()> + '_>> {
+    Box::pin(async move { Follower::<K>::new(shared, topic).run().await })
+}
+
+async fn go_on_without(shared: &Shared, consumer: usize) {
+    tokio::time::sleep(shared.timeouts.node).await;
+    shared.core.borrow_mut().go_on_without(consumer);
 }
 
 /// Starts a thread whose children can never change rules: a credential plugin has the capabilities of

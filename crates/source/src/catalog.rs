@@ -4,17 +4,19 @@
 //! of the files in it, however many there are besides.
 
 mod file;
-mod slices;
+mod owned;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use sluice_model::{Event, Object, ObjectKey};
+use sluice_model::Reference;
 
+use crate::hub::Topics;
 use crate::manifest::{Manifest, Origin, Problem};
+use crate::object::{Event, Object};
 use crate::report::Reported;
 use file::{File, Version};
-use slices::Slices;
+use owned::Owned;
 
 /// Problems of one file that are listed: a file of 500 KB may have 200,000.
 const MAX_PROBLEMS: usize = 1_000;
@@ -35,13 +37,20 @@ pub(crate) enum Change {
 pub(crate) struct Catalog {
     files: BTreeMap<Arc<str>, File>,
     /// The files that have an object: nearly always one.
-    sources: HashMap<ObjectKey, Vec<Arc<str>>>,
-    delivered: HashMap<ObjectKey, Object>,
-    slices: Slices,
+    sources: HashMap<Reference, Vec<Arc<str>>>,
+    delivered: HashMap<Reference, Object>,
+    owned: Owned,
+    /// Kinds that are read, in the order of their events. What belongs to an object of another one lacks nothing.
+    kinds: Vec<&'static str>,
     reported: Reported<Arc<str>, Problem>,
 }
 
 impl Catalog {
+    /// Objects of these kinds are read.
+    pub(crate) fn read_kinds(&mut self, wanted: &Topics) {
+        self.kinds = wanted.kinds().collect();
+    }
+
     /// Takes in all changes as one. The events say what is different now.
     pub(crate) fn apply(&mut self, changes: Vec<(Arc<str>, Change)>) -> Vec<Event> {
         let mut touched = BTreeSet::new();
@@ -50,19 +59,19 @@ impl Catalog {
             self.replace(&name, change, &mut touched);
             files.insert(name);
         }
-        touched.extend(self.slices.competing());
+        touched.extend(self.owned.competing());
+        let mut touched: Vec<Reference> = touched.into_iter().collect();
+        touched.sort_by_key(|key| self.kinds.iter().position(|it| *it == key.kind.name));
         let mut events = Vec::new();
         for key in touched {
             // Other files with this object may have another duplicate to report now.
             files.extend(self.sources.get(&key).into_iter().flatten().cloned());
             let was_there = self.delivered.contains_key(&key);
             events.extend(self.deliver(key.clone()));
-            // Files with its slices may report that there is no such Service, or no longer.
-            if let ObjectKey::Service(service) = &key
-                && was_there != self.delivered.contains_key(&key)
-            {
-                let files_of = |key: ObjectKey| self.sources.get(&key).into_iter().flatten();
-                files.extend(self.slices.of(service).flat_map(files_of).cloned());
+            // Files with what belongs to it may report that it is not there, or no longer.
+            if was_there != self.delivered.contains_key(&key) {
+                let files_of = |key: Reference| self.sources.get(&key).into_iter().flatten();
+                files.extend(self.owned.of(&key).flat_map(files_of).cloned());
             }
         }
         for name in files {
@@ -78,16 +87,21 @@ impl Catalog {
         ordered.into_values().cloned().collect()
     }
 
+    /// Every file with its problems.
+    pub(crate) fn origins(&self) -> impl Iterator<Item = Event> {
+        self.reported.origins()
+    }
+
     /// Every problem, ordered by file.
     pub(crate) fn problems(&self) -> Vec<Problem> {
         let problems = self.reported.iter().flat_map(|(_, problems)| problems);
         problems.cloned().collect()
     }
 
-    fn replace(&mut self, name: &Arc<str>, change: Change, touched: &mut BTreeSet<ObjectKey>) {
+    fn replace(&mut self, name: &Arc<str>, change: Change, touched: &mut BTreeSet<Reference>) {
         let old = self.files.remove(name).unwrap_or_default();
         for (key, version) in &old.objects {
-            self.slices.remove(version);
+            self.owned.remove(version);
             if let Some(files) = self.sources.get_mut(key) {
                 files.retain(|it| it != name);
             }
@@ -99,7 +113,7 @@ impl Catalog {
             Change::Read(manifest) => File::read(name, old, manifest, &self.delivered),
         };
         for (key, version) in &new.objects {
-            self.slices.add(version);
+            self.owned.add(version);
             let files = self.sources.entry(key.clone()).or_default();
             files.reserve_exact(1);
             files.push(name.clone());
@@ -111,14 +125,14 @@ impl Catalog {
     /// The version of an object that counts: that of the first file by name, but a last good
     /// version counts after all that can be read now. A slice made from Endpoints does not count
     /// where its Service has EndpointSlices.
-    fn in_force(&self, key: &ObjectKey) -> Option<(&Arc<str>, &Version)> {
+    fn in_force(&self, key: &Reference) -> Option<(&Arc<str>, &Version)> {
         let versions = (self.sources.get(key)?.iter())
             .filter_map(|name| Some((name, self.files.get(name)?.objects.get(key)?)));
-        let versions = versions.filter(|(_, it)| !self.slices.supersede(it));
+        let versions = versions.filter(|(_, it)| !self.owned.supersede(it));
         versions.min_by_key(|(name, version)| (version.old, *name))
     }
 
-    fn deliver(&mut self, key: ObjectKey) -> Option<Event> {
+    fn deliver(&mut self, key: Reference) -> Option<Event> {
         let now = self
             .in_force(&key)
             .map(|(_, version)| version.object.clone());
@@ -146,7 +160,7 @@ impl Catalog {
                     let first = (&**first, in_force.line);
                     Some(file::duplicate(name, version, first))
                 }
-                Some(_) => self.missing_service(name, version),
+                Some(_) => self.missing_owner(name, version),
                 None if version.origin == Origin::Endpoints => {
                     Some(file::superseded(name, version))
                 }
@@ -167,11 +181,11 @@ impl Catalog {
         problems
     }
 
-    fn missing_service(&self, name: &str, version: &Version) -> Option<Problem> {
-        let service = version.service()?;
-        let key = ObjectKey::Service(service.clone());
-        let is_there = self.delivered.contains_key(&key);
-        (!is_there).then(|| file::without_service(name, version, &service))
+    fn missing_owner(&self, name: &str, version: &Version) -> Option<Problem> {
+        let owner = version.object.owner()?;
+        let is_missing = self.kinds.contains(&owner.object.kind.name)
+            && !self.delivered.contains_key(&owner.object);
+        is_missing.then(|| file::without_owner(name, version, &owner))
     }
 }
 

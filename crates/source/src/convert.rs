@@ -16,8 +16,9 @@ mod service;
 
 pub(crate) use endpoint_slice::endpoint_slice;
 pub(crate) use endpoints::endpoints;
-pub(crate) use fault::{Converted, Fault, Step};
-pub(crate) use intern::Interner;
+pub use fault::{At, Converted, Fault, Faults, Step};
+pub use intern::Interner;
+pub use name::{cluster_scoped, labels, namespaced};
 pub(crate) use node::{node, service_cidr};
 pub(crate) use pod::{namespace, pod};
 pub(crate) use service::service;

@@ -13,7 +13,7 @@ use std::thread;
 
 use crate::catalog::Change;
 use crate::convert::Interner;
-use crate::kinds::Kinds;
+use crate::hub::Topics;
 use crate::manifest::{self, MAX_BYTES};
 
 /// Folders on the path of a manifest, below the folder itself.
@@ -168,9 +168,9 @@ impl Folder {
         self.known.contains_key(name)
     }
 
-    /// Reads the objects of these kinds from the files that have changed, in the order of `files`. Remembers
+    /// Reads the objects of these topics from the files that have changed, in the order of `files`. Remembers
     /// nothing: see [`Folder::accept`].
-    pub(crate) fn fetch(&mut self, files: &[Arc<str>], kinds: &Kinds) -> Vec<Fetched> {
+    pub(crate) fn fetch(&mut self, files: &[Arc<str>], wanted: &Topics) -> Vec<Fetched> {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let threads = (files.len() / SHARE).clamp(1, cores.min(MAX_THREADS));
         self.names
@@ -180,7 +180,7 @@ impl Folder {
         let share = |(files, names): (&[Arc<str>], &mut Interner)| -> Vec<Fetched> {
             let fetched = files
                 .iter()
-                .filter_map(|it| this.fetch_one(it, kinds, names));
+                .filter_map(|it| this.fetch_one(it, wanted, names));
             fetched.collect()
         };
         let mut shares = files
@@ -211,7 +211,7 @@ impl Folder {
         fetched
     }
 
-    fn fetch_one(&self, name: &Arc<str>, kinds: &Kinds, names: &mut Interner) -> Option<Fetched> {
+    fn fetch_one(&self, name: &Arc<str>, wanted: &Topics, names: &mut Interner) -> Option<Fetched> {
         let (path, known) = (self.path.join(&**name), self.known.get(name));
         let fetched = |state, change| {
             let name = name.clone();
@@ -246,7 +246,7 @@ impl Folder {
         }
         match read(&path) {
             Ok((stamp, bytes)) => {
-                let manifest = manifest::read(name, &bytes, kinds, names);
+                let manifest = manifest::read(name, &bytes, wanted, names);
                 fetched(Some(State::Read(stamp)), Change::Read(manifest))
             }
             Err(error) => unreadable(format!("cannot be read: {error}")),
@@ -260,6 +260,12 @@ impl Folder {
         if let Some(state @ State::Read(_)) = self.known.get_mut(name) {
             *state = State::Doubtful;
         }
+    }
+
+    /// Other kinds are wanted: every file is read again.
+    pub(crate) fn doubt_all(&mut self) {
+        let names: Vec<_> = self.known.keys().cloned().collect();
+        names.iter().for_each(|it| self.doubt(it));
     }
 
     /// The files that could not be read. Whether that would work now, no event says: a limit of the

@@ -1,147 +1,93 @@
-//! The kinds of objects that the proxy and the DNS server learn, from an API server or from manifests.
+//! What a kind of objects is: everything that differs between one and another.
 
-use std::sync::Arc;
+use std::pin::Pin;
 
 use serde::de::DeserializeOwned;
-use sluice_model::{NamespacedName, Object, ObjectKey};
+use sluice_model::{Model, NamespacedName, Reference};
 
-use crate::api::{self, Identity};
-use crate::convert::{self, Converted, Interner};
+pub use crate::api::{AllLabels, Identity, ObjectMeta};
+pub use crate::convert::{
+    At, Converted, Fault, Faults, Interner, Step, cluster_scoped, labels, namespaced,
+};
+pub use crate::manifest::{Fields, Form};
 
-/// A kind of API object, with the fields of it that we use: all others are skipped while an object
-/// is read.
-pub(crate) trait Kind: DeserializeOwned {
-    /// `kind`: `Service`.
-    const NAME: &'static str;
-    /// The `apiVersion`s that are understood.
+use crate::apiserver::{self, Shared};
+use crate::object::scoped;
+
+/// A kind of API object, implemented by its fields that we use: all others are skipped while an object is read.
+///
+/// The set of kinds is open: a kind is this trait and its [`Model`], in any crate. Whoever wants objects of it says so
+/// with [`Wants::want`](crate::Wants::want).
+pub trait Kind: DeserializeOwned + 'static {
+    /// What the object becomes.
+    type Model: Model;
+    /// The `apiVersion`s that are understood in manifests.
     const VERSIONS: &'static [&'static str];
     /// Path of the collection at the API server, all namespaces: `/api/v1/services`.
     const PATH: &'static str;
     /// The objects, as people read it in problems and logs: `Services`.
     const OBJECTS: &'static str;
+    /// Whether an object has a namespace.
+    const IS_NAMESPACED: bool = true;
+    /// Older kinds that manifests may have in its place.
+    const ALSO: &'static [Form] = &[];
 
     /// The fields that identify the object, and its version.
     fn identity(&self) -> Identity<'_>;
 
     /// The model object; every value that cannot be used is a fault.
-    fn convert(&self, names: &mut Interner) -> Converted<Object>;
+    fn convert(&self, names: &mut Interner) -> Converted<Self::Model>;
 
-    /// What identifies the object. Kinds without a namespace ignore it.
-    fn key(name: NamespacedName) -> ObjectKey;
-}
-
-impl Kind for api::Service {
-    const NAME: &'static str = "Service";
-    const VERSIONS: &'static [&'static str] = &["v1"];
-    const PATH: &'static str = "/api/v1/services";
-    const OBJECTS: &'static str = "Services";
-
-    fn identity(&self) -> Identity<'_> {
-        self.metadata.identity()
+    /// The fields that the API has: others in a manifest are a problem. `None`: they are not checked.
+    fn fields() -> Option<&'static Fields> {
+        None
     }
 
-    fn convert(&self, names: &mut Interner) -> Converted<Object> {
-        convert::service(self, names).map(|it| Object::Service(Arc::new(it)))
-    }
+    /// Sets in an object of a manifest what the API server sets (`SetDefaults_*` of Kubernetes'
+    /// `pkg/apis/*/v1/defaults.go`), apart from the defaults that the conversion knows.
+    fn set_defaults(&mut self) {}
 
-    fn key(name: NamespacedName) -> ObjectKey {
-        ObjectKey::Service(name)
+    /// What an object of a manifest lacks to be of use, where nothing allocates or fills in what a cluster would, and what
+    /// to write instead. It is used all the same.
+    fn advice(&self) -> Vec<Fault> {
+        Vec::new()
     }
 }
 
-impl Kind for api::EndpointSlice {
-    const NAME: &'static str = "EndpointSlice";
-    const VERSIONS: &'static [&'static str] = &["discovery.k8s.io/v1"];
-    const PATH: &'static str = "/apis/discovery.k8s.io/v1/endpointslices";
-    const OBJECTS: &'static str = "EndpointSlices";
-
-    fn identity(&self) -> Identity<'_> {
-        self.metadata.identity()
-    }
-
-    fn convert(&self, names: &mut Interner) -> Converted<Object> {
-        convert::endpoint_slice(self, names).map(|it| Object::EndpointSlice(Arc::new(it)))
-    }
-
-    fn key(name: NamespacedName) -> ObjectKey {
-        ObjectKey::EndpointSlice(name)
-    }
+/// The object of this kind with a name; without namespaces only the name counts.
+pub(crate) fn reference<K: Kind>(name: NamespacedName) -> Reference {
+    Reference::to::<K::Model>(scoped(K::IS_NAMESPACED, name))
 }
 
-impl Kind for api::Node {
-    const NAME: &'static str = "Node";
-    const VERSIONS: &'static [&'static str] = &["v1"];
-    const PATH: &'static str = "/api/v1/nodes";
-    /// Only one Node is followed.
-    const OBJECTS: &'static str = "Node";
+type Followed<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-    fn identity(&self) -> Identity<'_> {
-        self.metadata.identity()
-    }
-
-    fn convert(&self, names: &mut Interner) -> Converted<Object> {
-        convert::node(self, names).map(|it| Object::Node(Arc::new(it)))
-    }
-
-    fn key(name: NamespacedName) -> ObjectKey {
-        ObjectKey::Node(name.name)
-    }
+/// A kind, as the feeds use it.
+#[derive(Debug)]
+pub(crate) struct Known {
+    /// How manifests write it.
+    pub(crate) form: Form,
+    /// [`Kind::ALSO`].
+    pub(crate) also: &'static [Form],
+    /// [`Kind::OBJECTS`].
+    pub(crate) objects: &'static str,
+    /// Follows the objects of a topic at the API server until it is dropped.
+    pub(crate) follow: for<'a> fn(&'a Shared, usize) -> Followed<'a>,
 }
 
-impl Kind for api::ServiceCidr {
-    const NAME: &'static str = "ServiceCIDR";
-    const VERSIONS: &'static [&'static str] =
-        &["networking.k8s.io/v1", "networking.k8s.io/v1beta1"];
-    const PATH: &'static str = "/apis/networking.k8s.io/v1/servicecidrs";
-    const OBJECTS: &'static str = "ServiceCIDRs";
-
-    fn identity(&self) -> Identity<'_> {
-        self.metadata.identity()
+impl Known {
+    pub(crate) fn of<K: Kind>() -> &'static Self {
+        const {
+            &Self {
+                form: Form::of::<K>(),
+                also: K::ALSO,
+                objects: K::OBJECTS,
+                follow: apiserver::follow_topic::<K>,
+            }
+        }
     }
 
-    fn convert(&self, names: &mut Interner) -> Converted<Object> {
-        convert::service_cidr(self, names).map(|it| Object::ServiceCidr(Arc::new(it)))
-    }
-
-    fn key(name: NamespacedName) -> ObjectKey {
-        ObjectKey::ServiceCidr(name.name)
-    }
-}
-
-impl Kind for api::Namespace {
-    const NAME: &'static str = "Namespace";
-    const VERSIONS: &'static [&'static str] = &["v1"];
-    const PATH: &'static str = "/api/v1/namespaces";
-    const OBJECTS: &'static str = "Namespaces";
-
-    fn identity(&self) -> Identity<'_> {
-        self.metadata.identity()
-    }
-
-    fn convert(&self, names: &mut Interner) -> Converted<Object> {
-        convert::namespace(self, names).map(|it| Object::Namespace(Arc::new(it)))
-    }
-
-    fn key(name: NamespacedName) -> ObjectKey {
-        ObjectKey::Namespace(name.name)
-    }
-}
-
-impl Kind for api::Pod {
-    const NAME: &'static str = "Pod";
-    const VERSIONS: &'static [&'static str] = &["v1"];
-    const PATH: &'static str = "/api/v1/pods";
-    const OBJECTS: &'static str = "Pods";
-
-    fn identity(&self) -> Identity<'_> {
-        self.metadata.identity()
-    }
-
-    fn convert(&self, names: &mut Interner) -> Converted<Object> {
-        convert::pod(self, names).map(|it| Object::Pod(Arc::new(it)))
-    }
-
-    fn key(name: NamespacedName) -> ObjectKey {
-        ObjectKey::Pod(name)
+    /// Its kinds in manifests.
+    pub(crate) fn forms(&'static self) -> impl Iterator<Item = &'static Form> {
+        std::iter::once(&self.form).chain(self.also)
     }
 }

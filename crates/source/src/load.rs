@@ -3,14 +3,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use sluice_model::Object;
+use sluice_model::{Event, Object};
 
 use crate::catalog::{Catalog, Change};
 use crate::convert::Interner;
 use crate::error::SourceError;
 use crate::folder::Folder;
-use crate::kinds::Kinds;
+use crate::hub::{Hub, Topics, Wants};
 use crate::manifest::{self, Problem};
+use crate::wanted_kinds::Kinds;
+use crate::watch::Watch;
 
 /// What a folder of manifests holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,8 +25,11 @@ pub struct Loaded {
 
 /// Reads the objects of these kinds from a manifest in memory; its file name decides between YAML and JSON.
 pub fn parse(file: &str, bytes: &[u8], kinds: &Kinds) -> Loaded {
-    let manifest = manifest::read(file, bytes, kinds, &mut Interner::default());
-    loaded(vec![(file.into(), Change::Read(manifest))])
+    let wants = kinds.wants();
+    let topics = wants.topics();
+    let manifest = manifest::read(file, bytes, &topics, &mut Interner::default());
+    let changes = vec![(file.into(), Change::Read(manifest))];
+    loaded(changes, &wants, &topics)
 }
 
 /// Reads the objects of these kinds from a folder with its subfolders, once.
@@ -39,16 +44,42 @@ pub fn load(dir: impl AsRef<Path>, kinds: &Kinds) -> Result<Loaded, SourceError>
         path: dir.to_owned(),
         error,
     })?;
-    let fetched = folder.fetch(&names, kinds);
+    let wants = kinds.wants();
+    let topics = wants.topics();
+    let fetched = folder.fetch(&names, &topics);
     let changes = fetched.into_iter().map(|it| folder.accept(it));
-    Ok(loaded(changes.collect()))
+    Ok(loaded(changes.collect(), &wants, &topics))
 }
 
-fn loaded(changes: Vec<(Arc<str>, Change)>) -> Loaded {
+/// Watches the objects of these kinds in a folder, as [`Hub::watch`] does, for one consumer.
+///
+/// # Errors
+/// Those of [`Hub::watch`].
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the caller has no more use for it"
+)]
+pub fn watch(
+    dir: impl AsRef<Path>,
+    kinds: Kinds,
+    sink: impl FnMut(Vec<Event>) + Send + 'static,
+) -> Result<Watch, SourceError> {
+    let hub = Hub::default();
+    hub.subscribe(kinds.wants(), sink);
+    hub.watch(dir)
+}
+
+fn loaded(changes: Vec<(Arc<str>, Change)>, wants: &Wants<Event>, topics: &Topics) -> Loaded {
     let mut catalog = Catalog::default();
+    catalog.read_kinds(topics);
     catalog.apply(changes);
+    let events = wants.events_of(&catalog.objects());
+    let object = |it| match it {
+        Event::Set(object) => Some(object),
+        _ => None,
+    };
     Loaded {
-        objects: catalog.objects(),
+        objects: events.into_iter().filter_map(object).collect(),
         problems: catalog.problems(),
     }
 }

@@ -8,12 +8,17 @@ mod object;
 mod problem;
 mod written;
 
-use sluice_model::{Object, ObjectKey};
+use sluice_model::Reference;
 
 use crate::convert::Interner;
-use crate::kinds::Kinds;
+use crate::hub::Topics;
+use crate::object::Object;
 use object::Reader;
 use sluice_yaml::{self as yaml, Node, SyntaxError};
+
+pub use fields::Fields;
+pub use kind::Form;
+pub(crate) use written::{name_ports, ports_without_number};
 
 pub use problem::Problem;
 
@@ -26,7 +31,7 @@ pub(crate) const MAX_LISTS: usize = 4;
 /// An object and its line.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    pub(crate) key: ObjectKey,
+    pub(crate) key: Reference,
     pub(crate) object: Object,
     pub(crate) line: u32,
     pub(crate) origin: Origin,
@@ -50,7 +55,7 @@ pub(crate) struct Manifest {
     /// The good objects in the order of the file, repeated ones too.
     pub(crate) entries: Vec<Entry>,
     /// Objects that are there but cannot be used; their problems are in `problems`.
-    pub(crate) refused: Vec<(ObjectKey, u32)>,
+    pub(crate) refused: Vec<(Reference, u32)>,
     /// Some part cannot be read, and may contain any object.
     pub(crate) broken: bool,
     /// Every problem, in the order of the file.
@@ -62,9 +67,9 @@ fn is_json(file: &str) -> bool {
     file.ends_with(".json")
 }
 
-/// Reads the objects of these kinds from a file. Total: whatever is wrong with it becomes a problem.
-pub(crate) fn read(file: &str, bytes: &[u8], kinds: &Kinds, names: &mut Interner) -> Manifest {
-    let mut reader = Reader::new(file, kinds, names);
+/// Reads the objects of these topics from a file. Total: whatever is wrong with it becomes a problem.
+pub(crate) fn read(file: &str, bytes: &[u8], wanted: &Topics, names: &mut Interner) -> Manifest {
+    let mut reader = Reader::new(file, wanted, names);
     if is_json(file) {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         chunk(&mut reader, bytes, 0, |text, _| yaml::parse_json(text));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use sluice_model::Event;
+use crate::object::Event;
 
 /// The problems that were sent last, by their origin: a file or an object.
 #[derive(Debug)]
@@ -34,6 +34,14 @@ impl<K: Ord + Clone + Display, P: PartialEq + Display> Reported<K, P> {
         Some(Event::Problems {
             origin: origin.to_string().into(),
             problems: lines,
+        })
+    }
+
+    /// Every origin with its problems, for somebody who has heard of none.
+    pub(crate) fn origins(&self) -> impl Iterator<Item = Event> {
+        self.0.iter().map(|(origin, problems)| Event::Problems {
+            origin: origin.to_string().into(),
+            problems: problems.iter().map(P::to_string).collect(),
         })
     }
 

@@ -22,10 +22,9 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use sluice_model::Event;
 
 use crate::error::SourceError;
-use crate::kinds::Kinds;
+use crate::hub::Hub;
 use changes::ChangeWatch;
 use file::FileWatch;
 use folder::FolderWatch;
@@ -50,50 +49,20 @@ pub struct Watch {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Watches the objects of these kinds in a folder of manifests with its subfolders.
-///
-/// `sink` is called on the watch's own thread. Its first batch holds every object and every
-/// problem and ends with [`Event::Synced`]. A later batch is what follows from the files that were
-/// complete at that moment; one that takes objects away waits 40 ms for files that bring them back, 80 ms
-/// at most, and 2 s while they come or a new file is being written. So objects that move between files
-/// are not deleted.
-///
-/// A file counts at once when its writer closes it, or when it is renamed or linked into place. A
-/// writer that does not close it is waited for until it is quiet for a second, two seconds at most;
-/// then the file counts, but objects that it lacks stay. The first batch waits for the files that
-/// were being written meanwhile, and for nothing else.
-///
-/// Hidden files and folders and backups are not read. A subfolder behind a link is read, each folder
-/// once.
-///
-/// What cannot be read keeps its last good state: a file, a document, an object, a subfolder, the whole
-/// folder while it is missing. [`Event::Problems`] say so, with the path below the folder as origin (the
-/// folder's own path for the folder itself). It is tried again until it works, a file with the waits of
-/// [`sluice_reconcile::Backoff`].
-///
-/// A change behind a symbolic link is noticed when the link is replaced, or a `..data` link as
-/// in a ConfigMap volume; not when a file outside the folder is written in place.
-///
-/// # Errors
-/// [`SourceError::Folder`] when the folder cannot be listed now, [`SourceError::Watch`] when
-/// the kernel has no watch left.
-pub fn watch(
-    dir: impl AsRef<Path>,
-    kinds: Kinds,
-    sink: impl FnMut(Vec<Event>) + Send + 'static,
-) -> Result<Watch, SourceError> {
-    let path = dir.as_ref().to_owned();
+/// Watches a folder of manifests with its subfolders for the consumers of a hub.
+pub(crate) fn watch(path: &Path, hub: Hub) -> Result<Watch, SourceError> {
     let fail = |error| SourceError::Watch {
-        path: path.clone(),
+        path: path.to_owned(),
         error,
     };
-    let dir = absolute(&path).map_err(fail)?;
+    let dir = absolute(path).map_err(fail)?;
     std::fs::read_dir(&dir).map_err(|error| SourceError::Folder {
-        path: path.clone(),
+        path: path.to_owned(),
         error,
     })?;
     let places = PathWatch::of_folder(&dir).map_err(fail)?;
-    let run = FolderWatch::new(dir, places, kinds, Box::new(sink));
+    hub.wake_by(event().map_err(fail)?);
+    let run = FolderWatch::new(dir, places, hub);
     Watch::spawn("manifests", |stop| run.run(&stop)).map_err(fail)
 }
 
@@ -136,8 +105,7 @@ pub fn watch_changes(
 
 impl Watch {
     fn spawn(name: &str, run: impl FnOnce(Arc<EventFd>) + Send + 'static) -> io::Result<Self> {
-        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
-        let stop = Arc::new(EventFd::from_flags(flags)?);
+        let stop = Arc::new(event()?);
         let stopped = stop.clone();
         let thread = thread::Builder::new().name(name.to_owned());
         let thread = thread.spawn(move || run(stopped))?;
@@ -159,8 +127,19 @@ impl Drop for Watch {
     }
 }
 
-/// Waits for inotify, for `due`, or for the end of the watch (false).
-fn wait(stop: &EventFd, places: Option<&PathWatch>, due: Option<Instant>) -> bool {
+fn event() -> io::Result<EventFd> {
+    Ok(EventFd::from_flags(
+        EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK,
+    )?)
+}
+
+/// Waits for inotify, for `due`, for `wake`, or for the end of the watch (false).
+fn wait(
+    stop: &EventFd,
+    wake: Option<&EventFd>,
+    places: Option<&PathWatch>,
+    due: Option<Instant>,
+) -> bool {
     // One millisecond more, because poll cuts: it must not wake just before the time.
     let timeout = due.map_or(PollTimeout::NONE, |it| {
         let left = it.saturating_duration_since(Instant::now());
@@ -168,6 +147,7 @@ fn wait(stop: &EventFd, places: Option<&PathWatch>, due: Option<Instant>) -> boo
     });
     let mut fds = vec![PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
     fds.extend(places.map(|it| PollFd::new(it.as_fd(), PollFlags::POLLIN)));
+    fds.extend(wake.map(|it| PollFd::new(it.as_fd(), PollFlags::POLLIN)));
     match poll(&mut fds, timeout) {
         Ok(_) | Err(Errno::EINTR) => !fds[0].any().unwrap_or(true),
         Err(error) => {

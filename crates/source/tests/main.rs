@@ -9,5 +9,6 @@ mod fuzz_corpus;
 mod memory;
 mod property;
 mod support;
+mod toy;
 mod watch;
 mod worlds;

@@ -77,14 +77,15 @@ impl Demand {
             } else {
                 Pods::None
             },
-            labels: first.and_then(|it| Some(it.labels.as_ref()?.as_str().to_owned())),
+            labels: first.and_then(|it| it.labels.clone()).unwrap_or_default(),
             namespace_labels: first
-                .and_then(|it| Some(it.namespace_labels.as_ref()?.as_str().to_owned())),
+                .and_then(|it| it.namespace_labels.clone())
+                .unwrap_or_default(),
             only: namespaces(&plugins),
             ..Wanted::dns()
         };
         if matches!(from, From::Folder(_))
-            && (wanted.labels.is_some() || wanted.namespace_labels.is_some())
+            && (!wanted.labels.is_empty() || !wanted.namespace_labels.is_empty())
         {
             bail!(
                 "labels and namespace_labels of the kubernetes plugin are the API server's: they cannot go with --manifests"

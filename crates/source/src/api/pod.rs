@@ -7,12 +7,12 @@ use serde::Deserialize;
 use super::{ObjectMeta, nullable};
 
 /// All labels of an object, for selectors. `null` is the empty text, as in Go.
-pub(crate) type AllLabels = BTreeMap<String, Option<String>>;
+pub type AllLabels = BTreeMap<String, Option<String>>;
 
 /// A Namespace. It exists until it is gone, also while it is being deleted.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Namespace {
+pub struct Namespace {
     /// `metadata`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) metadata: ObjectMeta<AllLabels>,
@@ -21,7 +21,7 @@ pub(crate) struct Namespace {
 /// A Pod.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Pod {
+pub struct Pod {
     /// `metadata`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) metadata: ObjectMeta<AllLabels>,

@@ -13,7 +13,6 @@
 use std::cell::{RefCell, RefMut};
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::stream::{ReadyChunks, Stream, StreamExt as _};
@@ -24,7 +23,6 @@ use kube::core::Request;
 use kube::core::watch::BookmarkMeta;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use sluice_model::{Event, ObjectKey};
 use tokio::sync::Mutex;
 use tokio::time::{sleep, timeout};
 
@@ -32,11 +30,12 @@ use super::Timeouts;
 use super::connection::Connection;
 use super::delivered::{Delivered, Listing};
 use super::failure::Failure;
-use super::object::{self, Outcome};
-use super::output::Output;
+use super::object;
 use super::retry::{End, Retry, chance};
 use crate::convert::Interner;
+use crate::hub::{Core, Selection};
 use crate::kind::Kind;
+use crate::object::Event;
 
 /// Objects per page, as client-go asks for (`tools/pager`).
 const PAGE: u32 = 500;
@@ -55,81 +54,32 @@ const BATCH: usize = 256;
 const END_OF_LIST: &str = "k8s.io/initial-events-end";
 
 /// What all followers share.
-pub(super) struct Shared {
+pub(crate) struct Shared {
     pub(super) connection: Connection,
     pub(super) client: kube::Client,
-    pub(super) output: RefCell<Output>,
+    pub(super) core: RefCell<Core>,
     pub(super) names: RefCell<Interner>,
     pub(super) timeouts: Timeouts,
     /// Held while a follower waits to try an unreachable server again: one at a time.
     pub(super) probe: Mutex<()>,
 }
 
-/// Which objects of a kind are followed.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Selection {
-    /// `labelSelector`.
-    pub(super) labels: Option<String>,
-    /// `fieldSelector`.
-    pub(super) fields: Option<String>,
-    /// The field selector only saves work: a server that does not know the field (400) is asked
-    /// without it.
-    pub(super) are_fields_optional: bool,
-    /// The one namespace whose objects the server sends; `None`: all.
-    pub(super) namespace: Option<Arc<str>>,
-    /// The namespaces whose objects count among those that the server sends; empty: all.
-    pub(super) only: Vec<Arc<str>>,
-    /// What it means that the server does not know this kind, or refuses to show it.
-    pub(super) absence: Absence,
-    /// Every cluster has an object of the selection.
-    pub(super) is_never_empty: bool,
-}
-
-/// What it means that the server does not know a kind (404), or refuses to show it (403).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Absence {
-    /// The objects are there, and cannot be read now.
-    #[default]
-    Outage,
+/// What it means that the server does not know a kind (404), or refuses to show it (403), the mildest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Absence {
     /// There are no objects, and nothing is amiss.
     Normal,
     /// We go on without the objects, and say what is lost.
     Loss(&'static str),
-}
-
-impl Selection {
-    /// Where the objects are listed.
-    fn path<K: Kind>(&self) -> String {
-        match (&self.namespace, K::PATH.rsplit_once('/')) {
-            (Some(namespace), Some((group, plural))) => {
-                format!("{group}/namespaces/{namespace}/{plural}")
-            }
-            _ => K::PATH.to_owned(),
-        }
-    }
-
-    /// Whether an object counts that the server has sent.
-    fn has(&self, outcome: &Outcome) -> bool {
-        let namespace = match outcome.key() {
-            _ if self.only.is_empty() => return true,
-            ObjectKey::Service(name) | ObjectKey::EndpointSlice(name) | ObjectKey::Pod(name) => {
-                name.namespace
-            }
-            ObjectKey::Namespace(name) => name,
-            ObjectKey::Node(_) | ObjectKey::ServiceCidr(_) => return true,
-        };
-        self.only.contains(&namespace)
-    }
-
-    /// Whether there is one condition less now.
-    fn drop_fields(&mut self) -> bool {
-        self.are_fields_optional && self.fields.take().is_some()
-    }
+    /// The objects are there, and cannot be read now.
+    Outage,
 }
 
 /// Follows the objects of one kind that a selection names.
 pub(super) struct Follower<'a, K> {
     shared: &'a Shared,
+    /// The position of the topic.
+    topic: usize,
     selection: Selection,
     request: Request,
     /// The server sends lists as the beginning of a watch.
@@ -143,7 +93,6 @@ pub(super) struct Follower<'a, K> {
     is_listed: bool,
     /// Empty lists in a row that were not believed.
     empty_lists: u32,
-    delivered: Delivered,
     retry: Retry,
     kind: std::marker::PhantomData<K>,
 }
@@ -166,32 +115,31 @@ struct PageMeta {
     token: Option<String>,
 }
 
-/// Follows the objects of a selection, if there is one, until it is dropped.
-pub(super) async fn run<K: Kind>(shared: &Shared, selection: Option<Selection>) {
-    if let Some(selection) = selection {
-        Follower::<K>::new(shared, selection).run().await;
-    }
-}
-
 impl<'a, K: Kind> Follower<'a, K> {
-    pub(super) fn new(shared: &'a Shared, selection: Selection) -> Self {
+    pub(super) fn new(shared: &'a Shared, topic: usize) -> Self {
+        let selection = shared.core.borrow().topics[topic].topic.selection.clone();
         Self {
             shared,
-            request: Request::new(selection.path::<K>()),
+            topic,
+            request: Request::new(selection.path(K::PATH)),
             selection,
             has_streams: true,
             page: Some(PAGE),
             version: None,
             is_listed: false,
             empty_lists: 0,
-            delivered: Delivered::default(),
             retry: Retry::new(shared.timeouts),
             kind: std::marker::PhantomData,
         }
     }
 
-    fn output(&self) -> RefMut<'a, Output> {
-        self.shared.output.borrow_mut()
+    fn core(&self) -> RefMut<'a, Core> {
+        self.shared.core.borrow_mut()
+    }
+
+    /// The objects that were delivered.
+    fn delivered(&self) -> RefMut<'a, Delivered> {
+        RefMut::map(self.core(), |it| &mut it.topics[self.topic].delivered)
     }
 
     /// Runs until it is dropped.
@@ -209,7 +157,7 @@ impl<'a, K: Kind> Follower<'a, K> {
                 continue;
             }
             if let Some(reason) = end.reason() {
-                self.output().report_stale(K::OBJECTS, &reason);
+                self.core().report_stale(self.topic, &reason);
             }
             self.wait(&end).await;
         }
@@ -237,8 +185,8 @@ impl<'a, K: Kind> Follower<'a, K> {
     /// Opens a watch. `is_list`: it begins with every object that exists.
     async fn watch(&self, version: &str, is_list: bool) -> Result<Events, End> {
         let parameters = WatchParams {
-            label_selector: self.selection.labels.clone(),
-            field_selector: self.selection.fields.clone(),
+            label_selector: self.selection.label_selector(),
+            field_selector: self.selection.field_selector(),
             // 5 to 10 minutes, so that not all watches of a cluster begin anew at once (client-go).
             timeout: Some(300 + (chance() * 300.0) as u32),
             bookmarks: true,
@@ -287,7 +235,7 @@ impl<'a, K: Kind> Follower<'a, K> {
                 self.event(event, &mut listing, &mut changes)
             });
             // The events before an error count: the version to go on from is behind them.
-            self.output().send_changes(K::OBJECTS, changes);
+            self.core().send(self.topic, changes, false);
             outcome?;
         }
     }
@@ -310,16 +258,16 @@ impl<'a, K: Kind> Follower<'a, K> {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 let received =
                     object::read::<K>(object.get(), &mut self.shared.names.borrow_mut())?;
-                let is_selected = self.selection.has(&received.outcome);
+                let is_selected = self.selection.has_name(&received.outcome.key().name);
                 match listing {
                     Some(listing) if is_selected => {
-                        listing.add(received.outcome, &self.delivered);
+                        listing.add(received.outcome, &self.delivered());
                     }
                     Some(_) => {}
                     None => {
                         self.advance(received.version);
                         if is_selected {
-                            self.delivered.set(received.outcome, changes);
+                            self.delivered().set(received.outcome, changes);
                         }
                     }
                 }
@@ -332,7 +280,7 @@ impl<'a, K: Kind> Follower<'a, K> {
                     Some(listing) => listing.remove(&key),
                     None => {
                         self.advance(version);
-                        self.delivered.delete(&key, changes);
+                        self.delivered().delete(&key, changes);
                     }
                 }
             }
@@ -361,15 +309,15 @@ impl<'a, K: Kind> Follower<'a, K> {
     /// The watch has been open for a while, or has sent an event.
     fn succeed(&mut self) {
         self.retry.succeed();
-        self.output().report_fresh(K::OBJECTS);
+        self.core().report_fresh(self.topic);
     }
 
     /// The version of the list.
     async fn list_in_pages(&mut self) -> Result<String, End> {
         let mut listing = Listing::default();
         let mut parameters = ListParams {
-            label_selector: self.selection.labels.clone(),
-            field_selector: self.selection.fields.clone(),
+            label_selector: self.selection.label_selector(),
+            field_selector: self.selection.field_selector(),
             limit: self.page,
             ..ListParams::default()
         };
@@ -382,8 +330,8 @@ impl<'a, K: Kind> Follower<'a, K> {
             for object in page.items.into_iter().flatten() {
                 let received =
                     object::read::<K>(object.get(), &mut self.shared.names.borrow_mut())?;
-                if self.selection.has(&received.outcome) {
-                    listing.add(received.outcome, &self.delivered);
+                if self.selection.has_name(&received.outcome.key().name) {
+                    listing.add(received.outcome, &self.delivered());
                 }
             }
             parameters.continue_token = page.metadata.token.filter(|it| !it.is_empty());
@@ -406,7 +354,7 @@ impl<'a, K: Kind> Follower<'a, K> {
             return Err(Failure::Garbage("a list without a version".to_owned()).into());
         }
         let is_expected =
-            !self.delivered.is_empty() || (self.selection.is_never_empty && !self.is_listed);
+            !self.delivered().is_empty() || (self.selection.is_never_empty && !self.is_listed);
         if listing.is_empty() && is_expected && self.empty_lists + 1 < EMPTY_LISTS {
             self.empty_lists += 1;
             return Err(End::Empty);
@@ -420,34 +368,38 @@ impl<'a, K: Kind> Follower<'a, K> {
 
     /// There are no objects of the kind: what is missing if any, and how long to wait before the next try.
     fn go_without(&mut self, end: &End) -> Duration {
-        let absent = self.shared.timeouts.absent;
-        match (self.selection.absence, end.reason()) {
+        let wait = self.shared.timeouts.absent;
+        match (self.absence(), end.reason()) {
             (Absence::Loss(lost), Some(reason)) => {
-                self.output().send_list(K::OBJECTS, Vec::new());
-                self.output().report_absent(K::OBJECTS, &reason, lost);
-                absent / 10
+                self.core().send(self.topic, Vec::new(), true);
+                self.core().report_absent(self.topic, &reason, lost);
+                wait / 10
             }
             _ => {
                 self.deliver_list(Listing::default());
-                absent
+                wait
             }
         }
     }
 
     fn deliver_list(&mut self, listing: Listing) {
         let mut events = Vec::new();
-        self.delivered.replace(listing, &mut events);
+        self.delivered().replace(listing, &mut events);
         self.is_listed = true;
-        let mut output = self.output();
-        output.send_list(K::OBJECTS, events);
-        output.report_fresh(K::OBJECTS);
+        let mut core = self.core();
+        core.send(self.topic, events, true);
+        core.report_fresh(self.topic);
+    }
+
+    fn absence(&self) -> Absence {
+        self.core().absence(self.topic)
     }
 
     /// A server without the kind has no objects of it; it answers 403 to clients without the right
     /// to ask. If there were objects before, the server only does not know them yet.
     fn is_absent(&self, end: &End) -> bool {
         let is_unknown = matches!(end.code(), Some(403 | 404));
-        is_unknown && self.selection.absence != Absence::Outage && self.delivered.is_empty()
+        is_unknown && self.absence() != Absence::Outage && self.delivered().is_empty()
     }
 
     /// Changes the next request by how the last one ended.

@@ -3,12 +3,13 @@
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
-use sluice_model::{NamespacedName, Object, ObjectKey};
+use sluice_model::{NamespacedName, Reference};
 use sluice_yaml::{message, quoted};
 
 use super::failure::Failure;
 use crate::convert::{Interner, displayable};
-use crate::kind::Kind;
+use crate::kind::{Kind, reference};
+use crate::object::Object;
 
 /// One object as the server described it.
 #[derive(Debug)]
@@ -24,14 +25,14 @@ pub(super) enum Outcome {
     /// The object can be used, without the values that the problems name.
     Usable(Object, Vec<String>),
     /// The object cannot be used; the problems say why.
-    Unusable(ObjectKey, Vec<String>),
+    Unusable(Reference, Vec<String>),
 }
 
 impl Outcome {
     /// Which object it is.
-    pub(super) fn key(&self) -> ObjectKey {
+    pub(super) fn key(&self) -> Reference {
         match self {
-            Self::Usable(object, _) => object.key(),
+            Self::Usable(object, _) => object.reference(),
             Self::Unusable(key, _) => key.clone(),
         }
     }
@@ -66,11 +67,11 @@ pub(super) fn read<K: Kind>(json: &str, names: &mut Interner) -> Result<Received
             return Ok(Received { version, outcome });
         }
     };
-    let converted = object.convert(names);
+    let converted = Kind::convert(&object, names);
     let problems = converted.faults.iter().map(ToString::to_string).collect();
     let meta = object.identity();
     let outcome = match converted.object {
-        Some(object) => Outcome::Usable(object, problems),
+        Some(object) => Outcome::Usable(Object::new(object), problems),
         None => {
             let key = key::<K>(meta.name, meta.namespace)?;
             Outcome::Unusable(key, problems)
@@ -84,17 +85,17 @@ pub(super) fn read<K: Kind>(json: &str, names: &mut Interner) -> Result<Received
 ///
 /// # Errors
 /// As [`read`].
-pub(super) fn read_identity<K: Kind>(json: &str) -> Result<(ObjectKey, Option<String>), Failure> {
+pub(super) fn read_identity<K: Kind>(json: &str) -> Result<(Reference, Option<String>), Failure> {
     let meta = parse::<Identity>(json)?.unwrap_or_default().metadata;
     let key = key::<K>(meta.name.as_deref(), meta.namespace.as_deref())?;
     Ok((key, meta.resource_version))
 }
 
-fn key<K: Kind>(name: Option<&str>, namespace: Option<&str>) -> Result<ObjectKey, Failure> {
+fn key<K: Kind>(name: Option<&str>, namespace: Option<&str>) -> Result<Reference, Failure> {
     let name = name.unwrap_or_default();
     let namespace = namespace.filter(|it| !it.is_empty()).unwrap_or("default");
     if displayable(name) && displayable(namespace) {
-        return Ok(K::key(NamespacedName::new(namespace, name)));
+        return Ok(reference::<K>(NamespacedName::new(namespace, name)));
     }
     let (objects, name) = (K::OBJECTS, quoted(name));
     let why = format!("one of the {objects} has the name {name}, which no object can have");

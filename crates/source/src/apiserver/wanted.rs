@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::follower::{Absence, Selection};
-use super::output::Awaited;
-use crate::api;
-use crate::kind::Kind as _;
-use crate::kinds::{Kinds, Pods};
+use sluice_model::{Event, Selector};
+
+use crate::hub::{FieldTest, Need, Notice, Selection, Wants};
+use crate::kinds;
+use crate::wanted_kinds::{Kinds, Pods};
 
 /// The Nodes that are followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,16 +37,6 @@ pub enum Slices {
     All,
 }
 
-/// Whether a kind must be there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
-    /// [`Event::Synced`](sluice_model::Event::Synced) waits for its first list.
-    Required,
-    /// A client without the right to read it goes on without it, with a problem that names what is lost. Otherwise
-    /// its first list is waited for, but for [`Timeouts::node`](super::Timeouts::node) at most.
-    Optional,
-}
-
 /// The objects that [`follow`](super::follow()) follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
@@ -62,13 +52,13 @@ pub struct Wanted {
     pub namespaces: bool,
     /// The Pods that have not ended.
     pub pods: Pods,
-    /// Whether Namespaces and Pods must be there, where they are followed.
-    pub need: Need,
-    /// The label selector of Services, EndpointSlices and Pods, as kubectl writes it; `None`: no selector. The
-    /// EndpointSlices of a Service have its labels.
-    pub labels: Option<String>,
-    /// The label selector of Namespaces; `None`: no selector.
-    pub namespace_labels: Option<String>,
+    /// Whether Namespaces and Pods must be there, where they are followed. Otherwise a client without the right to read
+    /// them goes on without.
+    pub is_required: bool,
+    /// The label selector of Services, EndpointSlices and Pods. The EndpointSlices of a Service have its labels.
+    pub labels: Selector,
+    /// The label selector of Namespaces.
+    pub namespace_labels: Selector,
     /// The namespaces whose objects are followed; empty: all. The server sends only one namespace or all, so with
     /// several the objects of all others are read and dropped.
     pub only: Vec<Arc<str>>,
@@ -85,9 +75,9 @@ impl Wanted {
             cidrs: true,
             namespaces: false,
             pods: Pods::None,
-            need: Need::Optional,
-            labels: None,
-            namespace_labels: None,
+            is_required: false,
+            labels: Selector::default(),
+            namespace_labels: Selector::default(),
             only: Vec::new(),
         }
     }
@@ -102,9 +92,9 @@ impl Wanted {
             cidrs: false,
             namespaces: true,
             pods: Pods::None,
-            need: Need::Required,
-            labels: None,
-            namespace_labels: None,
+            is_required: true,
+            labels: Selector::default(),
+            namespace_labels: Selector::default(),
             only: Vec::new(),
         }
     }
@@ -118,7 +108,7 @@ impl Wanted {
             slices: Slices::All,
             namespaces: true,
             pods: Pods::OfNode(node),
-            need: Need::Optional,
+            is_required: false,
             ..self
         }
     }
@@ -132,131 +122,118 @@ impl Wanted {
         }
     }
 
-    /// Whose first lists are waited for.
-    pub(super) fn awaited(&self) -> Awaited {
-        let mut awaited = Awaited::default();
-        awaited.required.insert(api::Service::OBJECTS);
+    /// What a consumer of [`Event`]s wants.
+    #[must_use]
+    pub fn wants(&self) -> Wants<Event> {
+        let mut wants =
+            Wants::new(notice).want::<kinds::Service>(self.services(), Need::Required, Event::from);
         if self.slices != Slices::None {
-            awaited.required.insert(api::EndpointSlice::OBJECTS);
+            wants = wants.want::<kinds::EndpointSlice>(self.slices(), Need::Required, Event::from);
         }
-        if self.nodes.is_some() {
-            awaited.wanted.insert(api::Node::OBJECTS);
+        if let Some(nodes) = &self.nodes {
+            wants = wants.want::<kinds::Node>(nodes.selection(), Need::Complete, Event::from);
         }
         if self.cidrs {
-            awaited.wanted.insert(api::ServiceCidr::OBJECTS);
+            let all = Selection::default();
+            wants = wants.want::<kinds::ServiceCidr>(all, Need::MayBeAbsent, Event::from);
         }
-        let named = match self.need {
-            Need::Required => &mut awaited.required,
-            Need::Optional => &mut awaited.wanted,
-        };
         if self.namespaces {
-            named.insert(api::Namespace::OBJECTS);
+            let need = self.need("a namespace counts as absent while it has no object");
+            wants = wants.want::<kinds::Namespace>(self.namespaces(), need, Event::from);
         }
-        if self.pods != Pods::None {
-            named.insert(api::Pod::OBJECTS);
+        if let Some(pods) = self.pods() {
+            let need = self.need("the names of pods and their search paths are not known");
+            wants = wants.want::<kinds::Pod>(pods, need, Event::from);
         }
-        awaited
+        wants
     }
 
-    pub(super) fn services(&self) -> Selection {
+    fn need(&self, lost: &'static str) -> Need {
+        if self.is_required {
+            Need::Required
+        } else {
+            Need::Optional(lost)
+        }
+    }
+
+    fn services(&self) -> Selection {
         let (own, fields) = match self.services {
             Services::Proxied => (
-                Some("!service.kubernetes.io/service-proxy-name"),
-                Some("spec.clusterIP!=None".to_owned()),
+                "!service.kubernetes.io/service-proxy-name",
+                vec![FieldTest::unequal("spec.clusterIP", "None")],
             ),
-            Services::All => (None, None),
+            Services::All => ("", Vec::new()),
         };
         Selection {
             // Before 1.31 no server knew this field of Services. Without it headless Services come
             // along, and the plan leaves them out.
-            are_fields_optional: fields.is_some(),
+            are_fields_optional: !fields.is_empty(),
             fields,
             // `default/kubernetes`
-            is_never_empty: self.labels.is_none() && self.only.is_empty(),
+            is_never_empty: self.labels.is_empty() && self.only.is_empty(),
             ..self.namespaced(own)
         }
     }
 
-    pub(super) fn slices(&self) -> Option<Selection> {
-        let own = match self.slices {
-            Slices::None => return None,
-            Slices::Proxied => Some("!service.kubernetes.io/headless"),
-            Slices::All => None,
-        };
-        Some(self.namespaced(own))
-    }
-
-    pub(super) fn nodes(&self) -> Option<Selection> {
-        let fields = match self.nodes.as_ref()? {
-            Nodes::One(name) => Some(format!("metadata.name={name}")),
-            Nodes::All => None,
-        };
-        Some(Selection {
-            fields,
-            ..Selection::default()
+    fn slices(&self) -> Selection {
+        self.namespaced(match self.slices {
+            Slices::Proxied => "!service.kubernetes.io/headless",
+            Slices::None | Slices::All => "",
         })
     }
 
-    pub(super) fn cidrs(&self) -> Option<Selection> {
-        self.cidrs.then(|| Selection {
-            absence: Absence::Normal,
-            ..Selection::default()
-        })
-    }
-
-    pub(super) fn namespaces(&self) -> Option<Selection> {
-        let (fields, only) = match &*self.only {
-            [one] => (Some(format!("metadata.name={one}")), &[][..]),
-            several => (None, several),
-        };
-        let lost = "a namespace counts as absent while it has no object";
-        self.namespaces.then(|| Selection {
+    fn namespaces(&self) -> Selection {
+        Selection {
             labels: self.namespace_labels.clone(),
-            fields,
-            only: only.to_vec(),
-            absence: self.absence(lost),
+            names: self.only.clone(),
             // `default`
-            is_never_empty: self.namespace_labels.is_none() && self.only.is_empty(),
+            is_never_empty: self.namespace_labels.is_empty() && self.only.is_empty(),
             ..Selection::default()
-        })
+        }
     }
 
-    pub(super) fn pods(&self) -> Option<Selection> {
-        let live = "status.phase!=Succeeded,status.phase!=Failed";
-        let fields = match &self.pods {
+    fn pods(&self) -> Option<Selection> {
+        let pods = match &self.pods {
             Pods::None => return None,
-            Pods::OfNode(node) => format!("spec.nodeName={node},{live}"),
-            Pods::All => live.to_owned(),
+            Pods::OfNode(node) => Selection::of_pods(Some(node)),
+            Pods::All => Selection::of_pods(None),
         };
-        let lost = "the names of pods and their search paths are not known";
+        let fields = pods.fields;
         Some(Selection {
-            fields: Some(fields),
-            absence: self.absence(lost),
-            ..self.namespaced(None)
+            fields,
+            ..self.namespaced("")
         })
     }
 
     /// The objects of a kind with namespaces that `labels` select, and `own` as well.
-    fn namespaced(&self, own: Option<&str>) -> Selection {
-        let labels = [own, self.labels.as_deref()];
-        let labels: Vec<&str> = labels.into_iter().flatten().collect();
-        let (namespace, only) = match &*self.only {
-            [one] => (Some(one.clone()), &[][..]),
-            several => (None, several),
-        };
+    fn namespaced(&self, own: &str) -> Selection {
+        let own = Selector::parse(own).expect("it is well-formed");
         Selection {
-            labels: (!labels.is_empty()).then(|| labels.join(",")),
-            namespace,
-            only: only.to_vec(),
+            labels: own.and(&self.labels),
+            namespaces: self.only.clone(),
             ..Selection::default()
         }
     }
+}
 
-    fn absence(&self, lost: &'static str) -> Absence {
-        match self.need {
-            Need::Required => Absence::Outage,
-            Need::Optional => Absence::Loss(lost),
+impl Nodes {
+    fn selection(&self) -> Selection {
+        let one = |it: &Arc<str>| FieldTest::equal("metadata.name", it.clone());
+        Selection {
+            fields: match self {
+                Self::One(name) => vec![one(name)],
+                Self::All => Vec::new(),
+            },
+            ..Selection::default()
         }
+    }
+}
+
+/// As an event.
+pub(crate) fn notice(notice: Notice) -> Event {
+    match notice {
+        Notice::Problems { origin, problems } => Event::Problems { origin, problems },
+        Notice::Synced => Event::Synced,
     }
 }
 

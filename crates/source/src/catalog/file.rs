@@ -3,15 +3,16 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
-use sluice_model::{NamespacedName, Object, ObjectKey};
+use sluice_model::{Owner, Reference};
 
 use crate::manifest::{self, Manifest, Origin, Problem};
+use crate::object::Object;
 use sluice_yaml::escaped;
 
 /// One file of the catalog.
 #[derive(Debug, Default)]
 pub(super) struct File {
-    pub(super) objects: BTreeMap<ObjectKey, Version>,
+    pub(super) objects: BTreeMap<Reference, Version>,
     /// The problems of the file by itself; duplicates in other files are not among them.
     pub(super) problems: Vec<Problem>,
 }
@@ -27,22 +28,13 @@ pub(super) struct Version {
 }
 
 impl Version {
-    /// The Service that a slice belongs to; `None` for other objects and a slice of none.
-    pub(super) fn service(&self) -> Option<NamespacedName> {
-        let Object::EndpointSlice(slice) = &self.object else {
-            return None;
-        };
-        let service = slice.service.clone()?;
-        Some(NamespacedName::new(slice.name.namespace.clone(), service))
-    }
-
     /// What a message calls the object: the one that is written in the file.
     pub(super) fn label(&self) -> String {
-        match (self.origin, self.service()) {
-            (Origin::Endpoints | Origin::ControllersEndpoints, Some(service)) => {
-                format!("Endpoints {service}")
+        match (self.origin, self.object.owner()) {
+            (Origin::Endpoints | Origin::ControllersEndpoints, Some(owner)) => {
+                format!("Endpoints {}", owner.object.name)
             }
-            _ => self.object.key().to_string(),
+            _ => self.object.reference().to_string(),
         }
     }
 }
@@ -63,7 +55,7 @@ impl File {
         name: &str,
         before: Self,
         manifest: Manifest,
-        delivered: &HashMap<ObjectKey, Object>,
+        delivered: &HashMap<Reference, Object>,
     ) -> Self {
         let mut new = Self {
             problems: manifest.problems,
@@ -162,11 +154,12 @@ pub(super) fn duplicate(
     problem(name, version.line, &version.label(), message)
 }
 
-/// The endpoints of a Service that no file has.
-pub(super) fn without_service(name: &str, version: &Version, service: &NamespacedName) -> Problem {
+/// What belongs to an object that no file has.
+pub(super) fn without_owner(name: &str, version: &Version, owner: &Owner) -> Problem {
+    let Owner { object, lost } = owner;
+    let kind = object.kind.name;
     let message = format!(
-        "no file has a Service {service} that can be read, so nobody reaches these endpoints: write \
-         the Service, or the name of another one"
+        "no file has a {object} that can be read, so {lost}: write the {kind}, or the name of another one"
     );
     problem(name, version.line, &version.label(), message)
 }

@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::convert::Interner;
-use crate::kinds::Kinds;
+use sluice_model::{EndpointSlice, Service};
+
 use crate::manifest;
+use crate::wanted_kinds::Kinds;
 
 /// A folder whose files hold Services: `a:80` is good, `a:0` is not, `!` cannot be read; slices of
 /// them: `x>a`; Endpoints: `>a`, those of a controller `^>a`.
@@ -43,7 +45,9 @@ impl Folder {
                 ),
             };
         }
-        let manifest = manifest::read(name, text.as_bytes(), &Kinds::PROXY, &mut self.names);
+        let wanted = Kinds::PROXY.wants().topics();
+        self.catalog.read_kinds(&wanted);
+        let manifest = manifest::read(name, text.as_bytes(), &wanted, &mut self.names);
         (name.into(), Change::Read(manifest))
     }
 }
@@ -68,11 +72,12 @@ fn endpoints(slice: &str, service: &str) -> String {
 
 fn brief(event: &Event) -> String {
     match event {
-        Event::Set(Object::Service(it)) => format!("+{}:{}", it.name.name, it.ports[0].port),
-        Event::Set(Object::EndpointSlice(it)) => format!("+{}", it.name.name),
+        Event::Set(object) => match object.model::<Service>() {
+            Some(it) => format!("+{}:{}", it.name.name, it.ports[0].port),
+            None => format!("+{}", object.model::<EndpointSlice>().unwrap().name.name),
+        },
         Event::Delete(key) => format!("-{key}"),
         Event::Problems { origin, problems } => format!("{origin}: {} problems", problems.len()),
-        other => panic!("{other:?}"),
     }
 }
 
@@ -268,7 +273,7 @@ fn nothing_is_left_behind() {
         "f: 0 problems",
     ];
     folder.check(&["f"], &gone);
-    assert!(folder.catalog.slices.is_empty());
+    assert!(folder.catalog.owned.is_empty());
     assert!(folder.catalog.files.is_empty());
     assert!(folder.catalog.sources.is_empty());
     assert!(folder.catalog.delivered.is_empty());

@@ -9,7 +9,7 @@ use super::Interner;
 
 /// One step of a field path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Step {
+pub enum Step {
     /// A field of a mapping.
     Field(&'static str),
     /// An element of a list.
@@ -18,16 +18,24 @@ pub(crate) enum Step {
 
 /// One problem of an object. Displays as `spec.ports[1].port: 0 is not in 1..=65535`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub struct Fault {
     /// The path to the field, outermost first.
-    pub(crate) path: Vec<Step>,
+    pub path: Vec<Step>,
     /// What is wrong with it.
-    pub(crate) message: String,
+    pub message: String,
 }
 
 impl Fault {
+    /// A fault of the field that a path leads to.
+    pub fn at(path: impl Into<Vec<Step>>, message: impl Into<String>) -> Self {
+        Self {
+            path: path.into(),
+            message: message.into(),
+        }
+    }
+
     /// The path as people write it.
-    pub(crate) fn field(&self) -> String {
+    pub fn field(&self) -> String {
         let mut text = String::new();
         for step in &self.path {
             match step {
@@ -50,48 +58,41 @@ impl fmt::Display for Fault {
 
 /// A model object, and what of the API object could not be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Converted<T> {
+pub struct Converted<T> {
     /// The object; `None` when it is refused.
-    pub(crate) object: Option<T>,
+    pub object: Option<T>,
     /// The first 20 problems, and the number of further ones. An object that is not refused may have some: the values they name are
     /// left out of it.
-    pub(crate) faults: Vec<Fault>,
-}
-
-impl<T> Converted<T> {
-    pub(crate) fn map<U>(self, of: impl FnOnce(T) -> U) -> Converted<U> {
-        Converted {
-            object: self.object.map(of),
-            faults: self.faults,
-        }
-    }
+    pub faults: Vec<Fault>,
 }
 
 /// A place in an object: a list of steps that lives on the stack, so that a path costs nothing
 /// until something is wrong.
 #[derive(Clone, Copy)]
-pub(super) struct At<'a> {
+pub struct At<'a> {
     parent: Option<&'a At<'a>>,
     step: Step,
 }
 
 impl<'a> At<'a> {
     /// A path from the root of the object, with dots between the fields.
-    pub(super) const fn top(path: &'static str) -> Self {
+    pub const fn top(path: &'static str) -> Self {
         Self {
             parent: None,
             step: Step::Field(path),
         }
     }
 
-    pub(super) const fn field(&'a self, field: &'static str) -> Self {
+    /// A field of this mapping.
+    pub const fn field(&'a self, field: &'static str) -> Self {
         Self {
             parent: Some(self),
             step: Step::Field(field),
         }
     }
 
-    pub(super) const fn index(&'a self, index: usize) -> Self {
+    /// An element of this list, from 0.
+    pub const fn index(&'a self, index: usize) -> Self {
         Self {
             parent: Some(self),
             step: Step::Index(index),
@@ -111,7 +112,7 @@ impl<'a> At<'a> {
 }
 
 /// Collects the faults of one object, and shares its texts with other objects.
-pub(super) struct Faults<'n> {
+pub struct Faults<'n> {
     names: &'n mut Interner,
     list: Vec<Fault>,
     /// Faults that are not in the list.
@@ -121,7 +122,8 @@ pub(super) struct Faults<'n> {
 }
 
 impl<'n> Faults<'n> {
-    pub(super) fn new(names: &'n mut Interner) -> Self {
+    /// No faults yet. Texts are shared with the other objects that `names` has seen.
+    pub fn new(names: &'n mut Interner) -> Self {
         Self {
             names,
             list: Vec::new(),
@@ -131,13 +133,13 @@ impl<'n> Faults<'n> {
     }
 
     /// The object cannot be used.
-    pub(super) fn refuse(&mut self, at: At<'_>, message: impl fmt::Display) {
+    pub fn refuse(&mut self, at: At<'_>, message: impl fmt::Display) {
         self.is_refused = true;
         self.note(at, message);
     }
 
     /// The value is left out; the object is used.
-    pub(super) fn note(&mut self, at: At<'_>, message: impl fmt::Display) {
+    pub fn note(&mut self, at: At<'_>, message: impl fmt::Display) {
         if self.list.len() == MAX_FAULTS {
             self.unlisted += 1;
             return;
@@ -149,24 +151,27 @@ impl<'n> Faults<'n> {
     }
 
     /// Unwraps a checked value, or refuses the object.
-    pub(super) fn take<T>(&mut self, at: At<'_>, checked: Result<T, String>) -> Option<T> {
+    pub fn take<T>(&mut self, at: At<'_>, checked: Result<T, String>) -> Option<T> {
         checked.map_err(|why| self.refuse(at, why)).ok()
     }
 
     /// Shares a checked text, or refuses the object.
-    pub(super) fn text(&mut self, at: At<'_>, checked: Result<&str, String>) -> Option<Arc<str>> {
+    pub fn text(&mut self, at: At<'_>, checked: Result<&str, String>) -> Option<Arc<str>> {
         self.take(at, checked).map(|it| self.share(it))
     }
 
-    pub(super) fn share(&mut self, text: &str) -> Arc<str> {
+    /// The shared copy of a text.
+    pub fn share(&mut self, text: &str) -> Arc<str> {
         self.names.share(text)
     }
 
-    pub(super) fn names(&mut self) -> &mut Interner {
+    /// What the texts of objects are shared by.
+    pub fn names(&mut self) -> &mut Interner {
         self.names
     }
 
-    pub(super) fn finish<T>(mut self, object: Option<T>) -> Converted<T> {
+    /// The object, unless a fault refuses it, with the faults.
+    pub fn finish<T>(mut self, object: Option<T>) -> Converted<T> {
         debug_assert!(
             object.is_some() || self.is_refused,
             "refused without a fault"

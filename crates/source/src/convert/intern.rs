@@ -10,7 +10,7 @@ use sluice_model::{ContainerPort, ContainerPorts, Labels};
 /// Gives one copy of what many objects have: node names, zones and namespaces repeat in every endpoint, labels and
 /// ports in every Pod of a Deployment. 100,000 endpoints should not hold 100,000 copies.
 #[derive(Debug, Default)]
-pub(crate) struct Interner {
+pub struct Interner {
     texts: Pool<Arc<str>>,
     labels: Pool<Labels>,
     ports: Pool<ContainerPorts>,
@@ -18,24 +18,21 @@ pub(crate) struct Interner {
 
 impl Interner {
     /// The shared copy of `text`.
-    pub(crate) fn share(&mut self, text: &str) -> Arc<str> {
+    pub fn share(&mut self, text: &str) -> Arc<str> {
         self.texts
             .find(text)
             .unwrap_or_else(|| self.texts.add(text.into()))
     }
 
     /// The shared copy of a set of labels.
-    pub(crate) fn labels<'t>(
-        &mut self,
-        labels: impl Iterator<Item = (&'t str, &'t str)>,
-    ) -> Labels {
+    pub fn labels<'t>(&mut self, labels: impl Iterator<Item = (&'t str, &'t str)>) -> Labels {
         let labels = labels.map(|(key, value)| (self.share(key), self.share(value)));
         let labels = labels.collect();
         self.labels.share(labels)
     }
 
     /// The shared copy of a list of ports.
-    pub(crate) fn ports(&mut self, ports: Vec<ContainerPort>) -> ContainerPorts {
+    pub fn ports(&mut self, ports: Vec<ContainerPort>) -> ContainerPorts {
         self.ports.share(ports.into_iter().collect())
     }
 }

@@ -45,7 +45,7 @@ pub(super) fn label_value(text: &str) -> Result<&str, String> {
 }
 
 /// `metadata.labels`, as they are written: a selector never asks for one that the API server would refuse.
-pub(super) fn labels(meta: &ObjectMeta<AllLabels>, faults: &mut Faults<'_>) -> Labels {
+pub fn labels<A>(meta: &ObjectMeta<AllLabels, A>, faults: &mut Faults<'_>) -> Labels {
     let labels = meta.labels.iter();
     let labels = labels.map(|(key, value)| (&**key, value.as_deref().unwrap_or_default()));
     faults.names().labels(labels)
@@ -57,8 +57,8 @@ pub(crate) fn displayable(text: &str) -> bool {
 }
 
 /// Checks `metadata.name` with `check` and `metadata.namespace` (default `default`).
-pub(super) fn namespaced<L>(
-    meta: &ObjectMeta<L>,
+pub fn namespaced<L, A>(
+    meta: &ObjectMeta<L, A>,
     check: fn(&str) -> Result<&str, String>,
     faults: &mut Faults<'_>,
 ) -> Option<NamespacedName> {
@@ -73,7 +73,7 @@ pub(super) fn namespaced<L>(
 }
 
 /// Checks `metadata.name` of a cluster-scoped object.
-pub(super) fn cluster_scoped(meta: &ObjectMeta, faults: &mut Faults<'_>) -> Option<Arc<str>> {
+pub fn cluster_scoped<L, A>(meta: &ObjectMeta<L, A>, faults: &mut Faults<'_>) -> Option<Arc<str>> {
     let name = subdomain(meta.name.as_deref().unwrap_or_default());
     faults.text(At::top("metadata.name"), name)
 }

@@ -10,14 +10,14 @@ use super::nearest::nearest;
 
 /// The fields of one kind of object: its whole mapping, or one part of it.
 #[derive(Debug, Default)]
-pub(super) struct Fields {
+pub(super) struct Mapping {
     /// Each field; `None` below it stands for any value.
-    known: Vec<(&'static str, Option<Fields>)>,
+    known: Vec<(&'static str, Option<Mapping>)>,
 }
 
 /// The fields of a kind, as the API writes them.
-pub(super) struct Table {
-    fields: Fields,
+pub struct Fields {
+    fields: Mapping,
     /// The path of each mapping and its fields: `spec.ports[]` → `name port ...`.
     lines: BTreeMap<&'static str, Vec<&'static str>>,
 }
@@ -39,38 +39,8 @@ metadata: annotations creationTimestamp deletionGracePeriodSeconds deletionTimes
 metadata.managedFields[]: apiVersion fieldsType fieldsV1 manager operation subresource time
 metadata.ownerReferences[]: apiVersion blockOwnerDeletion controller kind name uid";
 
-pub(super) static SERVICE: LazyLock<Table> = LazyLock::new(|| {
-    Table::of(
-        "
-: apiVersion kind metadata spec status
-spec: allocateLoadBalancerNodePorts clusterIP clusterIPs externalIPs externalName externalTrafficPolicy healthCheckNodePort internalTrafficPolicy ipFamilies ipFamilyPolicy loadBalancerClass loadBalancerIP loadBalancerSourceRanges ports publishNotReadyAddresses selector sessionAffinity sessionAffinityConfig trafficDistribution type
-spec.ports[]: appProtocol name nodePort port protocol targetPort
-spec.sessionAffinityConfig: clientIP
-spec.sessionAffinityConfig.clientIP: timeoutSeconds
-status: conditions loadBalancer
-status.conditions[]: lastTransitionTime message observedGeneration reason status type
-status.loadBalancer: ingress
-status.loadBalancer.ingress[]: hostname ip ipMode ports
-status.loadBalancer.ingress[].ports[]: error port protocol",
-    )
-});
-
-pub(super) static ENDPOINT_SLICE: LazyLock<Table> = LazyLock::new(|| {
-    Table::of(
-        "
-: addressType apiVersion endpoints kind metadata ports
-endpoints[]: addresses conditions deprecatedTopology hints hostname nodeName targetRef zone
-endpoints[].conditions: ready serving terminating
-endpoints[].hints: forNodes forZones
-endpoints[].hints.forNodes[]: name
-endpoints[].hints.forZones[]: name
-endpoints[].targetRef: apiVersion fieldPath kind name namespace resourceVersion uid
-ports[]: appProtocol name port protocol",
-    )
-});
-
-pub(super) static ENDPOINTS: LazyLock<Table> = LazyLock::new(|| {
-    Table::of(
+pub(super) static ENDPOINTS: LazyLock<Fields> = LazyLock::new(|| {
+    Fields::of(
         "
 : apiVersion kind metadata subsets
 subsets[]: addresses notReadyAddresses ports
@@ -82,57 +52,17 @@ subsets[].ports[]: appProtocol name port protocol",
     )
 });
 
-/// A Node's status describes a whole machine, so only its outer fields are checked.
-pub(super) static NODE: LazyLock<Table> = LazyLock::new(|| {
-    Table::of(
-        "
-: apiVersion kind metadata spec status
-spec: configSource externalID podCIDR podCIDRs providerID taints unschedulable
-spec.taints[]: effect key timeAdded value",
-    )
-});
-
-pub(super) static SERVICE_CIDR: LazyLock<Table> = LazyLock::new(|| {
-    Table::of(
-        "
-: apiVersion kind metadata spec status
-spec: cidrs
-status: conditions
-status.conditions[]: lastTransitionTime message observedGeneration reason status type",
-    )
-});
-
-pub(super) static NAMESPACE: LazyLock<Table> = LazyLock::new(|| {
-    Table::of(
-        "
-: apiVersion kind metadata spec status
-spec: finalizers
-status: conditions phase",
-    )
-});
-
-/// Containers and volumes are not for DNS, so only the fields beside them are checked.
-pub(super) static POD: LazyLock<Table> = LazyLock::new(|| {
-    Table::of(
-        "
-: apiVersion kind metadata spec status
-spec: activeDeadlineSeconds affinity automountServiceAccountToken containers dnsConfig dnsPolicy enableServiceLinks ephemeralContainers evictionResponders hostAliases hostIPC hostNetwork hostPID hostUsers hostname hostnameOverride imagePullSecrets initContainers nodeName nodeSelector os overhead preemptionPolicy priority priorityClassName readinessGates resourceClaims resources restartPolicy runtimeClassName schedulerName schedulingGates schedulingGroup securityContext serviceAccount serviceAccountName setHostnameAsFQDN shareProcessNamespace subdomain terminationGracePeriodSeconds tolerations topologySpreadConstraints volumes workloadRef
-spec.dnsConfig: nameservers options searches
-spec.dnsConfig.options[]: name value
-status: allocatedResources conditions containerStatuses ephemeralContainerStatuses extendedResourceClaimStatus hostIP hostIPs initContainerStatuses message nodeAllocatableResourceClaimStatuses nominatedNodeName observedGeneration phase podIP podIPs qosClass reason resize resourceClaimStatuses resources startTime volumeHealth
-status.podIPs[]: ip",
-    )
-});
-
-impl Table {
-    /// Reads lines of the form `path: field field`; those of [`METADATA`] belong to every table.
-    fn of(own: &'static str) -> Self {
+impl Fields {
+    /// Reads lines of the form `path: field field`, with `path[]` for the elements of a list and no path for the object
+    /// itself. Those of `metadata` belong to every kind.
+    #[must_use]
+    pub fn of(own: &'static str) -> Self {
         let lines = METADATA.lines().chain(own.lines());
         let lines = lines.filter_map(|it| it.split_once(':'));
         let lines: BTreeMap<_, Vec<_>> = lines
             .map(|(path, names)| (path, names.split_whitespace().collect()))
             .collect();
-        let fields = Fields::of("", &lines);
+        let fields = Mapping::of("", &lines);
         Self { fields, lines }
     }
 
@@ -140,7 +70,7 @@ impl Table {
     pub(super) fn unknown(&self, object: &Node<'_>) -> Vec<Unknown> {
         let mut found = Vec::new();
         self.fields.check(object, &mut found);
-        let unknown = |(line, path, id, name): (u32, &Fields, usize, &str)| {
+        let unknown = |(line, path, id, name): (u32, &Mapping, usize, &str)| {
             let (_, field) = object.find(id);
             let message = format!(
                 "is no field of the API and is ignored{}",
@@ -157,7 +87,7 @@ impl Table {
 
     /// The field to write: the nearest one of the same mapping, or the outermost one of this name
     /// elsewhere.
-    fn instead(&self, siblings: &Fields, name: &str) -> String {
+    fn instead(&self, siblings: &Mapping, name: &str) -> String {
         let known = siblings.known.iter().map(|(it, _)| *it);
         if let Some(near) = nearest(name, known) {
             return format!(": write {near}");
@@ -173,7 +103,7 @@ impl Table {
     }
 }
 
-impl Fields {
+impl Mapping {
     /// The fields of the mapping at `path`, with those below.
     fn of(path: &str, lines: &BTreeMap<&str, Vec<&'static str>>) -> Self {
         let below = |name: &str| {

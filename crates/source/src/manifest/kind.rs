@@ -1,41 +1,38 @@
 //! What a document of a manifest is.
 
+use sluice_model::Model as _;
 use sluice_yaml::Node;
 
 use super::nearest::nearest;
 use super::object::{self, Reader};
-use super::written::Written;
-use crate::api;
+use crate::hub::Topics;
 use crate::kind::Kind;
-use crate::kinds::Kinds;
 
-/// A kind that is read.
+/// A kind as manifests have it: how it is written, and how it is read.
 #[derive(Debug)]
-pub(super) struct Known {
+pub struct Form {
     name: &'static str,
     versions: &'static [&'static str],
     /// Reads an object, given whether its `apiVersion` is understood.
     pub(super) read: fn(&mut Reader<'_>, &Node<'_>, bool),
 }
 
-static KINDS: [Known; 7] = [
-    Known::of::<api::Service>(),
-    Known::of::<api::EndpointSlice>(),
-    Known {
+impl Form {
+    /// Endpoints (core/v1), which become EndpointSlices.
+    pub(crate) const ENDPOINTS: Self = Self {
         name: "Endpoints",
         versions: object::ENDPOINTS_VERSIONS,
         read: object::read_endpoints,
-    },
-    Known::of::<api::Node>(),
-    Known::of::<api::ServiceCidr>(),
-    Known::of::<api::Namespace>(),
-    Known::of::<api::Pod>(),
-];
+    };
 
-impl Known {
-    const fn of<K: Kind + Written>() -> Self {
+    /// `kind`.
+    pub(crate) const fn kind(&self) -> &'static str {
+        self.name
+    }
+
+    pub(crate) const fn of<K: Kind>() -> Self {
         Self {
-            name: K::NAME,
+            name: K::Model::KIND.name,
             versions: K::VERSIONS,
             read: object::read::<K>,
         }
@@ -46,17 +43,17 @@ impl Known {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Document {
     /// One object.
-    Object(&'static Known),
+    Object(&'static Form),
     /// `items`; of a typed list the kind they have if they do not say.
-    List(Option<&'static Known>),
+    List(Option<&'static Form>),
     /// Nothing that is wanted.
     Other,
 }
 
 impl Document {
     /// From `kind`.
-    pub(super) fn of(kind: &str, wanted: &Kinds) -> Self {
-        let known = |name: &str| of(wanted).find(|it| it.name == name);
+    pub(super) fn of(kind: &str, wanted: &Topics) -> Self {
+        let known = |name: &str| wanted.forms().find(|it| it.name == name);
         match kind.strip_suffix("List") {
             Some("") => Self::List(None),
             Some(items) => known(items).map_or(Self::Other, |it| Self::List(Some(it))),
@@ -66,10 +63,14 @@ impl Document {
 
     /// The kind that was probably meant by one that is none of ours. `version` decides: other API
     /// groups have kinds of nearly the same name.
-    pub(super) fn meant(kind: &str, version: Option<&str>, wanted: &Kinds) -> Option<&'static str> {
+    pub(super) fn meant(
+        kind: &str,
+        version: Option<&str>,
+        wanted: &Topics,
+    ) -> Option<&'static str> {
         let group = version.and_then(|it| it.split_once('/')).map(|it| it.0);
         let is_ours = group.is_none_or(|it| it.ends_with(".k8s.io"));
-        let names = of(wanted).map(|it| it.name).chain(["List"]);
+        let names = wanted.forms().map(|it| it.name).chain(["List"]);
         nearest(kind, names).filter(|_| is_ours)
     }
 
@@ -81,8 +82,4 @@ impl Document {
             Self::Other => &[],
         }
     }
-}
-
-fn of(wanted: &Kinds) -> impl Iterator<Item = &'static Known> {
-    KINDS.iter().filter(|it| wanted.has(it.name))
 }

@@ -1,26 +1,25 @@
 //! Documents → objects.
 
-use std::sync::Arc;
+use sluice_model::{NamespacedName, Reference};
 
-use sluice_model::{NamespacedName, Object, ObjectKey};
-
-use super::kind::{Document, Known};
+use super::kind::{Document, Form};
 use super::locate::locate;
 use super::written::Written;
 use super::{Entry, MAX_LISTS, Manifest, Origin, Problem, line};
 use crate::api;
 use crate::convert::{self, Converted, Fault, Interner, displayable};
-use crate::kind::Kind;
-use crate::kinds::Kinds;
+use crate::hub::Topics;
+use crate::kind::{self, Kind};
+use crate::object::Object;
 use sluice_yaml::{self as yaml, Meaning, Node, Value, quoted};
 
 /// Advice on one object that is shown.
 const MAX_ADVICE: usize = 20;
 
 /// Reads the documents of one file.
-pub(super) struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     file: &'a str,
-    kinds: &'a Kinds,
+    wanted: &'a Topics,
     names: &'a mut Interner,
     /// Keys that are there twice still have to be found.
     check_keys: bool,
@@ -28,10 +27,10 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(file: &'a str, kinds: &'a Kinds, names: &'a mut Interner) -> Self {
+    pub(super) fn new(file: &'a str, wanted: &'a Topics, names: &'a mut Interner) -> Self {
         Self {
             file,
-            kinds,
+            wanted,
             names,
             check_keys: false,
             manifest: Manifest::default(),
@@ -62,13 +61,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn value(&mut self, node: &Node<'_>, default: Option<&'static Known>, lists: usize) {
+    fn value(&mut self, node: &Node<'_>, default: Option<&'static Form>, lists: usize) {
         if !matches!(node.value(), Value::Map(_)) {
             let message = "expected an object, found no mapping";
             return self.broken(line(node), message.to_owned());
         }
         let document = match (node.text("kind"), default) {
-            (Some(kind), _) => Document::of(kind, self.kinds),
+            (Some(kind), _) => Document::of(kind, self.wanted),
             (None, Some(known)) if node.get("kind").is_none() => Document::Object(known),
             _ => return self.broken(line(node), "kind: is required".to_owned()),
         };
@@ -83,7 +82,7 @@ impl<'a> Reader<'a> {
             Document::List(kind) => self.list(node, kind, lists),
             Document::Other => {
                 let kind = node.text("kind").unwrap_or_default();
-                if let Some(meant) = Document::meant(kind, version, self.kinds) {
+                if let Some(meant) = Document::meant(kind, version, self.wanted) {
                     let at = node
                         .get("kind")
                         .map_or(line(node), |(key, _)| key.place.line);
@@ -96,7 +95,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn list(&mut self, node: &Node<'_>, kind: Option<&'static Known>, lists: usize) {
+    fn list(&mut self, node: &Node<'_>, kind: Option<&'static Form>, lists: usize) {
         let Value::Map(entries) = node.value() else {
             return;
         };
@@ -146,7 +145,7 @@ impl<'a> Reader<'a> {
             let (line, field) = node.find(fault.node);
             self.problem(line, label, &field, &*fault.message);
         }
-        let unknown = W::fields().unknown(node);
+        let unknown = W::fields().map_or_else(Vec::new, |it| it.unknown(node));
         for it in &unknown {
             self.problem(it.line, label, &it.field, &*it.message);
         }
@@ -200,15 +199,16 @@ pub(super) fn read<K: Kind + Written>(
     node: &Node<'_>,
     is_known_version: bool,
 ) {
-    let label = K::key(shown_name(node)).to_string();
+    let label = kind::reference::<K>(shown_name(node)).to_string();
     let versions = is_known_version.then_some(()).ok_or(K::VERSIONS);
     let object = reader.read(node, &label, versions, K::convert);
     let (line, manifest) = (line(node), &mut reader.manifest);
     if let Some(object) = object {
-        if !reader.kinds.has_object(&object) {
+        let object = Object::new(object);
+        if !reader.wanted.select(&object) {
             return;
         }
-        let (key, origin) = (object.key(), Origin::Itself);
+        let (key, origin) = (object.reference(), Origin::Itself);
         manifest.entries.push(Entry {
             key,
             object,
@@ -244,9 +244,9 @@ pub(super) fn read_endpoints(reader: &mut Reader<'_>, node: &Node<'_>, is_known_
         return;
     };
     manifest.entries.extend(slices.into_iter().map(|it| {
-        let object = Object::EndpointSlice(Arc::new(it));
+        let object = Object::new(it);
         Entry {
-            key: object.key(),
+            key: object.reference(),
             object,
             line,
             origin,
@@ -281,7 +281,7 @@ fn shown_name(node: &Node<'_>) -> NamespacedName {
 }
 
 /// The key of an object that is refused, if its names at least can be trusted.
-fn key<K: Kind>(node: &Node<'_>) -> Option<ObjectKey> {
+fn key<K: Kind>(node: &Node<'_>) -> Option<Reference> {
     let name = metadata(node, "name")?;
     let namespace = match node.get("metadata")?.1.get("namespace") {
         Some((_, it)) if !is_null(it) => metadata(node, "namespace")?,
@@ -292,5 +292,5 @@ fn key<K: Kind>(node: &Node<'_>) -> Option<ObjectKey> {
         text => text,
     };
     let is_usable = displayable(name) && displayable(namespace);
-    is_usable.then(|| K::key(NamespacedName::new(namespace, name)))
+    is_usable.then(|| kind::reference::<K>(NamespacedName::new(namespace, name)))
 }

@@ -39,7 +39,7 @@ impl<F: FnMut() -> Reading> ChangeWatch<F> {
 
     pub(super) fn run(mut self, stop: &EventFd) {
         self.settle.note(Notice::Everything, Instant::now());
-        while wait(stop, self.places.as_ref(), self.due()) {
+        while wait(stop, None, self.places.as_ref(), self.due()) {
             self.note();
             let now = Instant::now();
             let is_retry = self.retry.due().is_some_and(|it| it <= now);

@@ -47,7 +47,7 @@ impl<F: FnMut(io::Result<Vec<u8>>)> FileWatch<F> {
     pub(super) fn run(mut self, stop: &EventFd) {
         // The file may have changed since the program read it and before it was watched.
         self.settle.note(Notice::Touched(ANY), Instant::now());
-        while wait(stop, self.places.as_ref(), self.due()) {
+        while wait(stop, None, self.places.as_ref(), self.due()) {
             self.note();
             let now = Instant::now();
             let is_retry = self.retry.due().is_some_and(|it| it <= now);

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use nix::sys::eventfd::EventFd;
 use nix::sys::inotify::{AddWatchFlags, InotifyEvent};
-use sluice_model::Event;
 use sluice_reconcile::Backoff;
 
 use super::held::Held;
@@ -18,7 +17,8 @@ use super::settle::{Batch, MAX_WAIT, Notice, Settle};
 use super::{MISSING_RETRY, wait};
 use crate::catalog::Catalog;
 use crate::folder::{Folder, is_manifest, is_subfolder};
-use crate::kinds::Kinds;
+use crate::hub::{Core, Hub, Joined, Told};
+use crate::object::Event;
 use crate::report::Reported;
 use sluice_yaml::escaped;
 
@@ -29,8 +29,6 @@ const RETURN_QUIET: Duration = Duration::from_secs(1);
 /// (`pkg/volume/util/atomic_writer.go`).
 const SWAP_QUIET: Duration = Duration::from_millis(40);
 
-type Sink = Box<dyn FnMut(Vec<Event>) + Send>;
-
 /// What the thread of [`super::watch`] owns.
 pub(super) struct FolderWatch {
     path: PathBuf,
@@ -38,7 +36,8 @@ pub(super) struct FolderWatch {
     places: Option<PathWatch>,
     settle: Settle,
     folder: Folder,
-    kinds: Kinds,
+    hub: Hub,
+    core: Core,
     catalog: Catalog,
     /// Events that take objects away, and those that came with them.
     held: Held,
@@ -47,7 +46,6 @@ pub(super) struct FolderWatch {
     /// The files that the first list waits for, and until when: they were being written while it
     /// was read.
     awaited: (BTreeSet<String>, Instant),
-    sink: Sink,
     /// When to read again what could not be read, and to watch what could not be watched.
     retry: Backoff,
     /// Why there is no new watch: the one before goes on, but may have missed something.
@@ -58,18 +56,18 @@ pub(super) struct FolderWatch {
 }
 
 impl FolderWatch {
-    pub(super) fn new(path: PathBuf, places: PathWatch, kinds: Kinds, sink: Sink) -> Self {
+    pub(super) fn new(path: PathBuf, places: PathWatch, hub: Hub) -> Self {
         Self {
             folder: Folder::new(path.clone()),
             path,
-            kinds,
+            hub,
+            core: Core::default(),
             places: Some(places),
             settle: Settle::new(Duration::ZERO),
             catalog: Catalog::default(),
             held: Held::default(),
             first: Vec::new(),
             awaited: (BTreeSet::new(), Instant::now()),
-            sink,
             retry: Backoff::default(),
             unwatched: None,
             problems: Reported::default(),
@@ -79,7 +77,9 @@ impl FolderWatch {
 
     pub(super) fn run(mut self, stop: &EventFd) {
         self.settle.note(Notice::Everything, Instant::now());
-        while wait(stop, self.places.as_ref(), self.due()) {
+        self.join();
+        while wait(stop, self.hub.wake(), self.places.as_ref(), self.due()) {
+            self.join();
             if self.note()
                 && let Some(batch) = self.settle.take(Instant::now())
             {
@@ -87,9 +87,38 @@ impl FolderWatch {
             }
             if self.is_listed() {
                 let events = self.held.take(self.is_new_written(), Instant::now());
-                self.send(events);
+                self.send(events, false);
             }
         }
+    }
+
+    /// Takes in the consumers that have come.
+    fn join(&mut self) {
+        for request in self.hub.requests() {
+            let joined = request(&mut self.core);
+            if !joined.new.is_empty() {
+                // Files may have objects of the new topics.
+                self.catalog.read_kinds(&self.core.wanted());
+                self.folder.doubt_all();
+                self.settle.note(Notice::Everything, Instant::now());
+            }
+            if self.is_synced {
+                self.welcome(&joined);
+            }
+        }
+    }
+
+    /// Tells a consumer what is known already. With new topics the next scan is its first complete list.
+    fn welcome(&mut self, joined: &Joined) {
+        let objects = self.catalog.objects();
+        let objects = objects.into_iter().map(Event::Set);
+        let problems = self.catalog.origins().chain(self.problems.origins());
+        let told = self
+            .core
+            .split_for(&joined.topics, objects.chain(problems).collect());
+        let complete = joined.new.is_empty().then_some(Told::Complete);
+        let told: Vec<Told> = told.into_iter().chain(complete).collect();
+        self.core.tell_one(joined.consumer, &told);
     }
 
     /// False while the folder is missing, or is to be listed: its objects are not gone then.
@@ -249,7 +278,7 @@ impl FolderWatch {
         names.retain(|it| is_first || !self.settle.is_pending(it));
         names.retain(|it| !batch.unfinished.contains(&**it));
         names.extend(batch.unfinished.iter().map(|it| Arc::from(&**it)));
-        let mut fetched = self.folder.fetch(&names, &self.kinds);
+        let mut fetched = self.folder.fetch(&names, &self.core.wanted());
         // A file that began to change before it was read is pending by now, and is read again once
         // it has settled. If the folder vanished meanwhile, its files are not gone, it is.
         if !self.note() {
@@ -297,23 +326,22 @@ impl FolderWatch {
         );
         if self.is_synced {
             let events = self.held.pass(events, Instant::now());
-            return self.send(events);
+            let is_complete = self.is_listed();
+            return self.send(events, is_complete);
         }
         self.first.append(&mut events);
         if self.awaited.0.is_empty() {
-            let mut events = std::mem::take(&mut self.first);
-            if self.places.is_some() {
-                events.push(Event::Synced);
-                self.is_synced = true;
-            }
-            self.send(events);
+            let events = std::mem::take(&mut self.first);
+            self.is_synced = self.places.is_some();
+            self.send(events, self.is_synced);
         }
     }
 
-    fn send(&mut self, events: Vec<Event>) {
-        if !events.is_empty() {
-            (self.sink)(events);
-        }
+    /// Tells all consumers. `is_complete`: with this they know of every object.
+    fn send(&mut self, events: Vec<Event>, is_complete: bool) {
+        let mut told = self.core.split(events);
+        told.extend(is_complete.then_some(Told::Complete));
+        self.core.tell(&told);
     }
 }
 

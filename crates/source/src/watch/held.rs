@@ -8,7 +8,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use sluice_model::{Event, ObjectKey};
+use sluice_model::Reference;
+
+use crate::object::Event;
 
 /// Wait after the last object went or came back.
 const QUIET: Duration = Duration::from_millis(40);
@@ -22,7 +24,7 @@ const MAX_MOVE: Duration = Duration::from_secs(2);
 /// Events that wait, the latest of each object.
 #[derive(Debug, Default)]
 pub(super) struct Held {
-    events: BTreeMap<ObjectKey, Event>,
+    events: BTreeMap<Reference, Event>,
     /// When the first object went, and when the last one went or came back.
     since: Option<(Instant, Instant)>,
     /// An object that had gone is back.
@@ -37,7 +39,7 @@ impl Held {
         let mut passed = Vec::new();
         for event in events {
             let key = match &event {
-                Event::Set(object) => object.key(),
+                Event::Set(object) => object.reference(),
                 Event::Delete(key) => key.clone(),
                 _ => {
                     passed.push(event);

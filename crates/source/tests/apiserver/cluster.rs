@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use sluice_miniapi::{MiniApi, Options};
-use sluice_model::ApiRequest;
-use sluice_source::apiserver::{Access, Client, Follow, Nodes, Timeouts, Wanted, connect, follow};
+use sluice_model::{ApiRequest, Event};
+use sluice_source::apiserver::{Access, Client, Follow, Nodes, Timeouts, Wanted, connect};
+use sluice_source::{Hub, Wants};
 
 use crate::support::{
     DEADLINE, NODE, View, cidr_object, node_object, service_object, slice_object,
@@ -151,7 +152,12 @@ impl Followed {
         Self::wanting(client, Wanted::proxy(Nodes::One(NODE.into())), timeouts)
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "callers make it for this")]
     pub(crate) fn wanting(client: &Client, wanted: Wanted, timeouts: Timeouts) -> Self {
+        Self::of_wants(client, wanted.wants(), timeouts)
+    }
+
+    pub(crate) fn of_wants(client: &Client, wants: Wants<Event>, timeouts: Timeouts) -> Self {
         let (sender, batches) = channel();
         let seen = Seen::default();
         let sink = move |it| {
@@ -159,7 +165,9 @@ impl Followed {
         };
         let observer = seen.clone();
         let observer = Arc::new(move |it: &ApiRequest<'_>| observer.push(it));
-        let follow = follow(client, wanted, timeouts, sink, observer).unwrap();
+        let hub = Hub::default();
+        hub.subscribe(wants, sink);
+        let follow = hub.follow(client, timeouts, observer).unwrap();
         Self {
             view: View::new(batches),
             seen,

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sluice_miniapi::{Fault, MiniApi, Options, Verb};
-use sluice_model::Object;
-use sluice_source::Pods;
+use sluice_model::{Event, Object, Selector};
 use sluice_source::apiserver::{Nodes, Slices, Timeouts, Wanted};
+use sluice_source::kinds::Service;
+use sluice_source::{FieldTest, Need, Pods, Selection, Wants};
 
 use crate::apiserver::cluster::{BASE, Followed, base_and, client, cluster, timeouts};
-use crate::support::{NODE, namespace_object, pod_object, service_object, slice_object};
+use crate::support::{NODE, namespace_object, notice, pod_object, service_object, slice_object};
 
 fn agent() -> Wanted {
     Wanted::proxy(Nodes::One(NODE.into())).with_dns(NODE.into())
@@ -171,8 +172,8 @@ fn labels_choose_services_slices_and_pods() {
     ])
     .unwrap();
     let wanted = Wanted {
-        labels: Some("app in (shown, other)".to_owned()),
-        namespace_labels: Some("app=shown".to_owned()),
+        labels: Selector::parse("app in (shown, other)").unwrap(),
+        namespace_labels: Selector::parse("app=shown").unwrap(),
         pods: Pods::All,
         ..Wanted::dns()
     };
@@ -190,11 +191,14 @@ fn labels_choose_services_slices_and_pods() {
 #[test]
 fn a_selector_that_the_server_refuses_is_told() {
     let api = named_cluster(Options::default());
-    let wanted = Wanted {
-        labels: Some("a in b".to_owned()),
-        ..Wanted::dns()
+    let selection = Selection {
+        fields: vec![FieldTest::equal("spec.colour", "blue")],
+        ..Selection::default()
     };
-    let mut source = follow(&api, wanted, timeouts());
+    let wants = Wants::new(notice).want::<Service>(selection, Need::Required, Event::from);
+    let (client, files) = client(&api);
+    let mut source = Followed::of_wants(&client, wants, timeouts());
+    source.keep(files);
     source.view.until("problem", |it| {
         let problems = it.problems.get("API server");
         problems.is_some_and(|it| {

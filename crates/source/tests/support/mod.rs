@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use sluice_model::{Event, Object};
-use sluice_source::{Kinds, Pods};
+use sluice_source::{Kinds, Notice, Pods};
 
 /// Long enough for a loaded machine, short enough for a person.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
@@ -19,6 +19,14 @@ pub(crate) fn all_kinds() -> Kinds {
     Kinds {
         namespaces: true,
         pods: Pods::All,
+    }
+}
+
+/// As an event.
+pub(crate) fn notice(notice: Notice) -> Event {
+    match notice {
+        Notice::Problems { origin, problems } => Event::Problems { origin, problems },
+        Notice::Synced => Event::Synced,
     }
 }
 

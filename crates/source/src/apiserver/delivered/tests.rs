@@ -1,25 +1,25 @@
 //! Only differences leave.
 
-use std::sync::Arc;
-
 use sluice_model::ServiceCidr;
 
 use super::*;
 
+fn key(name: &str) -> Reference {
+    Reference::to::<ServiceCidr>(NamespacedName::new("", name))
+}
+
 fn object(text: &str) -> Object {
     let (name, cidr) = text.split_once('=').unwrap();
-    Object::ServiceCidr(Arc::new(ServiceCidr {
+    Object::new(ServiceCidr {
         name: name.into(),
         cidrs: vec![cidr.parse().unwrap()],
-    }))
+    })
 }
 
 /// `a=CIDR` is a good object, `a=CIDR?` one with a problem, `a!` a refused one.
 fn outcome(text: &str) -> Outcome {
     match (text.strip_suffix('!'), text.strip_suffix('?')) {
-        (Some(name), _) => {
-            Outcome::Unusable(ObjectKey::ServiceCidr(name.into()), vec!["bad".into()])
-        }
+        (Some(name), _) => Outcome::Unusable(key(name), vec!["bad".into()]),
         (_, Some(text)) => Outcome::Usable(object(text), vec!["odd".to_owned()]),
         _ => Outcome::Usable(object(text), Vec::new()),
     }
@@ -29,10 +29,12 @@ fn brief(events: &[Event]) -> String {
     let mut lines: Vec<String> = events
         .iter()
         .map(|it| match it {
-            Event::Set(Object::ServiceCidr(it)) => format!("+{}={}", it.name, it.cidrs[0]),
+            Event::Set(object) => {
+                let it = object.model::<ServiceCidr>().unwrap();
+                format!("+{}={}", it.name, it.cidrs[0])
+            }
             Event::Delete(key) => format!("-{key}"),
             Event::Problems { origin, problems } => format!("!{origin}{problems:?}"),
-            other => panic!("{other:?}"),
         })
         .collect();
     lines.sort();
@@ -90,7 +92,7 @@ fn refused_object_keeps_its_last_good_version() {
 #[test]
 fn changes_say_what_is_new() {
     let (mut delivered, mut events) = (Delivered::default(), Vec::new());
-    let key = ObjectKey::ServiceCidr("a".into());
+    let key = key("a");
     delivered.set(outcome("a=10.0.0.0/8"), &mut events);
     delivered.set(outcome("a=10.0.0.0/8"), &mut events);
     delivered.delete(&key, &mut events);
@@ -104,6 +106,6 @@ fn object_deleted_while_the_list_came_is_not_in_it() {
     let (delivered, mut listing) = (Delivered::default(), Listing::default());
     listing.add(outcome("a=10.0.0.0/8"), &delivered);
     assert!(!listing.is_empty());
-    listing.remove(&ObjectKey::ServiceCidr("a".into()));
+    listing.remove(&key("a"));
     assert!(listing.is_empty());
 }

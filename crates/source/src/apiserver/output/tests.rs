@@ -2,79 +2,80 @@
 
 use std::sync::{Mutex, mpsc};
 
-use sluice_model::{Node, ObjectKey};
+use sluice_model::{Event as Said, NamespacedName, Node, Reference};
 
 use super::*;
+use crate::apiserver::{Nodes, Wanted};
+use crate::object::{Event, Object};
 
-const NODE: &str = api::Node::OBJECTS;
-const CIDRS: &str = api::ServiceCidr::OBJECTS;
-const SERVICES: &str = api::Service::OBJECTS;
-const SLICES: &str = api::EndpointSlice::OBJECTS;
+// The topics of a proxy, in the order in which it wants them.
+const SERVICES: usize = 0;
+const SLICES: usize = 1;
+const NODE: usize = 2;
+const CIDRS: usize = 3;
 
-fn output() -> (Output, mpsc::Receiver<Vec<Event>>) {
+fn output() -> (Core, mpsc::Receiver<Vec<Said>>) {
     let (sender, batches) = mpsc::channel();
     let sender = Mutex::new(sender);
     let sink = move |it| sender.lock().unwrap().send(it).unwrap();
-    let awaited = Awaited {
-        required: [SERVICES, SLICES].into(),
-        wanted: [NODE, CIDRS].into(),
-    };
-    (Output::new(Box::new(sink), awaited), batches)
+    let mut core = Core::default();
+    core.join(Wanted::proxy(Nodes::All).wants(), Box::new(sink));
+    (core, batches)
 }
 
 fn node(addresses: &[&str]) -> Event {
-    Event::Set(Object::Node(Arc::new(Node {
+    Event::Set(Object::new(Node {
         name: "n".into(),
         addresses: addresses.iter().map(|it| it.parse().unwrap()).collect(),
         zone: None,
         pod_cidrs: Vec::new(),
         leaving: false,
-    })))
+    }))
 }
 
-fn is_synced(batches: &mpsc::Receiver<Vec<Event>>) -> bool {
-    batches.try_iter().flatten().any(|it| it == Event::Synced)
+fn is_synced(batches: &mpsc::Receiver<Vec<Said>>) -> bool {
+    batches.try_iter().flatten().any(|it| it == Said::Synced)
 }
 
 #[test]
 fn synced_comes_after_the_last_list() {
     let (mut output, batches) = output();
-    output.send_list(SERVICES, Vec::new());
-    output.send_list(CIDRS, Vec::new());
-    output.send_list(NODE, vec![node(&["10.0.0.1"])]);
+    output.send(SERVICES, Vec::new(), true);
+    output.send(CIDRS, Vec::new(), true);
+    output.send(NODE, vec![node(&["10.0.0.1"])], true);
     assert!(!is_synced(&batches));
-    output.send_list(SLICES, Vec::new());
+    output.send(SLICES, Vec::new(), true);
     assert!(is_synced(&batches));
-    output.send_list(SLICES, Vec::new());
-    output.go_on_without();
+    output.send(SLICES, Vec::new(), true);
+    output.go_on_without(0);
     assert!(!is_synced(&batches), "once");
 }
 
 #[test]
 fn node_without_addresses_is_waited_for() {
     let (mut output, batches) = output();
-    output.send_list(SERVICES, Vec::new());
-    output.send_list(SLICES, Vec::new());
-    output.send_list(CIDRS, Vec::new());
-    output.send_list(NODE, vec![node(&[])]);
+    output.send(SERVICES, Vec::new(), true);
+    output.send(SLICES, Vec::new(), true);
+    output.send(CIDRS, Vec::new(), true);
+    output.send(NODE, vec![node(&[])], true);
     assert!(!is_synced(&batches));
-    output.send_changes(NODE, vec![node(&["10.0.0.1"])]);
+    output.send(NODE, vec![node(&["10.0.0.1"])], false);
     assert!(is_synced(&batches));
 }
 
 #[test]
 fn only_services_and_slices_are_waited_for_without_end() {
     let (mut output, batches) = output();
-    output.send_list(SERVICES, Vec::new());
-    output.go_on_without();
+    output.send(SERVICES, Vec::new(), true);
+    output.go_on_without(0);
     assert!(!is_synced(&batches));
-    output.send_list(SLICES, Vec::new());
+    output.send(SLICES, Vec::new(), true);
     assert!(is_synced(&batches));
     let (mut output, batches) = self::output();
-    output.send_list(SERVICES, Vec::new());
-    output.send_list(SLICES, Vec::new());
+    output.send(SERVICES, Vec::new(), true);
+    output.send(SLICES, Vec::new(), true);
     assert!(!is_synced(&batches));
-    output.go_on_without();
+    output.go_on_without(0);
     assert!(is_synced(&batches));
 }
 
@@ -92,7 +93,7 @@ fn stale_resources_are_named_until_they_are_fresh() {
         .try_iter()
         .flatten()
         .map(|it| match it {
-            Event::Problems { origin, problems } => {
+            Said::Problems { origin, problems } => {
                 assert_eq!(&*origin, "API server");
                 let reason = |it: &String| it.rsplit(": ").next().unwrap().to_owned();
                 problems.iter().map(reason).collect()
@@ -113,9 +114,15 @@ fn stale_resources_are_named_until_they_are_fresh() {
 #[test]
 fn nothing_is_sent_for_nothing() {
     let (mut output, batches) = output();
-    output.send_changes(SERVICES, Vec::new());
-    output.send_list(SERVICES, Vec::new());
+    output.send(SERVICES, Vec::new(), false);
+    output.send(SERVICES, Vec::new(), true);
     assert!(batches.try_recv().is_err());
-    output.send_changes(SERVICES, vec![Event::Delete(ObjectKey::Node("n".into()))]);
+    output.send(
+        SERVICES,
+        vec![Event::Delete(Reference::to::<Node>(NamespacedName::new(
+            "", "n",
+        )))],
+        false,
+    );
     assert!(batches.try_recv().is_ok());
 }

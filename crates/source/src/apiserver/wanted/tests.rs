@@ -1,42 +1,54 @@
 //! What the server is asked for.
 
 use super::*;
+use crate::hub::Topic;
 
 /// `labels fields namespace` of a selection, `-` for what is not set.
-fn text(selection: Option<Selection>) -> String {
-    let Some(it) = selection else {
-        return String::new();
+fn text(topic: &Topic, need: Need) -> String {
+    let it = &topic.selection;
+    let namespace = match &*it.namespaces {
+        [one] => Some(one.to_string()),
+        _ => None,
     };
-    let shown = |it: Option<&str>| it.unwrap_or("-").to_owned();
-    let mut parts = vec![
-        shown(it.labels.as_deref()),
-        shown(it.fields.as_deref()),
-        shown(it.namespace.as_deref()),
-    ];
-    parts.extend(it.only.iter().map(|it| format!("only={it}")));
+    let shown = |it: Option<String>| it.unwrap_or_else(|| "-".to_owned());
+    let mut parts = [it.label_selector(), it.field_selector(), namespace]
+        .map(shown)
+        .to_vec();
+    let only = [&it.namespaces, &it.names]
+        .into_iter()
+        .filter(|it| it.len() > 1)
+        .flatten();
+    parts.extend(only.map(|it| format!("only={it}")));
     if it.is_never_empty {
         parts.push("never empty".to_owned());
     }
-    match it.absence {
-        Absence::Outage => {}
-        Absence::Normal => parts.push("may be absent".to_owned()),
-        Absence::Loss(_) => parts.push("optional".to_owned()),
+    match need {
+        Need::Required | Need::Complete => {}
+        Need::MayBeAbsent => parts.push("may be absent".to_owned()),
+        Need::Optional(_) => parts.push("optional".to_owned()),
     }
     parts.join(" ")
 }
 
-/// Services, slices, Node, CIDRs, Namespaces, Pods; the last four with nothing where they are not followed.
+/// Services, slices, Node, CIDRs, Namespaces, Pods; nothing where they are not followed.
 #[track_caller]
 fn check(wanted: &Wanted, expected: [&str; 6]) {
-    let all = [
-        Some(wanted.services()),
-        wanted.slices(),
-        wanted.nodes(),
-        wanted.cidrs(),
-        wanted.namespaces(),
-        wanted.pods(),
+    let wants = wanted.wants();
+    let kinds = [
+        "Services",
+        "EndpointSlices",
+        "Node",
+        "ServiceCIDRs",
+        "Namespaces",
+        "Pods",
     ];
-    assert_eq!(all.map(text), expected);
+    let all = kinds.map(|kind| {
+        let found = wants
+            .topics_and_needs()
+            .find(|(it, _)| it.known.objects == kind);
+        found.map_or_else(String::new, |(topic, need)| text(topic, need))
+    });
+    assert_eq!(all, expected);
 }
 
 const LIVE: &str = "status.phase!=Succeeded,status.phase!=Failed";
@@ -94,8 +106,8 @@ fn a_dns_server_follows_what_it_names() {
     ];
     check(&Wanted::dns(), all);
     let narrow = Wanted {
-        labels: Some("app in (a, b),!x".to_owned()),
-        namespace_labels: Some("team=x".to_owned()),
+        labels: Selector::parse("app in (a, b),!x").unwrap(),
+        namespace_labels: Selector::parse("team=x").unwrap(),
         pods: Pods::All,
         slices: Slices::None,
         ..Wanted::dns()

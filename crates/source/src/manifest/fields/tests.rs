@@ -10,6 +10,8 @@ use serde::de::{self, Deserialize, Visitor};
 use sluice_yaml::parse_yaml;
 
 use super::*;
+use crate::kind::Kind;
+use crate::kinds;
 
 /// Notes the fields that a type of k8s-openapi asks for.
 struct Asked<'a>(&'a RefCell<Vec<&'static str>>);
@@ -37,8 +39,12 @@ impl<'de> de::Deserializer<'de> for Asked<'_> {
     }
 }
 
+fn fields<K: Kind>() -> &'static Fields {
+    K::fields().unwrap()
+}
+
 #[track_caller]
-fn check_api<'de, T: Deserialize<'de>>(table: &Table, path: &str) {
+fn check_api<'de, T: Deserialize<'de>>(table: &Fields, path: &str) {
     let asked = RefCell::default();
     assert!(T::deserialize(Asked(&asked)).is_err());
     let mut asked = asked.into_inner();
@@ -48,7 +54,7 @@ fn check_api<'de, T: Deserialize<'de>>(table: &Table, path: &str) {
 
 #[test]
 fn tables_are_the_apis() {
-    let service = &SERVICE;
+    let service = fields::<kinds::Service>();
     check_api::<core::Service>(service, "");
     check_api::<meta::ObjectMeta>(service, "metadata");
     check_api::<meta::ManagedFieldsEntry>(service, "metadata.managedFields[]");
@@ -62,7 +68,7 @@ fn tables_are_the_apis() {
     check_api::<core::LoadBalancerStatus>(service, "status.loadBalancer");
     check_api::<core::LoadBalancerIngress>(service, "status.loadBalancer.ingress[]");
     check_api::<core::PortStatus>(service, "status.loadBalancer.ingress[].ports[]");
-    let slice = &ENDPOINT_SLICE;
+    let slice = fields::<kinds::EndpointSlice>();
     check_api::<discovery::EndpointSlice>(slice, "");
     check_api::<discovery::Endpoint>(slice, "endpoints[]");
     check_api::<discovery::EndpointConditions>(slice, "endpoints[].conditions");
@@ -80,17 +86,17 @@ fn tables_are_the_apis() {
         check_api::<core::ObjectReference>(endpoints, &target);
     }
     check_api::<core::EndpointPort>(endpoints, "subsets[].ports[]");
-    check_api::<core::Node>(&NODE, "");
-    check_api::<core::NodeSpec>(&NODE, "spec");
-    check_api::<core::Taint>(&NODE, "spec.taints[]");
-    check_api::<networking::ServiceCIDR>(&SERVICE_CIDR, "");
-    check_api::<networking::ServiceCIDRSpec>(&SERVICE_CIDR, "spec");
-    check_api::<networking::ServiceCIDRStatus>(&SERVICE_CIDR, "status");
-    check_api::<meta::Condition>(&SERVICE_CIDR, "status.conditions[]");
+    check_api::<core::Node>(fields::<kinds::Node>(), "");
+    check_api::<core::NodeSpec>(fields::<kinds::Node>(), "spec");
+    check_api::<core::Taint>(fields::<kinds::Node>(), "spec.taints[]");
+    check_api::<networking::ServiceCIDR>(fields::<kinds::ServiceCidr>(), "");
+    check_api::<networking::ServiceCIDRSpec>(fields::<kinds::ServiceCidr>(), "spec");
+    check_api::<networking::ServiceCIDRStatus>(fields::<kinds::ServiceCidr>(), "status");
+    check_api::<meta::Condition>(fields::<kinds::ServiceCidr>(), "status.conditions[]");
 }
 
 #[track_caller]
-fn check(table: &Table, yaml: &str, expected: &[&str]) {
+fn check(table: &Fields, yaml: &str, expected: &[&str]) {
     let parsed = parse_yaml(yaml, 0);
     let found = table.unknown(&parsed.documents[0]);
     let found = found
@@ -116,7 +122,7 @@ clusterIP: 10.96.0.1
 name: web
 ";
     check(
-        &SERVICE,
+        fields::<kinds::Service>(),
         yaml,
         &[
             "4: spec.clusterIp: !: write clusterIP",
@@ -132,7 +138,7 @@ name: web
     );
     let slice = "{addresstype: IPv4, subsets: [], spec: {}, endpoint: [{ip: 10.0.0.1}]}";
     check(
-        &ENDPOINT_SLICE,
+        fields::<kinds::EndpointSlice>(),
         slice,
         &[
             "1: addresstype: !: write addressType",
@@ -150,8 +156,12 @@ metadata: {name: web, labels: {clusterIp: x}, annotations: {a/b: c}, managedFiel
 spec: {selector: {clusterIp: x}, ports: [{targetPort: http}, null, 3], sessionAffinityConfig: x}
 status: null
 ";
-    check(&SERVICE, yaml, &[]);
-    check(&NODE, "{status: {capacity: {cpu: 1}, anything: 1}}", &[]);
+    check(fields::<kinds::Service>(), yaml, &[]);
+    check(
+        fields::<kinds::Node>(),
+        "{status: {capacity: {cpu: 1}, anything: 1}}",
+        &[],
+    );
 }
 
 #[test]
@@ -159,5 +169,10 @@ fn first_fields_are_reported() {
     let many: Vec<String> = (0..100).map(|it| format!("x{it}: 1")).collect();
     let parsed = format!("{{{}}}", many.join(", "));
     let parsed = parse_yaml(&parsed, 0);
-    assert_eq!(SERVICE.unknown(&parsed.documents[0]).len(), MAX_UNKNOWN);
+    assert_eq!(
+        fields::<kinds::Service>()
+            .unknown(&parsed.documents[0])
+            .len(),
+        MAX_UNKNOWN
+    );
 }

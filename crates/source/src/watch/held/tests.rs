@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use sluice_model::{Object, ServiceCidr};
+use sluice_model::{NamespacedName, ServiceCidr};
+
+use crate::object::Object;
 
 use super::*;
 
@@ -14,7 +16,7 @@ fn check(script: &[&str], expected: &[&str]) {
     let brief = |at: Instant, events: &[Event]| {
         let at = (at - start).as_millis().to_string();
         let events = events.iter().map(|it| match it {
-            Event::Set(object) => format!("+{}", object.key()),
+            Event::Set(object) => format!("+{}", object.reference()),
             Event::Delete(key) => format!("-{key}"),
             other => panic!("{other:?}"),
         });
@@ -36,12 +38,12 @@ fn check(script: &[&str], expected: &[&str]) {
         let event = |it: &str| {
             let name: Arc<str> = it[1..].into();
             if it.starts_with('+') {
-                Event::Set(Object::ServiceCidr(Arc::new(ServiceCidr {
+                Event::Set(Object::new(ServiceCidr {
                     name,
                     cidrs: Vec::new(),
-                })))
+                }))
             } else {
-                Event::Delete(ObjectKey::ServiceCidr(name))
+                Event::Delete(Reference::to::<ServiceCidr>(NamespacedName::new("", name)))
             }
         };
         match change {

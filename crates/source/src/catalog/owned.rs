@@ -1,27 +1,27 @@
-//! The EndpointSlices of each Service, those that are made from Endpoints among them.
+//! What belongs to each object, such as the EndpointSlices of a Service, and which of it is made from Endpoints.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sluice_model::{NamespacedName, ObjectKey};
+use sluice_model::{NamespacedName, Reference};
 
 use super::file::Version;
 use crate::manifest::Origin;
 
-/// Service and slice.
-type Key = (NamespacedName, NamespacedName);
+/// The owner, and what belongs to it.
+type Key = (Reference, Reference);
 
-/// The slices of all files by Service.
+/// The owned objects of all files, by owner.
 #[derive(Debug, Default)]
-pub(super) struct Slices {
-    /// Number of versions of each slice: files that have it.
+pub(super) struct Owned {
+    /// Number of versions of each object: files that have it.
     written: BTreeMap<Key, usize>,
-    /// The same of those that are made from Endpoints.
+    /// The same of slices that are made from Endpoints.
     mirrored: BTreeMap<Key, usize>,
-    /// Services whose slices of either sort changed.
-    changed: Vec<NamespacedName>,
+    /// Owners whose objects of either sort changed.
+    changed: Vec<Reference>,
 }
 
-impl Slices {
+impl Owned {
     pub(super) fn add(&mut self, version: &Version) {
         if let Some(key) = self.change(version) {
             *self.counts(version).entry(key).or_default() += 1;
@@ -41,21 +41,20 @@ impl Slices {
         }
     }
 
-    /// The slices of a Service.
-    pub(super) fn of(&self, service: &NamespacedName) -> impl Iterator<Item = ObjectKey> {
-        of(&self.written, service).chain(of(&self.mirrored, service))
+    /// What belongs to an object.
+    pub(super) fn of(&self, owner: &Reference) -> impl Iterator<Item = Reference> {
+        of(&self.written, owner).chain(of(&self.mirrored, owner))
     }
 
     /// Whether a version is made from Endpoints, and its Service has slices of its own.
     pub(super) fn supersede(&self, version: &Version) -> bool {
-        let service = version
-            .service()
-            .filter(|_| version.origin != Origin::Itself);
-        service.is_some_and(|it| of(&self.written, &it).next().is_some())
+        let owner = version.object.owner();
+        let owner = owner.filter(|_| version.origin != Origin::Itself);
+        owner.is_some_and(|it| of(&self.written, &it.object).next().is_some())
     }
 
     /// The slices made from Endpoints that may be in force now or no longer, since the last call.
-    pub(super) fn competing(&mut self) -> Vec<ObjectKey> {
+    pub(super) fn competing(&mut self) -> Vec<Reference> {
         let changed = std::mem::take(&mut self.changed);
         if self.mirrored.is_empty() {
             return Vec::new();
@@ -71,12 +70,9 @@ impl Slices {
     }
 
     fn change(&mut self, version: &Version) -> Option<Key> {
-        let service = version.service()?;
-        let ObjectKey::EndpointSlice(slice) = version.object.key() else {
-            return None;
-        };
-        self.changed.push(service.clone());
-        Some((service, slice))
+        let owner = version.object.owner()?.object;
+        self.changed.push(owner.clone());
+        Some((owner, version.object.reference()))
     }
 
     fn counts(&mut self, version: &Version) -> &mut BTreeMap<Key, usize> {
@@ -87,9 +83,19 @@ impl Slices {
     }
 }
 
-fn of(slices: &BTreeMap<Key, usize>, service: &NamespacedName) -> impl Iterator<Item = ObjectKey> {
-    let first = (service.clone(), NamespacedName::new("", ""));
-    let all = slices.range(first..);
-    let own = all.take_while(move |((it, _), _)| it == service);
-    own.map(|((_, slice), _)| ObjectKey::EndpointSlice(slice.clone()))
+fn of(owned: &BTreeMap<Key, usize>, owner: &Reference) -> impl Iterator<Item = Reference> {
+    let own = owned
+        .range(first(owner)..)
+        .take_while(move |((it, _), _)| it == owner);
+    own.map(|((_, object), _)| object.clone())
+}
+
+/// Comes before everything that belongs to the owner.
+fn first(owner: &Reference) -> Key {
+    static LEAST: sluice_model::KindName = sluice_model::KindName {
+        name: "",
+        version: "",
+    };
+    let name = NamespacedName::new("", "");
+    (owner.clone(), Reference { kind: &LEAST, name })
 }

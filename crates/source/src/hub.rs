@@ -1,0 +1,155 @@
+//! One source of objects in a process, and any number of consumers.
+//!
+//! ```text
+//! folder ─────┐                  ┌─ Wants<A>: Service, EndpointSlice ─▶ batches of A
+//! or          ├─▶ topics ────────┤
+//! API server ─┘   kind+selection └─ Wants<B>: Service, Pod of n1 ─────▶ batches of B
+//! ```
+//!
+//! A consumer says which objects it wants, and what a change of each kind is among events of its own. Two that want the
+//! same kind and selection share one topic: one list and watch, and the same `Arc` of each object.
+
+mod core;
+mod selection;
+mod wants;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use nix::sys::eventfd::EventFd;
+use tokio::sync::Notify;
+
+use crate::SourceError;
+use crate::apiserver::{self, Client, Follow, Observer, Timeouts};
+use crate::watch::{self, Watch};
+
+pub use selection::{FieldTest, Selection};
+pub use wants::{Need, Notice, Wants};
+
+pub(crate) use core::{Core, Joined, Told};
+#[cfg(test)]
+pub(crate) use selection::Topic;
+pub(crate) use selection::Topics;
+
+/// Where consumers subscribe, before and after a feed has been started. Clones are one hub.
+#[derive(Clone, Debug, Default)]
+pub struct Hub(Arc<Requests>);
+
+/// Subscriptions that the feed has not taken in yet.
+#[derive(Default)]
+struct Requests {
+    queue: Mutex<Vec<Request>>,
+    /// Wakes an API server's feed.
+    added: Notify,
+    /// Wakes a folder's feed.
+    wake: OnceLock<EventFd>,
+}
+
+/// Adds a consumer.
+pub(crate) type Request = Box<dyn FnOnce(&mut Core) -> Joined + Send>;
+
+impl fmt::Debug for Requests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Requests").finish_non_exhaustive()
+    }
+}
+
+impl Hub {
+    /// Tells `sink` of what is wanted, on the feed's own thread, until the feed ends. First comes what is known already.
+    ///
+    /// A batch belongs together: the first list of a kind, one read of a watch, what follows from files that changed at
+    /// once.
+    pub fn subscribe<E: 'static>(
+        &self,
+        wants: Wants<E>,
+        sink: impl FnMut(Vec<E>) + Send + 'static,
+    ) {
+        let request: Request = Box::new(move |core| core.join(wants, Box::new(sink)));
+        self.queue().push(request);
+        self.0.added.notify_one();
+        if let Some(wake) = self.0.wake.get() {
+            // It cannot fail: the counter is far from full.
+            let _ = wake.write(1);
+        }
+    }
+
+    /// Feeds this hub from a folder of manifests with its subfolders. A hub has one feed.
+    ///
+    /// A batch that takes objects away waits 40 ms for files that bring them back, 80 ms at most, and 2 s while they come
+    /// or a new file is being written. So objects that move between files are not deleted.
+    ///
+    /// A file counts at once when its writer closes it, or when it is renamed or linked into place. A
+    /// writer that does not close it is waited for until it is quiet for a second, two seconds at most;
+    /// then the file counts, but objects that it lacks stay. The first batch waits for the files that
+    /// were being written meanwhile, and for nothing else: it has every object and every problem, and ends with
+    /// [`Notice::Synced`].
+    ///
+    /// Hidden files and folders and backups are not read. A subfolder behind a link is read, each folder
+    /// once. Of a [`Selection`] counts here what the model of the kind keeps.
+    ///
+    /// What cannot be read keeps its last good state: a file, a document, an object, a subfolder, the whole
+    /// folder while it is missing. [`Notice::Problems`] say so, with the path below the folder as origin (the
+    /// folder's own path for the folder itself). It is tried again until it works, a file with the waits of
+    /// [`sluice_reconcile::Backoff`].
+    ///
+    /// A change behind a symbolic link is noticed when the link is replaced, or a `..data` link as
+    /// in a ConfigMap volume; not when a file outside the folder is written in place.
+    ///
+    /// # Errors
+    /// [`SourceError::Folder`] when the folder cannot be listed now, [`SourceError::Watch`] when
+    /// the kernel has no watch left.
+    pub fn watch(&self, dir: impl AsRef<Path>) -> Result<Watch, SourceError> {
+        watch::watch(dir.as_ref(), self.clone())
+    }
+
+    /// Feeds this hub from an API server. A hub has one feed. `observer` is called for every request.
+    ///
+    /// The first list of each kind is one batch; with or after the last of those that a consumer waits for comes its
+    /// [`Notice::Synced`]. From then on a batch is what one read of a watch brought, or the differences that a new list
+    /// showed.
+    ///
+    /// An object that cannot be used keeps its last good version; [`Notice::Problems`] say so, with
+    /// the object as origin (`Service default/web`). While a kind cannot be followed, the origin
+    /// [`ORIGIN`](apiserver::ORIGIN) says which and since when.
+    ///
+    /// # Errors
+    /// [`SourceError::Follow`] when the machine has no thread left.
+    pub fn follow(
+        &self,
+        client: &Client,
+        timeouts: Timeouts,
+        observer: Observer,
+    ) -> Result<Follow, SourceError> {
+        apiserver::follow_hub(client, self.clone(), timeouts, observer)
+    }
+
+    /// The consumers that came since the last call.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        if let Some(wake) = self.0.wake.get() {
+            // Nothing to read: nobody has come.
+            let _ = wake.read();
+        }
+        std::mem::take(&mut *self.queue())
+    }
+
+    /// Ends when a consumer has come.
+    pub(crate) async fn added(&self) {
+        self.0.added.notified().await;
+    }
+
+    /// From now on a consumer that comes wakes this.
+    pub(crate) fn wake_by(&self, wake: EventFd) {
+        self.0.wake.get_or_init(|| wake);
+    }
+
+    /// Can be read while there are [`Hub::requests`].
+    pub(crate) fn wake(&self) -> Option<&EventFd> {
+        self.0.wake.get()
+    }
+
+    fn queue(&self) -> std::sync::MutexGuard<'_, Vec<Request>> {
+        // Nothing panics with the lock held.
+        self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

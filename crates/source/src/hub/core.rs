@@ -1,0 +1,354 @@
+//! The topics of a hub and its consumers, on the thread of the feed.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use sluice_model::NamespacedName;
+
+use super::selection::{Topic, Topics};
+use super::wants::{Need, Notice, Stated, Want, Wants};
+use crate::apiserver::{Absence, Delivered, ORIGIN, Stale};
+use crate::object::{Event, Object};
+
+/// What the consumers are told. Topics go by their position.
+#[derive(Clone, Debug)]
+pub(crate) enum Told {
+    Set(usize, Object),
+    Delete(usize, NamespacedName),
+    /// The first list of a topic is complete.
+    Listed(usize),
+    /// The first list of every topic is complete.
+    Complete,
+    /// What is not required is not waited for any more.
+    GoOn,
+    /// Problems of an origin, of a topic or of none.
+    Problems(Option<usize>, Arc<str>, Vec<String>),
+}
+
+/// A consumer that has come.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    pub(crate) consumer: usize,
+    /// Its topics.
+    pub(crate) topics: Vec<usize>,
+    /// Those that nobody wanted before.
+    pub(crate) new: Vec<usize>,
+}
+
+#[derive(Default)]
+pub(crate) struct Core {
+    pub(crate) topics: Vec<State>,
+    consumers: Vec<Box<dyn Consume>>,
+}
+
+/// A topic, and what is known of it.
+pub(crate) struct State {
+    pub(crate) topic: Topic,
+    /// The objects of the API server.
+    pub(crate) delivered: Delivered,
+    /// The API server has listed it.
+    is_listed: bool,
+    /// Why it is not up to date.
+    stale: Option<Stale>,
+    /// Of a folder's objects of the kind those that are selected, where not all are.
+    chosen: HashSet<NamespacedName>,
+}
+
+impl Core {
+    pub(crate) fn join<E: 'static>(&mut self, wants: Wants<E>, sink: Sink<E>) -> Joined {
+        let (mut topics, mut new) = (Vec::new(), Vec::new());
+        for want in &wants.wants {
+            let found = self.topics.iter().position(|it| it.topic == want.topic);
+            let at = found.unwrap_or_else(|| {
+                new.push(self.topics.len());
+                self.topics.push(State {
+                    topic: want.topic.clone(),
+                    delivered: Delivered::default(),
+                    is_listed: false,
+                    stale: None,
+                    chosen: HashSet::new(),
+                });
+                self.topics.len() - 1
+            });
+            topics.push(at);
+        }
+        self.consumers.push(Box::new(Consumer {
+            waiting: topics.iter().copied().collect(),
+            wants: topics.iter().copied().zip(wants.wants).collect(),
+            notice: wants.notice,
+            sink,
+            is_synced: false,
+        }));
+        Joined {
+            consumer: self.consumers.len() - 1,
+            topics,
+            new,
+        }
+    }
+
+    /// Tells a consumer that has come what the API server has said of its topics before.
+    pub(crate) fn welcome(&mut self, joined: &Joined) {
+        let mut told = Vec::new();
+        for at in &joined.topics {
+            let State {
+                delivered,
+                is_listed,
+                ..
+            } = &self.topics[*at];
+            told.extend(delivered.objects().map(|it| Told::Set(*at, it.clone())));
+            told.extend(is_listed.then_some(Told::Listed(*at)));
+            let problems = delivered.problems();
+            told.extend(problems.map(|(origin, it)| Told::Problems(Some(*at), origin, it)));
+        }
+        if joined
+            .topics
+            .iter()
+            .any(|it| self.topics[*it].stale.is_some())
+        {
+            told.push(self.stale_topics(joined.consumer));
+        }
+        self.tell_one(joined.consumer, &told);
+    }
+
+    pub(crate) fn tell_one(&mut self, consumer: usize, told: &[Told]) {
+        self.consumers[consumer].tell(told);
+    }
+
+    pub(crate) fn tell(&mut self, told: &[Told]) {
+        self.consumers.iter_mut().for_each(|it| it.tell(told));
+    }
+
+    /// All topics.
+    pub(crate) fn wanted(&self) -> Topics {
+        Topics(self.topics.iter().map(|it| it.topic.clone()).collect())
+    }
+
+    /// What a folder says of all its objects, as each topic has it.
+    pub(crate) fn split(&mut self, events: Vec<Event>) -> Vec<Told> {
+        let mut told = Vec::new();
+        for event in events {
+            let kind = match &event {
+                Event::Set(object) => object.reference().kind.name,
+                Event::Delete(key) => key.kind.name,
+                Event::Problems { origin, problems } => {
+                    told.push(Told::Problems(None, origin.clone(), problems.clone()));
+                    continue;
+                }
+            };
+            for (at, state) in self.topics.iter_mut().enumerate() {
+                if state.topic.known.form.kind() == kind {
+                    told.extend(state.choose(at, &event));
+                }
+            }
+        }
+        told
+    }
+
+    /// What a list or watch says of the objects of one topic.
+    pub(crate) fn send(&mut self, topic: usize, events: Vec<Event>, is_list: bool) {
+        let one = |event| match event {
+            Event::Set(object) => Told::Set(topic, object),
+            Event::Delete(key) => Told::Delete(topic, key.name),
+            Event::Problems { origin, problems } => Told::Problems(Some(topic), origin, problems),
+        };
+        let mut told: Vec<Told> = events.into_iter().map(one).collect();
+        if is_list {
+            self.topics[topic].is_listed = true;
+            told.push(Told::Listed(topic));
+        }
+        self.tell(&told);
+    }
+
+    /// The same for one consumer, which has these topics.
+    pub(crate) fn split_for(&mut self, topics: &[usize], events: Vec<Event>) -> Vec<Told> {
+        let mut told = self.split(events);
+        told.retain(|it| match it {
+            Told::Set(topic, _) | Told::Delete(topic, _) => topics.contains(topic),
+            _ => true,
+        });
+        told
+    }
+
+    /// What it means to the consumers that the server does not know the topic's kind: the strictest counts.
+    pub(crate) fn absence(&self, topic: usize) -> Absence {
+        let needs = self.consumers.iter().filter_map(|it| it.need(topic));
+        let absences = needs.map(|it| match it {
+            Need::Required | Need::Complete => Absence::Outage,
+            Need::Optional(lost) => Absence::Loss(lost),
+            Need::MayBeAbsent => Absence::Normal,
+        });
+        absences.max().unwrap_or(Absence::Normal)
+    }
+
+    /// A consumer does not wait any more for what it does not require.
+    pub(crate) fn go_on_without(&mut self, consumer: usize) {
+        for topic in self.consumers[consumer].optional() {
+            let kind = self.topics[topic].topic.known.objects;
+            tracing::warn!(
+                kind,
+                "the API server has not listed this kind yet: starting without it"
+            );
+        }
+        self.tell_one(consumer, &[Told::GoOn]);
+    }
+
+    /// Replaces the reason why a topic is not up to date. Returns whether there was none before.
+    pub(crate) fn renew(&mut self, topic: usize, reason: &str, lost: Option<&'static str>) -> bool {
+        let before = self.topics[topic].stale.as_ref();
+        if before.is_some_and(|it| it.reason == reason && it.lost == lost) {
+            return false;
+        }
+        let was_fresh = before.is_none();
+        let since = before.map_or_else(jiff::Timestamp::now, |it| it.since);
+        self.topics[topic].stale = Some(Stale {
+            since,
+            reason: reason.to_owned(),
+            lost,
+        });
+        self.report(topic);
+        was_fresh
+    }
+
+    /// The topic is up to date. Returns whether it was not before.
+    pub(crate) fn report_fresh(&mut self, topic: usize) {
+        if self.topics[topic].stale.take().is_some() {
+            let kind = self.topics[topic].topic.known.objects;
+            tracing::info!(kind, "changes from the API server again");
+            self.report(topic);
+        }
+    }
+
+    /// Whether nobody waits any more.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.consumers.iter().all(|it| it.is_synced())
+    }
+
+    /// Tells those who want the topic which of their topics are not up to date.
+    fn report(&mut self, topic: usize) {
+        for consumer in 0..self.consumers.len() {
+            if self.consumers[consumer].need(topic).is_some() {
+                let told = self.stale_topics(consumer);
+                self.tell_one(consumer, &[told]);
+            }
+        }
+    }
+
+    fn stale_topics(&self, consumer: usize) -> Told {
+        let own = self.topics.iter().enumerate();
+        let own = own.filter(|(at, _)| self.consumers[consumer].need(*at).is_some());
+        let stale = own.filter_map(|(_, it)| Some((it.topic.known.objects, it.stale.as_ref()?)));
+        let mut lines: Vec<String> = stale.map(|(kind, stale)| stale.line(kind)).collect();
+        lines.sort();
+        Told::Problems(None, ORIGIN.into(), lines)
+    }
+}
+
+impl State {
+    /// What an event about an object of the kind is for this topic.
+    fn choose(&mut self, at: usize, event: &Event) -> Option<Told> {
+        let is_narrow = self.topic.selection.is_narrow();
+        match event {
+            Event::Set(object) if !is_narrow => Some(Told::Set(at, object.clone())),
+            Event::Set(object) => {
+                let name = object.reference().name;
+                if self.topic.selection.has(object) {
+                    self.chosen.insert(name);
+                    return Some(Told::Set(at, object.clone()));
+                }
+                self.chosen.remove(&name).then_some(Told::Delete(at, name))
+            }
+            Event::Delete(key) => {
+                let was_chosen = !is_narrow || self.chosen.remove(&key.name);
+                was_chosen.then(|| Told::Delete(at, key.name.clone()))
+            }
+            Event::Problems { .. } => None,
+        }
+    }
+}
+
+type Sink<E> = Box<dyn FnMut(Vec<E>) + Send>;
+
+/// A consumer, whatever its events are.
+trait Consume: Send {
+    /// Takes in a batch.
+    fn tell(&mut self, told: &[Told]);
+    /// How it needs a topic; `None` if it does not want it.
+    fn need(&self, topic: usize) -> Option<Need>;
+    /// The topics that it waits for and does not require.
+    fn optional(&self) -> Vec<usize>;
+    fn is_synced(&self) -> bool;
+}
+
+struct Consumer<E> {
+    wants: Vec<(usize, Want<E>)>,
+    notice: Box<dyn Fn(Notice) -> E + Send>,
+    sink: Sink<E>,
+    /// The topics whose first lists have not come yet.
+    waiting: BTreeSet<usize>,
+    /// [`Notice::Synced`] has been sent.
+    is_synced: bool,
+}
+
+impl<E> Consumer<E> {
+    fn say(&self, topic: usize, stated: impl Fn() -> Stated, events: &mut Vec<E>) {
+        let own = self.wants.iter().filter(|it| it.0 == topic);
+        events.extend(own.map(|(_, want)| (want.event)(stated())));
+    }
+}
+
+impl<E> Consume for Consumer<E> {
+    fn tell(&mut self, told: &[Told]) {
+        let mut events = Vec::new();
+        for it in told {
+            match it {
+                Told::Set(topic, object) => {
+                    if self.need(*topic) == Some(Need::Complete) && object.is_complete() {
+                        self.waiting.remove(topic);
+                    }
+                    self.say(*topic, || Stated::Set(object.clone()), &mut events);
+                }
+                Told::Delete(topic, name) => {
+                    self.say(*topic, || Stated::Delete(name.clone()), &mut events);
+                }
+                Told::Listed(topic) => {
+                    if self.need(*topic) != Some(Need::Complete) {
+                        self.waiting.remove(topic);
+                    }
+                }
+                Told::Complete => self.waiting.clear(),
+                Told::GoOn => {
+                    let optional = self.optional();
+                    self.waiting.retain(|it| !optional.contains(it));
+                }
+                Told::Problems(topic, origin, problems) => {
+                    if topic.is_none_or(|it| self.need(it).is_some()) {
+                        let (origin, problems) = (origin.clone(), problems.clone());
+                        events.push((self.notice)(Notice::Problems { origin, problems }));
+                    }
+                }
+            }
+        }
+        if self.waiting.is_empty() && !self.is_synced {
+            self.is_synced = true;
+            events.push((self.notice)(Notice::Synced));
+        }
+        if !events.is_empty() {
+            (self.sink)(events);
+        }
+    }
+
+    fn need(&self, topic: usize) -> Option<Need> {
+        let own = self.wants.iter().find(|it| it.0 == topic);
+        own.map(|(_, want)| want.need)
+    }
+
+    fn optional(&self) -> Vec<usize> {
+        let waiting = self.waiting.iter().copied();
+        let optional = waiting.filter(|it| self.need(*it) != Some(Need::Required));
+        optional.collect()
+    }
+
+    fn is_synced(&self) -> bool {
+        self.is_synced
+    }
+}

@@ -1,0 +1,162 @@
+//! Which objects of a kind are wanted.
+
+use std::sync::Arc;
+
+use sluice_model::{NamespacedName, Selector};
+
+use crate::kind::Known;
+use crate::manifest::Form;
+use crate::object::Object;
+
+/// Which objects of a kind are wanted; by default all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Those with such labels.
+    pub labels: Selector,
+    /// Those with such fields.
+    pub fields: Vec<FieldTest>,
+    /// The fields only save work: a server that does not know one (400) is asked without them.
+    pub are_fields_optional: bool,
+    /// Those in these namespaces; empty: in all. The server sends only one namespace or all, so with several the objects
+    /// of all others are read and dropped.
+    pub namespaces: Vec<Arc<str>>,
+    /// Those of these names; empty: all. Read and dropped like those of other namespaces.
+    pub names: Vec<Arc<str>>,
+    /// Every cluster has such an object: an empty list is doubted even at the start.
+    pub is_never_empty: bool,
+}
+
+/// What a field of an object must be, as in a `fieldSelector`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldTest {
+    /// The path: `spec.nodeName`.
+    pub path: &'static str,
+    /// Whether the field has the value, or has not.
+    pub is_equal: bool,
+    /// The value.
+    pub value: Arc<str>,
+}
+
+impl FieldTest {
+    /// The field has this value.
+    pub fn equal(path: &'static str, value: impl Into<Arc<str>>) -> Self {
+        Self {
+            path,
+            is_equal: true,
+            value: value.into(),
+        }
+    }
+
+    /// The field has another value, or none.
+    pub fn unequal(path: &'static str, value: impl Into<Arc<str>>) -> Self {
+        Self {
+            is_equal: false,
+            ..Self::equal(path, value)
+        }
+    }
+}
+
+impl Selection {
+    /// The Pods that have not ended, of one node or of all.
+    #[must_use]
+    pub fn of_pods(node: Option<&Arc<str>>) -> Self {
+        let of_node = node.map(|it| FieldTest::equal("spec.nodeName", it.clone()));
+        let live = ["Succeeded", "Failed"].map(|it| FieldTest::unequal("status.phase", it));
+        Self {
+            fields: of_node.into_iter().chain(live).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// `labelSelector` of a request.
+    pub(crate) fn label_selector(&self) -> Option<String> {
+        (!self.labels.is_empty()).then(|| self.labels.as_str().to_owned())
+    }
+
+    /// `fieldSelector` of a request.
+    pub(crate) fn field_selector(&self) -> Option<String> {
+        let test = |it: &FieldTest| {
+            let FieldTest { path, value, .. } = it;
+            let operator = if it.is_equal { "=" } else { "!=" };
+            format!("{path}{operator}{value}")
+        };
+        let mut tests: Vec<String> = self.fields.iter().map(test).collect();
+        if let [one] = &*self.names {
+            tests.push(format!("metadata.name={one}"));
+        }
+        (!tests.is_empty()).then(|| tests.join(","))
+    }
+
+    /// Where the objects are listed: the path of all, or that of the one namespace.
+    pub(crate) fn path(&self, all: &str) -> String {
+        match (&*self.namespaces, all.rsplit_once('/')) {
+            ([namespace], Some((group, plural))) => {
+                format!("{group}/namespaces/{namespace}/{plural}")
+            }
+            _ => all.to_owned(),
+        }
+    }
+
+    /// Whether an object counts that the server has sent.
+    pub(crate) fn has_name(&self, name: &NamespacedName) -> bool {
+        let is_among = |wanted: &[Arc<str>], it| wanted.is_empty() || wanted.contains(it);
+        is_among(&self.namespaces, &name.namespace) && is_among(&self.names, &name.name)
+    }
+
+    /// Whether there is one condition less now.
+    pub(crate) fn drop_fields(&mut self) -> bool {
+        self.are_fields_optional && !std::mem::take(&mut self.fields).is_empty()
+    }
+
+    /// Whether an object of a manifest is wanted, as far as its model can say.
+    pub(crate) fn has(&self, object: &Object) -> bool {
+        let is_field = |it: &FieldTest| {
+            let field = object.field(it.path);
+            field.is_none_or(|field| (field == &*it.value) == it.is_equal)
+        };
+        self.has_name(&object.reference().name)
+            && self.fields.iter().all(is_field)
+            && (object.labels()).is_none_or(|it| self.labels.selects(|key| it.get(key)))
+    }
+
+    /// Whether it may leave out objects of a manifest.
+    pub(crate) fn is_narrow(&self) -> bool {
+        *self != Self::default()
+    }
+}
+
+/// A kind, and which objects of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Topic {
+    pub(crate) known: &'static Known,
+    pub(crate) selection: Selection,
+}
+
+impl PartialEq for Topic {
+    fn eq(&self, other: &Self) -> bool {
+        self.known.form.kind() == other.known.form.kind() && self.selection == other.selection
+    }
+}
+
+/// All topics that somebody wants, in the order in which they were first wanted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Topics(pub(crate) Vec<Topic>);
+
+impl Topics {
+    /// How manifests write the kinds.
+    pub(crate) fn forms(&self) -> impl Iterator<Item = &'static Form> {
+        self.0.iter().flat_map(|it| it.known.forms())
+    }
+
+    /// The names of the kinds.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().map(|it| it.known.form.kind())
+    }
+
+    /// Whether a topic has the object.
+    pub(crate) fn select(&self, object: &Object) -> bool {
+        let kind = object.reference().kind.name;
+        let mut own = self.0.iter().filter(|it| it.known.form.kind() == kind);
+        own.any(|it| it.selection.has(object))
+    }
+}

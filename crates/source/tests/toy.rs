@@ -1,0 +1,339 @@
+//! A kind that this crate does not know, from its only file to a consumer, from both feeds.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sluice_miniapi::{MiniApi, Options};
+use sluice_model::{Change, KindName, Labels, Model, NamespacedName, Selector, Service};
+use sluice_source::apiserver::{Access, Client, Timeouts, connect};
+use sluice_source::kind::{
+    AllLabels, At, Converted, Faults, Fields, Identity, Interner, Kind, ObjectMeta, labels,
+    namespaced,
+};
+use sluice_source::{FieldTest, Hub, Need, Notice, Selection, Wants, kinds};
+
+/// Long enough for a loaded machine, short enough for a person.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// A ConfigMap (v1), cut to one of its values: who holds something.
+#[derive(Debug, PartialEq)]
+struct Config {
+    name: NamespacedName,
+    labels: Labels,
+    holder: Arc<str>,
+}
+
+impl Model for Config {
+    const KIND: &'static KindName = &KindName {
+        name: "ConfigMap",
+        version: "v1",
+    };
+
+    fn name(&self) -> NamespacedName {
+        self.name.clone()
+    }
+
+    fn labels(&self) -> Option<&Labels> {
+        Some(&self.labels)
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct WrittenConfig {
+    metadata: ObjectMeta<AllLabels>,
+    data: Data,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Data {
+    holder: String,
+}
+
+static FIELDS: LazyLock<Fields> = LazyLock::new(|| {
+    Fields::of(
+        "
+: apiVersion binaryData data immutable kind metadata",
+    )
+});
+
+impl Kind for WrittenConfig {
+    type Model = Config;
+    const VERSIONS: &'static [&'static str] = &["v1"];
+    const PATH: &'static str = "/api/v1/configmaps";
+    const OBJECTS: &'static str = "ConfigMaps";
+
+    fn identity(&self) -> Identity<'_> {
+        self.metadata.identity()
+    }
+
+    fn convert(&self, names: &mut Interner) -> Converted<Config> {
+        let mut faults = Faults::new(names);
+        let name = namespaced(&self.metadata, |it| Ok(it), &mut faults);
+        let labels = labels(&self.metadata, &mut faults);
+        let holder = match &*self.data.holder {
+            "" => Err("is required".to_owned()),
+            text => Ok(text),
+        };
+        let holder = faults.text(At::top("data.holder"), holder);
+        let config = name.zip(holder).map(|(name, holder)| Config {
+            name,
+            labels,
+            holder,
+        });
+        faults.finish(config)
+    }
+
+    fn fields() -> Option<&'static Fields> {
+        Some(&FIELDS)
+    }
+}
+
+fn config(name: &str, holder: &str, app: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "kube-system", "labels": {"app": app}},
+        "data": {"holder": holder},
+    })
+}
+
+fn service() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"clusterIP": "10.96.0.1", "ports": [{"port": 80}]},
+    })
+}
+
+/// A consumer of ConfigMaps: it has no arm for any other kind.
+#[derive(Debug)]
+enum Held {
+    Config(Change<Config>),
+    Notice(Notice),
+}
+
+/// Another one, of ConfigMaps by label and of Services.
+#[derive(Debug)]
+enum Both {
+    Config(Change<Config>),
+    Service(Change<Service>),
+    Notice(Notice),
+}
+
+fn configs() -> Wants<Held> {
+    let all = Selection::default();
+    Wants::new(Held::Notice).want::<WrittenConfig>(all, Need::Required, Held::Config)
+}
+
+fn both() -> Wants<Both> {
+    let of_web = Selection {
+        labels: Selector::parse("app=web").unwrap(),
+        ..Selection::default()
+    };
+    Wants::new(Both::Notice)
+        .want::<WrittenConfig>(of_web, Need::Required, Both::Config)
+        .want::<kinds::Service>(Selection::default(), Need::Required, Both::Service)
+}
+
+/// What a consumer knows: objects by name, problems by origin, and how often everything was there.
+struct View<E> {
+    batches: Receiver<Vec<E>>,
+    known: BTreeMap<String, String>,
+    tell: fn(E) -> (String, Option<String>),
+}
+
+impl<E: 'static + Send> View<E> {
+    fn of(hub: &Hub, wants: Wants<E>, tell: fn(E) -> (String, Option<String>)) -> Self {
+        let (sender, batches) = channel();
+        hub.subscribe(wants, move |batch| {
+            let _ = sender.send(batch);
+        });
+        Self {
+            batches,
+            known: BTreeMap::new(),
+            tell,
+        }
+    }
+
+    #[track_caller]
+    fn expect(&mut self, expected: &str) {
+        loop {
+            let known = self
+                .known
+                .iter()
+                .map(|(key, value)| format!("{key}={value}"));
+            let known = known.collect::<Vec<_>>().join("; ");
+            if known == expected {
+                return;
+            }
+            let batch = self.batches.recv_timeout(DEADLINE);
+            for event in batch.unwrap_or_else(|_| panic!("{known}, wanted: {expected}")) {
+                match (self.tell)(event) {
+                    (key, Some(value)) => self.known.insert(key, value),
+                    (key, None) => self.known.remove(&key),
+                };
+            }
+        }
+    }
+}
+
+fn of_config(change: Change<Config>) -> (String, Option<String>) {
+    let key = change.reference().to_string();
+    match change {
+        Change::Set(config) => (key, Some(config.holder.to_string())),
+        Change::Delete(_) => (key, None),
+    }
+}
+
+fn of_notice(notice: Notice) -> (String, Option<String>) {
+    match notice {
+        Notice::Synced => ("synced".to_owned(), Some("yes".to_owned())),
+        Notice::Problems { origin, problems } => {
+            let problems = problems.join("|");
+            (
+                origin.to_string(),
+                Some(problems).filter(|it| !it.is_empty()),
+            )
+        }
+    }
+}
+
+fn held(event: Held) -> (String, Option<String>) {
+    match event {
+        Held::Config(change) => of_config(change),
+        Held::Notice(notice) => of_notice(notice),
+    }
+}
+
+fn of_both(event: Both) -> (String, Option<String>) {
+    match event {
+        Both::Config(change) => of_config(change),
+        Both::Service(Change::Set(it)) => ("web".to_owned(), Some(it.ports[0].port.to_string())),
+        Both::Service(Change::Delete(_)) => ("web".to_owned(), None),
+        Both::Notice(notice) => of_notice(notice),
+    }
+}
+
+const A: &str = "ConfigMap kube-system/a";
+const B: &str = "ConfigMap kube-system/b";
+
+#[test]
+fn from_a_folder() {
+    let temp = tempfile::tempdir().unwrap();
+    let write = |name: &str, objects: &[Value]| {
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
+        let new = temp.path().join(".new");
+        fs::write(&new, list.to_string()).unwrap();
+        fs::rename(new, temp.path().join(name)).unwrap();
+    };
+    write(
+        "a.json",
+        &[config("a", "n1", "web"), config("b", "n2", "db"), service()],
+    );
+    let hub = Hub::default();
+    let mut first = View::of(&hub, configs(), held);
+    let _watch = hub.watch(temp.path()).unwrap();
+    first.expect(&format!("{A}=n1; {B}=n2; synced=yes"));
+    // A consumer that comes later gets what is there, with a kind that nobody wanted before.
+    let mut second = View::of(&hub, both(), of_both);
+    second.expect(&format!("{A}=n1; synced=yes; web=80"));
+    // Of the topics that are there already, too.
+    View::of(&hub, configs(), held).expect(&format!("{A}=n1; {B}=n2; synced=yes"));
+    // An object that is selected no more is gone for those who select.
+    write(
+        "a.json",
+        &[config("a", "n3", "db"), config("b", "n2", "db"), service()],
+    );
+    first.expect(&format!("{A}=n3; {B}=n2; synced=yes"));
+    second.expect("synced=yes; web=80");
+    let mut wrong = config("b", "", "db");
+    wrong["date"] = json!("n2");
+    write("a.json", &[config("a", "n3", "db"), wrong]);
+    let problems = [
+        "date: is no field of the API and is ignored: write data",
+        "data.holder: is required",
+        "refused: its last good version stays in force",
+    ];
+    let problems = problems.map(|it| format!("a.json:1: {B}: {it}")).join("|");
+    first.expect(&format!("{A}=n3; {B}=n2; a.json={problems}; synced=yes"));
+    second.expect(&format!("a.json={problems}; synced=yes"));
+}
+
+fn api() -> (MiniApi, Client, tempfile::TempDir) {
+    let api = MiniApi::start(Options::default()).unwrap();
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("kubeconfig");
+    fs::write(&path, api.kubeconfig()).unwrap();
+    let access = Access {
+        kubeconfig: Some(path),
+        ..Access::default()
+    };
+    let client = connect(&access).unwrap();
+    (api, client, temp)
+}
+
+#[test]
+fn from_an_api_server() {
+    let (api, client, _files) = api();
+    api.put_all([config("a", "n1", "web"), config("b", "n2", "db"), service()])
+        .unwrap();
+    let hub = Hub::default();
+    let mut first = View::of(&hub, configs(), held);
+    let _follow = hub
+        .follow(&client, Timeouts::default(), Arc::new(|_| {}))
+        .unwrap();
+    first.expect(&format!("{A}=n1; {B}=n2; synced=yes"));
+    let mut second = View::of(&hub, both(), of_both);
+    second.expect(&format!("{A}=n1; synced=yes; web=80"));
+    let before = api.requests().len();
+    // A topic that is there already costs no request.
+    let mut third = View::of(&hub, configs(), held);
+    third.expect(&format!("{A}=n1; {B}=n2; synced=yes"));
+    assert_eq!(api.requests().len(), before);
+    api.put_all([config("a", "n3", "db"), config("b", "", "db")])
+        .unwrap();
+    let problems = [
+        "data.holder: is required",
+        "refused: its last good version stays in force",
+    ];
+    let problems = problems.map(|it| format!("{B}: {it}")).join("|");
+    // The object and its problems have one name here: the later one is seen.
+    first.expect(&format!("{A}=n3; {B}={problems}; synced=yes"));
+    third.expect(&format!("{A}=n3; {B}={problems}; synced=yes"));
+    second.expect("synced=yes; web=80");
+}
+
+#[test]
+fn what_nobody_requires_is_not_waited_for() {
+    let (api, client, _files) = api();
+    api.put_all([config("a", "n1", "web"), service()]).unwrap();
+    let hub = Hub::default();
+    // The server refuses the field: the list never comes.
+    let refused = Selection {
+        fields: vec![FieldTest::equal("spec.colour", "blue")],
+        ..Selection::default()
+    };
+    let wants = configs().want::<kinds::Pod>(refused, Need::Optional("nothing"), |_| {
+        unreachable!("no list of Pods comes")
+    });
+    let mut view = View::of(&hub, wants, held);
+    let timeouts = Timeouts {
+        node: Duration::from_millis(300),
+        ..Timeouts::default()
+    };
+    let _follow = hub.follow(&client, timeouts, Arc::new(|_| {})).unwrap();
+    while !view.known.contains_key("synced") {
+        for event in view.batches.recv_timeout(DEADLINE).unwrap() {
+            let (key, value) = held(event);
+            view.known.insert(key, value.unwrap_or_default());
+        }
+    }
+    assert_eq!(view.known[A], "n1");
+    // Whoever does not want Pods hears nothing of what is amiss with them.
+    View::of(&hub, configs(), held).expect(&format!("{A}=n1; synced=yes"));
+}
