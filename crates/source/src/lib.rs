@@ -1,19 +1,20 @@
-//! Where Services come from: a folder of manifests, or an API server.
+//! A library of watches: objects of any kind, from a folder of manifests or an API server, for any number of consumers
+//! ([`Hub`]).
 //!
 //! From a folder and its subfolders: objects that Kubernetes would accept, from `*.yaml`, `*.yml` and
 //! `*.json`; everything else becomes a [`Problem`] that names file, line, object and field, and leaves all
 //! other objects alone.
 //!
 //! ```text
-//! folder ─▶ yaml: bytes → tree with lines ─▶ api: serde structs ─▶ convert: core model ─▶ catalog ─▶ events
-//!    ▲      (manifest: one file → objects and problems)                                   (files → objects)
+//! folder ─▶ yaml: bytes → tree with lines ─▶ Kind: serde struct → model ─▶ catalog ─▶ hub ─▶ consumers
+//!    ▲      (manifest: one file → objects and problems)                    (files → objects)
 //!  watch: inotify → complete files
 //! ```
 //!
 //! [`objects`](objects()) are all objects of a folder as somebody wrote them, for readers that need other kinds.
 //!
-//! [`load`] reads the folder once, [`watch`](watch()) goes on. `api` and `convert` have nothing to
-//! do with files: [`apiserver`] uses them too.
+//! [`load`] reads the folder once, [`Hub::watch`] goes on. A [`Kind`](kind::Kind) has nothing to do with files:
+//! [`apiserver`] uses it too.
 //!
 //! # Invariants
 //! - An object that leaves this crate has DNS names, ports in range and addresses that fit.
