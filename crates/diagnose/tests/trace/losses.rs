@@ -76,7 +76,9 @@ fn a_name_that_nft_would_run_is_an_argument_of_nothing() {
     // nft refuses such names, the kernel takes them.
     let name = "x; delete table ip sluice;";
     world.home().run(|| {
-        use sluice_nft::{Batch, Chain, Connection, Create, Expr, Family, Rule, Scope, Verdict};
+        use sluice_nft::{
+            Batch, Chain, Connection, Create, Expr, Family, KernelRule, Scope, Verdict,
+        };
         let scope = Scope {
             family: Family::Ipv4,
             table: "filter",
@@ -88,7 +90,7 @@ fn a_name_that_nft_would_run_is_an_argument_of_nothing() {
         };
         batch.add_chain(0, scope, &chain, Create::New);
         let drop = Expr::Verdict(Verdict::Drop);
-        let rule = Rule {
+        let rule = KernelRule {
             chain: name.into(),
             exprs: vec![drop],
             comment: Some("evil".into()),
@@ -99,7 +101,7 @@ fn a_name_that_nft_would_run_is_an_argument_of_nothing() {
         batch.add_rule(
             0,
             scope,
-            &Rule {
+            &KernelRule {
                 chain: "forward".into(),
                 exprs: vec![goto],
                 comment: None,

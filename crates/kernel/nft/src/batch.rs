@@ -5,7 +5,7 @@ use std::ops::Range;
 use sluice_netlink::attr::{AttrWriter, Nest};
 use sluice_netlink::message::{self, Answer, Head};
 
-use super::object::{Chain, ElementRef, Rule, Set, put_comment, put_element, put_table_name};
+use super::object::{Chain, ElementRef, KernelRule, Set, put_comment, put_element, put_table_name};
 use super::scope::Scope;
 use super::uapi;
 
@@ -150,7 +150,7 @@ impl Batch {
     }
 
     /// Adds a rule at the end of its chain.
-    pub fn add_rule(&mut self, tag: u32, scope: Scope<'_>, rule: &Rule) {
+    pub fn add_rule(&mut self, tag: u32, scope: Scope<'_>, rule: &KernelRule) {
         let flags = message::CREATE | message::APPEND;
         self.message(tag, scope, uapi::NFT_MSG_NEWRULE, flags, |it| rule.put(it));
     }
@@ -248,6 +248,13 @@ impl Batch {
             Some(object) => vec![object.tag],
             None => objects.iter().map(|it| it.tag).collect(),
         }
+    }
+
+    /// The tag of an object of the message with this sequence number.
+    #[cfg(feature = "testing")]
+    pub(crate) fn tag(&self, sequence: u32, index: usize) -> u32 {
+        let record = &self.records[sequence as usize - 1];
+        self.objects[record.objects.start + index].tag
     }
 
     /// Adds a message about one object. Its first attribute is the table's name.

@@ -82,7 +82,7 @@ pub struct Chain {
 
 /// A rule at the end of its chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Rule {
+pub struct KernelRule {
     /// The name of its chain.
     pub chain: String,
     /// At most 128 (`NFT_RULE_MAXEXPRS`).

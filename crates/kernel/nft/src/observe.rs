@@ -9,7 +9,9 @@ use sluice_netlink::request::{Request, RequestError, unless};
 
 use super::connection::Connection;
 use super::generation::Generation;
-use super::object::{Chain, ElementRef, Rule, Set, Table, counted, put_element, put_table_name};
+use super::object::{
+    Chain, ElementRef, KernelRule, Set, Table, counted, put_element, put_table_name,
+};
 use super::scope::{Family, Scope};
 use super::uapi;
 
@@ -65,7 +67,7 @@ impl Connection {
         &mut self,
         scope: Scope<'_>,
         chain: Option<&str>,
-    ) -> Result<Vec<Rule>, RequestError> {
+    ) -> Result<Vec<KernelRule>, RequestError> {
         let mut rules = Vec::new();
         let attrs = |writer: &mut AttrWriter| {
             if let Some(chain) = chain {
@@ -78,7 +80,7 @@ impl Connection {
             uapi::NFT_MSG_GETRULE,
             &attrs,
             &mut |message| {
-                let rule = Rule::decode(&message.attrs());
+                let rule = KernelRule::decode(&message.attrs());
                 rules.extend(rule.filter(|it| chain.is_none_or(|chain| it.chain == chain)));
             },
         )?;

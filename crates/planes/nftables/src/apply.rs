@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 
 use ipnet::IpNet;
 use sluice_nft::{
-    Batch, Chain as NetlinkChain, Create, DataRef, ElementRef, Rule as NetlinkRule, Scope, Verdict,
+    Batch, Chain as NetlinkChain, Create, DataRef, ElementRef, KernelRule, Scope, Verdict,
 };
 use sluice_reconcile::Delta;
 
@@ -258,7 +258,7 @@ impl Writer {
         };
         let name = name.to_string();
         for rule in chain.rules.as_rules().iter() {
-            let rule = NetlinkRule {
+            let rule = KernelRule {
                 chain: name.clone(),
                 exprs: encode::rule(*family, rule),
                 comment: None,

@@ -7,7 +7,8 @@ use super::super::uapi;
 use super::super::userdata;
 use super::super::value;
 use super::{
-    Chain, ChainKind, ElementRef, Hook, HookPoint, Policy, Rule, Set, SetData, SetFlags, Table,
+    Chain, ChainKind, ElementRef, Hook, HookPoint, KernelRule, Policy, Set, SetData, SetFlags,
+    Table,
 };
 
 fn comment(attrs: &Attrs<'_>, kind: u16) -> Option<String> {
@@ -65,7 +66,7 @@ impl Hook {
     }
 }
 
-impl Rule {
+impl KernelRule {
     /// Reads the attributes of `NFT_MSG_NEWRULE`; `None` without a chain.
     pub(crate) fn decode(attrs: &Attrs<'_>) -> Option<Self> {
         let exprs = attrs.nested(uapi::NFTA_RULE_EXPRESSIONS);

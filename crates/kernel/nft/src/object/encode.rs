@@ -5,7 +5,7 @@ use sluice_netlink::attr::AttrWriter;
 use super::super::uapi;
 use super::super::userdata::{self, fitting};
 use super::super::value::{DataRef, put_value, put_verdict};
-use super::{Chain, ChainKind, ElementRef, Hook, Policy, Rule, Set, SetData, SetFlags};
+use super::{Chain, ChainKind, ElementRef, Hook, KernelRule, Policy, Set, SetData, SetFlags};
 
 /// Writes the table's name, whose attribute number is the same in the messages of all objects.
 pub(crate) fn put_table_name(writer: &mut AttrWriter, table: &str) {
@@ -47,7 +47,7 @@ impl ChainKind {
     }
 }
 
-impl Rule {
+impl KernelRule {
     pub(crate) fn put(&self, writer: &mut AttrWriter) {
         writer.string(uapi::NFTA_RULE_CHAIN, &self.chain);
         writer.nested(uapi::NFTA_RULE_EXPRESSIONS, |list| {

@@ -80,7 +80,7 @@ proptest! {
     #[test]
     fn never_panics_on_random_attributes(bytes in attrs(3)) {
         let attrs = Attrs::new(&bytes);
-        let _ = (Table::decode(&attrs), Chain::decode(&attrs), Rule::decode(&attrs), Set::decode(&attrs));
+        let _ = (Table::decode(&attrs), Chain::decode(&attrs), KernelRule::decode(&attrs), Set::decode(&attrs));
         let _ = attrs.filter_map(ElementRef::decode).count();
     }
 }

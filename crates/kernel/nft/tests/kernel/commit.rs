@@ -3,7 +3,7 @@
 use sluice_netlink::Errno;
 use sluice_nft::{
     Batch, Chain, CommitError, Connection, Create, DataRef, ElementRef, Expr, Failure, Family,
-    Rule, Set, SetData, Verdict,
+    KernelRule, Set, SetData, Verdict,
 };
 
 use crate::netns::{self, SCOPE};
@@ -88,7 +88,7 @@ fn every_transaction_that_is_sent_is_told() {
         assert_eq!(exchanges.try_iter().count(), 0, "nothing was sent");
         connection.commit(&netns::batch_with_table()).unwrap();
         let mut refused = Batch::new();
-        refused.add_rule(1, SCOPE, &Rule::default());
+        refused.add_rule(1, SCOPE, &KernelRule::default());
         failures(&mut connection, &refused);
         let exchanges: Vec<_> = exchanges.try_iter().collect();
         assert_eq!(exchanges.len(), 2, "{exchanges:?}");
@@ -144,7 +144,7 @@ fn a_rule_that_leads_nowhere_is_named() {
             },
             Create::New,
         );
-        let rule = |chain: &str| Rule {
+        let rule = |chain: &str| KernelRule {
             chain: "c".into(),
             exprs: vec![Expr::Verdict(Verdict::Jump(chain.into()))],
             comment: None,
@@ -186,7 +186,7 @@ fn the_kernels_words_are_passed_on() {
         batch.add_rule(
             2,
             SCOPE,
-            &Rule {
+            &KernelRule {
                 chain: "c".into(),
                 exprs: vec![other],
                 comment: None,

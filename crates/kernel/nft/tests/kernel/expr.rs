@@ -2,7 +2,7 @@
 
 use sluice_nft::{
     Batch, Chain, ChainKind, CmpOp, Connection, Create, CtKey, Expr, Family, FibAddress, Hook,
-    HookPoint, MetaKey, PayloadBase, Policy, Register, Rule, Scope, Set, SetData, SetFlags,
+    HookPoint, KernelRule, MetaKey, PayloadBase, Policy, Register, Scope, Set, SetData, SetFlags,
     Verdict,
 };
 
@@ -77,9 +77,9 @@ fn check(family: Family, kind: ChainKind, point: HookPoint, rules: Vec<Vec<Expr>
             },
             Create::New,
         );
-        let rules: Vec<Rule> = rules
+        let rules: Vec<KernelRule> = rules
             .into_iter()
-            .map(|exprs| Rule {
+            .map(|exprs| KernelRule {
                 chain: "c".into(),
                 exprs,
                 comment: None,

@@ -2,7 +2,7 @@
 
 use sluice_nft::{
     Batch, Chain, ChainKind, Connection, Create, DataRef, ElementRef, Expr, Hook, HookPoint,
-    MetaKey, PayloadBase, Policy, Register, Rule, Set, SetData, Verdict,
+    KernelRule, MetaKey, PayloadBase, Policy, Register, Set, SetData, Verdict,
 };
 
 use crate::netns::{self, SCOPE};
@@ -67,7 +67,7 @@ fn maps(batch: &mut Batch) {
     batch.add_element(6, SCOPE, "locals", &node, Create::New);
 }
 
-fn rules() -> [Rule; 3] {
+fn rules() -> [KernelRule; 3] {
     let word = Register::word;
     let network = |dreg, offset| Expr::Payload {
         dreg,
@@ -75,7 +75,7 @@ fn rules() -> [Rule; 3] {
         offset,
         len: 4,
     };
-    let rule = |chain: &str, exprs, comment: Option<&str>| Rule {
+    let rule = |chain: &str, exprs, comment: Option<&str>| KernelRule {
         chain: chain.into(),
         exprs,
         comment: comment.map(str::to_owned),

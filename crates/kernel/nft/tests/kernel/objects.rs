@@ -2,7 +2,7 @@
 
 use sluice_netlink::{Errno, RequestError};
 use sluice_nft::{
-    Batch, Chain, ChainKind, Connection, Create, Expr, Family, Hook, HookPoint, Policy, Rule,
+    Batch, Chain, ChainKind, Connection, Create, Expr, Family, Hook, HookPoint, KernelRule, Policy,
     Scope, Set, SetData, SetFlags, Table, Verdict, push_tlv,
 };
 
@@ -96,7 +96,7 @@ fn chains_and_rules_read_back() {
                 None,
             ),
         ];
-        let rule = |chain: &str, comment: Option<&str>| Rule {
+        let rule = |chain: &str, comment: Option<&str>| KernelRule {
             chain: chain.into(),
             exprs: vec![Expr::Verdict(Verdict::Accept)],
             comment: comment.map(str::to_owned),

@@ -4,8 +4,8 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use sluice_nft::{
-    Batch, Chain, ChainKind, Connection, Create, Expr, Fate, Hook, HookPoint, MetaKey, Policy,
-    Register, Rule, Step, TableFamily, Tracer, Verdict,
+    Batch, Chain, ChainKind, Connection, Create, Expr, Fate, Hook, HookPoint, KernelRule, MetaKey,
+    Policy, Register, Step, TableFamily, Tracer, Verdict,
 };
 
 use crate::netns::{self, SCOPE, program};
@@ -25,7 +25,7 @@ fn owned(exprs: Vec<Expr>) -> Connection {
         hook: Some(hook),
         comment: None,
     };
-    let rule = Rule {
+    let rule = KernelRule {
         chain: "mark".into(),
         exprs,
         comment: Some("marks".into()),

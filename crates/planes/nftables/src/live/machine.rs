@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use sluice_model::IpFamily;
 use sluice_nft::{
-    CmpOp, Connection, CtKey, Expr, FibAddress, MetaKey, PayloadBase, Register, Rule, Scope, Set,
-    SetFlags, Verdict,
+    CmpOp, Connection, CtKey, Expr, FibAddress, KernelRule, MetaKey, PayloadBase, Register, Scope,
+    Set, SetFlags, Verdict,
 };
 use sluice_plane::live::{Chains, End, Evidence, Question, Step};
 use sluice_reconcile::BackendError;
@@ -33,7 +33,7 @@ pub(super) struct Machine<'a> {
     connection: Connection,
     scope: Scope<'a>,
     question: &'a Question,
-    rules: BTreeMap<String, Vec<Rule>>,
+    rules: BTreeMap<String, Vec<KernelRule>>,
     sets: BTreeMap<String, Option<Set>>,
     pub(super) evidence: Vec<Evidence>,
     pub(super) wrong: Vec<String>,

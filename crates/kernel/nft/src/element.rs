@@ -1,0 +1,170 @@
+//! Keys and values of elements as they lie in the kernel's registers.
+//!
+//! Each field of a concatenation starts at a multiple of four bytes. Addresses and ports are in
+//! network byte order, numbers in the host's: `numgen` writes a plain `u32`.
+
+use std::fmt::{self, Display};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ipnet::IpNet;
+use sluice_netlink::Family;
+
+use crate::object::ElementRef;
+use crate::text::{prefix, protocol_word};
+
+/// One field of a key or value. Displays as nft writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Datum {
+    /// An address.
+    Address(IpAddr),
+    /// The addresses of a prefix, alone in the keys of a set with [`SetFlags::INTERVAL`](crate::SetFlags).
+    Range(IpNet),
+    /// `IPPROTO_*`.
+    Protocol(u8),
+    /// A port.
+    Port(u16),
+    /// A number.
+    Number(u32),
+}
+
+impl Datum {
+    /// Appends the bytes, of a range those of its first address.
+    pub fn put(self, out: &mut Vec<u8>) {
+        match self {
+            Self::Address(IpAddr::V4(it)) => out.extend(it.octets()),
+            Self::Address(IpAddr::V6(it)) => out.extend(it.octets()),
+            Self::Range(net) => Self::Address(net.network()).put(out),
+            Self::Protocol(it) => out.extend([it, 0, 0, 0]),
+            Self::Port(it) => {
+                let [high, low] = it.to_be_bytes();
+                out.extend([high, low, 0, 0]);
+            }
+            Self::Number(it) => out.extend(it.to_ne_bytes()),
+        }
+    }
+}
+
+impl Display for Datum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(it) => write!(f, "{it}"),
+            Self::Range(net) => prefix(f, net),
+            Self::Protocol(it) => f.write_str(&protocol_word(*it)),
+            Self::Port(it) => write!(f, "{it}"),
+            Self::Number(it) => write!(f, "{it}"),
+        }
+    }
+}
+
+/// Writes fields side by side, as nft does.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_fields(out: &mut impl fmt::Write, fields: &[Datum]) -> fmt::Result {
+    for (position, field) in fields.iter().enumerate() {
+        if position > 0 {
+            out.write_str(" . ")?;
+        }
+        write!(out, "{field}")?;
+    }
+    Ok(())
+}
+
+/// The bytes of an element's key. Reused from element to element, so that many do not allocate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyBytes {
+    /// The key, of a range its first address.
+    pub start: Vec<u8>,
+    /// The first address after the range, or empty when it reaches the end of the address space; only in sets
+    /// with [`SetFlags::INTERVAL`](crate::SetFlags).
+    pub end: Option<Vec<u8>>,
+}
+
+impl KeyBytes {
+    /// Takes on the bytes of these fields.
+    pub fn set(&mut self, fields: &[Datum]) {
+        self.start.clear();
+        self.end = None;
+        for field in fields {
+            field.put(&mut self.start);
+            if let Datum::Range(net) = field {
+                let mut end = Vec::new();
+                if let Some(next) = successor(net.broadcast()) {
+                    Datum::Address(next).put(&mut end);
+                }
+                self.end = Some(end);
+            }
+        }
+    }
+
+    /// Shows `element` with this key to `write`. A range in a set with
+    /// [`SetFlags::INTERVAL`](crate::SetFlags) is two elements: its first address, and the first one after it with
+    /// a flag (`nft_set_rbtree.c`).
+    pub fn write(&self, element: ElementRef<'_>, mut write: impl FnMut(&ElementRef<'_>)) {
+        write(&ElementRef {
+            key: &self.start,
+            ..element
+        });
+        if let Some(end) = self.end.as_deref().filter(|it| !it.is_empty()) {
+            write(&ElementRef {
+                key: end,
+                interval_end: true,
+                ..ElementRef::default()
+            });
+        }
+    }
+}
+
+/// Takes a key or value apart. Every method is `None` when it is not what we would have written.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a>(pub &'a [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (bytes, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*bytes)
+    }
+
+    /// An address.
+    pub fn address(&mut self, family: Family) -> Option<IpAddr> {
+        Some(match family {
+            Family::Ipv4 => IpAddr::from(self.take::<4>()?),
+            Family::Ipv6 => IpAddr::from(self.take::<16>()?),
+        })
+    }
+
+    /// `IPPROTO_*`.
+    pub fn protocol(&mut self) -> Option<u8> {
+        match self.take()? {
+            [number, 0, 0, 0] => Some(number),
+            _ => None,
+        }
+    }
+
+    /// A port.
+    pub fn port(&mut self) -> Option<u16> {
+        match self.take()? {
+            [high, low, 0, 0] => Some(u16::from_be_bytes([high, low])),
+            _ => None,
+        }
+    }
+
+    /// A number.
+    pub fn number(&mut self) -> Option<u32> {
+        self.take().map(u32::from_ne_bytes)
+    }
+
+    /// Nothing is left.
+    pub fn end(self) -> Option<()> {
+        self.0.is_empty().then_some(())
+    }
+}
+
+/// The address after this one; `None` after the last.
+fn successor(addr: IpAddr) -> Option<IpAddr> {
+    Some(match addr {
+        IpAddr::V4(it) => IpAddr::V4(Ipv4Addr::from(u32::from(it).checked_add(1)?)),
+        IpAddr::V6(it) => IpAddr::V6(Ipv6Addr::from(u128::from(it).checked_add(1)?)),
+    })
+}
