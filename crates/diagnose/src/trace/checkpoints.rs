@@ -4,9 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use sluice_model::Protocol;
 use sluice_netlink::Family;
+use sluice_nft::rule::{Action, Match, Sense, Side};
 use sluice_nft::{
-    AnyChain, Batch, Chain, ChainKind, CmpOp, Connection, Create, Expr, Hook, HookPoint, MetaKey,
-    PayloadBase, Policy, Register, Rule, Scope, Step, Tracer,
+    AnyChain, Batch, Chain, ChainKind, Connection, Contents, Hook, HookPoint, Policy, Rule, Scope,
+    Step, Tracer,
 };
 
 use super::{Request, Sender, Source, TraceError};
@@ -28,8 +29,7 @@ const HOOKS: [HookPoint; 5] = [
     HookPoint::Postrouting,
 ];
 
-/// Fields of the TCP header.
-const TCP_FLAGS_OFFSET: u32 = 13;
+/// Flags of the TCP header.
 const TCP_FIN_SYN_RST_ACK: u8 = 0x17;
 const TCP_SYN: u8 = 0x02;
 
@@ -72,91 +72,26 @@ impl Filter {
     }
 
     /// Marks the packet. A flow of others may be busy and would flood us, so it is one in a second.
-    fn rule(&self, chain: String) -> Rule {
-        let mut exprs = Vec::new();
-        exprs.push(Expr::Meta {
-            key: MetaKey::L4Proto,
-            dreg: REGISTER,
-        });
-        exprs.push(equal(vec![self.protocol.number()]));
-        let (source, destination) = match self.family() {
-            Family::Ipv4 => (12, 16),
-            Family::Ipv6 => (8, 24),
+    fn rule(&self) -> Rule {
+        let address = |side, ip: IpAddr| Match::Address(side, Sense::Is, ip.into());
+        let to = (!self.is_to_anywhere).then_some(self.destination);
+        let flags = Match::TcpFlags {
+            mask: TCP_FIN_SYN_RST_ACK,
+            value: TCP_SYN,
         };
-        if let Some(source_ip) = self.source {
-            load(&mut exprs, PayloadBase::Network, source, &octets(source_ip));
-        }
-        if !self.is_to_anywhere {
-            let to = octets(self.destination.ip());
-            load(&mut exprs, PayloadBase::Network, destination, &to);
-        }
-        if let Some(port) = self.source_port {
-            load(&mut exprs, PayloadBase::Transport, 0, &port.to_be_bytes());
-        }
-        if !self.is_to_anywhere {
-            let port = self.destination.port().to_be_bytes();
-            load(&mut exprs, PayloadBase::Transport, 2, &port);
-        }
-        if self.protocol == Protocol::Tcp {
-            exprs.push(Expr::Payload {
-                dreg: REGISTER,
-                base: PayloadBase::Transport,
-                offset: TCP_FLAGS_OFFSET,
-                len: 1,
-            });
-            exprs.push(Expr::Bitwise {
-                sreg: REGISTER,
-                dreg: REGISTER,
-                mask: vec![TCP_FIN_SYN_RST_ACK],
-                xor: vec![0],
-            });
-            exprs.push(equal(vec![TCP_SYN]));
-        }
-        if self.source_port.is_none() {
-            exprs.push(Expr::OnePerSecond);
-        }
-        exprs.push(Expr::ImmediateData {
-            dreg: REGISTER,
-            data: vec![1],
-        });
-        exprs.push(Expr::MetaSet {
-            key: MetaKey::Trace,
-            sreg: REGISTER,
-        });
+        let matches = [
+            Some(Match::Protocol(self.protocol.number())),
+            self.source.map(|it| address(Side::Source, it)),
+            to.map(|it| address(Side::Destination, it.ip())),
+            self.source_port.map(|it| Match::Port(Side::Source, it)),
+            to.map(|it| Match::Port(Side::Destination, it.port())),
+            (self.protocol == Protocol::Tcp).then_some(flags),
+            self.source_port.is_none().then_some(Match::OnePerSecond),
+        ];
         Rule {
-            chain,
-            exprs,
-            comment: None,
+            matches: matches.into_iter().flatten().collect(),
+            actions: vec![Action::Trace],
         }
-    }
-}
-
-const REGISTER: Register = Register::word(0);
-
-fn equal(data: Vec<u8>) -> Expr {
-    Expr::Cmp {
-        op: CmpOp::Equal,
-        sreg: REGISTER,
-        data,
-    }
-}
-
-/// Ends the rule unless these bytes are at this place.
-fn load(exprs: &mut Vec<Expr>, base: PayloadBase, offset: u32, bytes: &[u8]) {
-    let len = u32::try_from(bytes.len()).expect("an address is short");
-    exprs.push(Expr::Payload {
-        dreg: REGISTER,
-        base,
-        offset,
-        len,
-    });
-    exprs.push(equal(bytes.to_vec()));
-}
-
-fn octets(ip: IpAddr) -> Vec<u8> {
-    match ip {
-        IpAddr::V4(ip) => ip.octets().to_vec(),
-        IpAddr::V6(ip) => ip.octets().to_vec(),
     }
 }
 
@@ -192,6 +127,7 @@ impl Checkpoints {
         };
         let mut batch = Batch::new();
         batch.add_owned_table(0, scope);
+        let mut contents = Contents::default();
         for point in HOOKS {
             for priority in [FIRST, LAST] {
                 let chain = Chain {
@@ -204,12 +140,12 @@ impl Checkpoints {
                     }),
                     comment: None,
                 };
-                batch.add_chain(0, scope, &chain, Create::New);
+                let begins = matches!(point, HookPoint::Prerouting | HookPoint::Output);
+                let rules = (begins && priority == FIRST).then(|| filter.rule());
+                contents.chains.push((chain, rules.into_iter().collect()));
             }
         }
-        for point in [HookPoint::Prerouting, HookPoint::Output] {
-            batch.add_rule(0, scope, &filter.rule(chain_name(point, FIRST)));
-        }
+        batch.add_contents(0, scope, &contents);
         match connection.commit(&batch) {
             Ok(()) => {}
             Err(source) => return Err(TraceError::Checkpoints { table, source }),
@@ -247,16 +183,5 @@ impl Checkpoints {
 
 fn chain_name(point: HookPoint, priority: i32) -> String {
     let place = if priority == FIRST { "first" } else { "last" };
-    format!("{}-{place}", hook_name(point))
-}
-
-/// The word of nftables.
-pub(super) const fn hook_name(point: HookPoint) -> &'static str {
-    match point {
-        HookPoint::Prerouting => "prerouting",
-        HookPoint::Input => "input",
-        HookPoint::Forward => "forward",
-        HookPoint::Output => "output",
-        HookPoint::Postrouting => "postrouting",
-    }
+    format!("{}-{place}", point.word())
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use sluice_nft::{Fate, NumberedRule, Step, TableFamily};
 use sluice_xtables::programs;
 
-use super::checkpoints::{Checkpoint, Checkpoints, hook_name};
+use super::checkpoints::{Checkpoint, Checkpoints};
 use super::reports::Reports;
 use super::way::{Hop, Owner, Stage, interface};
 
@@ -35,7 +35,7 @@ pub(super) fn stages(checkpoints: &mut Checkpoints, reports: &Reports) -> Vec<St
         let header = step.header.map(Into::into);
         match (checkpoint, stages.last_mut()) {
             (Some(Checkpoint::First(hook)), _) if header.is_some() => stages.push(Stage {
-                hook: hook_name(*hook),
+                hook: hook.word(),
                 arrived: header,
                 left: None,
                 incoming: interface(step.incoming),

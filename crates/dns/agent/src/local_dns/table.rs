@@ -26,11 +26,12 @@
 
 use std::net::IpAddr;
 
-use ipnet::IpNet;
 use sluice_model::{IpFamily, Protocol};
+use sluice_nft::rule::{Action, Field, Match, Sense, Side};
+use sluice_nft::shape::{Shape, Value};
 use sluice_nft::{
-    Batch, Chain, ChainKind, CmpOp, Connection, Create, ElementRef, Expr, Family, Hook, HookPoint,
-    MetaKey, PayloadBase, Policy, Register, Rule, Scope, Set,
+    Batch, Chain, ChainKind, Contents, Create, Datum, Family, Hook, HookPoint, Kernel, Policy,
+    Rule, Scope,
 };
 use sluice_node::{NodeError, failed};
 use sluice_plan::LocalTraffic;
@@ -46,15 +47,6 @@ const COMMENT: &str = "replies of the node's DNS server; written by sluice";
 
 /// Before conntrack, at -200 (`NF_IP_PRI_RAW`).
 const RAW: i32 = -300;
-
-/// `IFNAMSIZ`.
-const INTERFACE_NAME_LEN: usize = 16;
-
-/// Where UDP and TCP headers have their ports, each of two bytes.
-const SOURCE_PORT: u32 = 0;
-const DESTINATION_PORT: u32 = 2;
-
-const FIRST: Register = Register::word(0);
 
 /// Addresses, by who is answered there.
 #[derive(Clone, Copy)]
@@ -80,7 +72,7 @@ impl Group {
 }
 
 /// A rule and the chain that has it.
-type ChainRule = (HookPoint, Vec<Expr>);
+type ChainRule = (HookPoint, Rule);
 
 /// What the tables are made of.
 #[derive(Clone, Debug)]
@@ -112,26 +104,24 @@ impl Table {
         for family in self.families() {
             let scope = scope(family, QUERIES);
             batch.add_owned_table(0, scope);
-            self.fill(&mut batch, scope, family, |it| self.query_rules(family, it));
+            let contents = self.contents(family, |it| self.query_rules(family, it));
+            batch.add_contents(0, scope, &contents);
         }
         batch
     }
 
     /// Makes the tables for replies, in place of earlier ones.
-    pub(super) fn replies(&self, connection: &mut Connection) -> Result<Batch, NodeError> {
-        let mut batch = delete_replies(connection)?;
+    pub(super) fn replies(&self, kernel: &mut impl Kernel) -> Result<Batch, NodeError> {
+        let mut batch = delete_replies(kernel)?;
         for family in self.families() {
             let scope = scope(family, REPLIES);
             batch.add_table(0, scope, Some(COMMENT), Create::New);
-            self.fill(&mut batch, scope, family, |it| {
-                let packet = Packet {
-                    family,
-                    protocol: it,
-                };
-                let mut rule = packet.at(SOURCE_PORT, self.port, Group::Served);
-                rule.extend(packet.untrack(SOURCE_PORT, self.port, DNS_PORT));
+            let contents = self.contents(family, |protocol| {
+                let ports = (self.port, DNS_PORT);
+                let rule = untracked(protocol, Side::Source, ports, Group::Served);
                 vec![(HookPoint::Output, rule)]
             });
+            batch.add_contents(0, scope, &contents);
         }
         Ok(batch)
     }
@@ -155,26 +145,23 @@ impl Table {
     }
 
     /// Sets, chains and rules of a table.
-    fn fill(
-        &self,
-        batch: &mut Batch,
-        scope: Scope<'_>,
-        family: IpFamily,
-        rules: impl Fn(Protocol) -> Vec<ChainRule>,
-    ) {
-        for group in Group::ALL {
-            batch.add_set(0, scope, &set(group, family), Create::New);
-            for address in self.of(group, family) {
-                let element = ElementRef {
-                    key: &octets(*address),
-                    ..ElementRef::default()
-                };
-                batch.add_element(0, scope, group.name(), &element, Create::New);
-            }
-        }
-        for point in [HookPoint::Prerouting, HookPoint::Output] {
+    fn contents(&self, family: IpFamily, rules: impl Fn(Protocol) -> Vec<ChainRule>) -> Contents {
+        let shape = Shape {
+            key: &[Field::Address(Side::Destination)],
+            value: Value::None,
+        };
+        let sets = Group::ALL.into_iter().map(|group| {
+            let members = self.of(group, family);
+            let members = members.map(|it| vec![Datum::Address(*it)]).collect();
+            (shape.set(netlink(family), group.name()), members)
+        });
+        let rules: Vec<ChainRule> = [Protocol::Udp, Protocol::Tcp]
+            .into_iter()
+            .flat_map(rules)
+            .collect();
+        let chains = [HookPoint::Prerouting, HookPoint::Output].map(|point| {
             let chain = Chain {
-                name: chain_name(point).to_owned(),
+                name: point.word().to_owned(),
                 hook: Some(Hook {
                     kind: ChainKind::Filter,
                     point,
@@ -183,32 +170,30 @@ impl Table {
                 }),
                 comment: None,
             };
-            batch.add_chain(0, scope, &chain, Create::New);
-        }
-        for (point, exprs) in [Protocol::Udp, Protocol::Tcp].into_iter().flat_map(rules) {
-            let rule = Rule {
-                chain: chain_name(point).to_owned(),
-                exprs,
-                comment: None,
-            };
-            batch.add_rule(0, scope, &rule);
+            let rules = rules.iter().filter(|it| it.0 == point);
+            (chain, rules.map(|it| it.1.clone()).collect())
+        });
+        Contents {
+            sets: sets.collect(),
+            chains: chains.into(),
         }
     }
 
     fn query_rules(&self, family: IpFamily, protocol: Protocol) -> Vec<ChainRule> {
-        let packet = Packet { family, protocol };
-        let query = |group, condition: Vec<Expr>| {
-            let mut rule = packet.at(DESTINATION_PORT, DNS_PORT, group);
-            rule.extend(condition);
-            rule.extend(packet.untrack(DESTINATION_PORT, DNS_PORT, self.port));
-            rule
+        let query = |group| {
+            let ports = (DNS_PORT, self.port);
+            untracked(protocol, Side::Destination, ports, group)
         };
         let mut rules = vec![
-            (HookPoint::Output, query(Group::Served, Vec::new())),
-            (HookPoint::Prerouting, query(Group::Anybody, Vec::new())),
+            (HookPoint::Output, query(Group::Served)),
+            (HookPoint::Prerouting, query(Group::Anybody)),
         ];
         if let Some(pods) = &self.pods[family as usize] {
-            let query = query(Group::Pods, from(pods, family));
+            let query = query(Group::Pods).and(match pods {
+                LocalTraffic::From(net) => Match::Address(Side::Source, Sense::Is, *net),
+                LocalTraffic::Interface(name) => Match::Interface(Sense::Is, name.clone()),
+                LocalTraffic::InterfacePrefix(it) => Match::InterfacePrefix(Sense::Is, it.clone()),
+            });
             rules.push((HookPoint::Prerouting, query));
         }
         rules
@@ -216,11 +201,11 @@ impl Table {
 }
 
 /// Deletes the tables for replies that a Sluice made, of both families.
-pub(super) fn delete_replies(connection: &mut Connection) -> Result<Batch, NodeError> {
+pub(super) fn delete_replies(kernel: &mut impl Kernel) -> Result<Batch, NodeError> {
     let mut batch = Batch::new();
     for family in IpFamily::ALL {
         let scope = scope(family, REPLIES);
-        let tables = connection.tables(scope.family);
+        let tables = kernel.tables(scope.family);
         let tables = tables.map_err(failed("list the tables of nftables"))?;
         let mut named = tables.iter().filter(|it| it.name == REPLIES);
         if named.any(|it| it.comment.as_deref() == Some(COMMENT)) {
@@ -231,9 +216,9 @@ pub(super) fn delete_replies(connection: &mut Connection) -> Result<Batch, NodeE
 }
 
 /// Whether some process takes queries.
-pub(super) fn has_queries(connection: &mut Connection) -> Result<bool, NodeError> {
+pub(super) fn has_queries(kernel: &mut impl Kernel) -> Result<bool, NodeError> {
     for family in IpFamily::ALL {
-        let tables = connection.tables(scope(family, QUERIES).family);
+        let tables = kernel.tables(netlink(family));
         let tables = tables.map_err(failed("list the tables of nftables"))?;
         if tables.iter().any(|it| it.name == QUERIES) {
             return Ok(true);
@@ -242,166 +227,46 @@ pub(super) fn has_queries(connection: &mut Connection) -> Result<bool, NodeError
     Ok(false)
 }
 
-fn chain_name(point: HookPoint) -> &'static str {
-    match point {
-        HookPoint::Prerouting => "prerouting",
-        _ => "output",
-    }
-}
-
-/// The packets of one family and protocol.
-#[derive(Clone, Copy)]
-struct Packet {
-    family: IpFamily,
-    protocol: Protocol,
-}
-
-impl Packet {
-    /// Has this number at this port, and an address of the group on the same side.
-    fn at(self, side: u32, number: u16, group: Group) -> Vec<Expr> {
-        let address = match side {
-            SOURCE_PORT => source(self.family),
-            _ => destination(self.family),
-        };
-        vec![
-            Expr::Meta {
-                key: MetaKey::L4Proto,
-                dreg: FIRST,
-            },
-            equal(vec![self.protocol.number()]),
-            Expr::Payload {
-                dreg: FIRST,
-                base: PayloadBase::Transport,
-                offset: side,
-                len: 2,
-            },
-            equal(number.to_be_bytes().to_vec()),
-            address,
-            Expr::Lookup {
-                set: group.name().to_owned(),
-                sreg: FIRST,
-                dreg: None,
-                invert: false,
-            },
-        ]
-    }
-
-    /// Gets another number at this port if it differs, and has no connection.
-    fn untrack(self, side: u32, now: u16, then: u16) -> Vec<Expr> {
-        // RFC 768, RFC 9293.
-        let checksum = match self.protocol {
-            Protocol::Tcp => 16,
-            _ => 6,
-        };
-        let mut exprs = Vec::new();
-        if now != then {
-            exprs.push(Expr::ImmediateData {
-                dreg: FIRST,
-                data: then.to_be_bytes().to_vec(),
-            });
-            exprs.push(Expr::PayloadSet {
-                sreg: FIRST,
-                offset: side,
-                len: 2,
-                checksum,
-            });
-        }
-        exprs.push(Expr::Untrack);
-        exprs
-    }
-}
-
-/// Comes from a pod of this node.
-fn from(pods: &LocalTraffic, family: IpFamily) -> Vec<Expr> {
-    let name = |bytes| {
-        let load = Expr::Meta {
-            key: MetaKey::IncomingName,
-            dreg: FIRST,
-        };
-        vec![load, equal(bytes)]
+/// What has the first of these ports, and an address of the group on the same side, gets the second port
+/// if it differs, and has no connection.
+fn untracked(protocol: Protocol, side: Side, ports: (u16, u16), group: Group) -> Rule {
+    let (now, then) = ports;
+    let protocol = protocol.number();
+    let mut rule = Rule {
+        matches: vec![
+            Match::Protocol(protocol),
+            Match::Port(side, now),
+            Match::In(
+                Sense::Is,
+                vec![Field::Address(side)].into(),
+                group.name().into(),
+            ),
+        ],
+        actions: Vec::new(),
     };
-    match pods {
-        LocalTraffic::From(net) => within(net, family),
-        LocalTraffic::Interface(interface) => {
-            let mut padded = interface.as_bytes().to_vec();
-            padded.resize(INTERFACE_NAME_LEN, 0);
-            name(padded)
-        }
-        LocalTraffic::InterfacePrefix(prefix) => name(prefix.as_bytes().to_vec()),
+    if now != then {
+        rule = rule.then(Action::SetPort {
+            side,
+            protocol,
+            port: then,
+        });
     }
+    rule.then(Action::Untrack)
 }
 
-fn within(net: &IpNet, family: IpFamily) -> Vec<Expr> {
-    let network = octets(net.network());
-    let mask = Expr::Bitwise {
-        sreg: FIRST,
-        dreg: FIRST,
-        mask: octets(net.netmask()),
-        xor: vec![0; network.len()],
-    };
-    vec![source(family), mask, equal(network)]
-}
-
-fn source(family: IpFamily) -> Expr {
-    address(family, [12, 8])
-}
-
-fn destination(family: IpFamily) -> Expr {
-    address(family, [16, 24])
-}
-
-/// `offsets`: in an IPv4 header and in an IPv6 one.
-fn address(family: IpFamily, offsets: [u32; 2]) -> Expr {
-    Expr::Payload {
-        dreg: FIRST,
-        base: PayloadBase::Network,
-        offset: offsets[family as usize],
-        len: length(family),
-    }
-}
-
-fn equal(data: Vec<u8>) -> Expr {
-    Expr::Cmp {
-        op: CmpOp::Equal,
-        sreg: FIRST,
-        data,
-    }
-}
-
-fn set(group: Group, family: IpFamily) -> Set {
-    Set {
-        name: group.name().to_owned(),
-        // nft's numbers of `ipv4_addr` and `ipv6_addr`.
-        key_type: match family {
-            IpFamily::V4 => 7,
-            IpFamily::V6 => 8,
-        },
-        key_length: length(family),
-        ..Set::default()
-    }
-}
-
-/// Bytes of an address.
-fn length(family: IpFamily) -> u32 {
+fn netlink(family: IpFamily) -> Family {
     match family {
-        IpFamily::V4 => 4,
-        IpFamily::V6 => 16,
-    }
-}
-
-fn octets(ip: IpAddr) -> Vec<u8> {
-    match ip {
-        IpAddr::V4(ip) => ip.octets().to_vec(),
-        IpAddr::V6(ip) => ip.octets().to_vec(),
+        IpFamily::V4 => Family::Ipv4,
+        IpFamily::V6 => Family::Ipv6,
     }
 }
 
 fn scope(family: IpFamily, table: &'static str) -> Scope<'static> {
     Scope {
-        family: match family {
-            IpFamily::V4 => Family::Ipv4,
-            IpFamily::V6 => Family::Ipv6,
-        },
+        family: netlink(family),
         table,
     }
 }
+
+#[cfg(test)]
+mod tests;
