@@ -22,19 +22,18 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use sluice_model::{IpFamily, Protocol};
-use sluice_nft::Expr;
+use sluice_model::IpFamily;
+use sluice_nft::{Expr, Reader};
 use sluice_plan::{Frontend, Pool, PortPlan, Route, Scope, Verdict};
 
-use crate::bytes::decode_addr;
+use crate::block::{Block, Members, Part, share};
 use crate::name::{
     AffinityChain, CLUSTER_IP_CLIENTS, ChainName, MARK_FOR_MASQUERADE, NEAR_CLIENTS,
-    NEAR_NODE_PORT_CLIENTS, Standing, sticky,
+    NEAR_NODE_PORT_CLIENTS, Standing, netlink, sticky,
 };
-use crate::object::{Chain, Key, Object, Rules};
+use crate::object::{Chain, Key, Object, Rules, shared_comment};
 use crate::placement::Placement;
-use crate::rule::{Action, Match, Rule};
-use crate::text::shared_comment;
+use crate::rule::{Action, Rule};
 
 /// Endpoints of a block, about.
 const BLOCK: usize = 32;
@@ -113,7 +112,7 @@ fn labelled(family: IpFamily, rule: &[Expr]) -> Option<(SocketAddr, u32)> {
         Expr::ImmediateData { data, .. } => Some(data),
         _ => None,
     });
-    let addr = decode_addr(family, constants.next()?)?;
+    let addr = Reader(constants.next()?).address(netlink(family))?;
     let port = constants.next()?.first_chunk().copied()?;
     Some((SocketAddr::new(addr, u16::from_be_bytes(port)), label))
 }
@@ -187,46 +186,6 @@ fn entries(port: &PortPlan) -> Vec<Entry> {
         }
     }
     entries
-}
-
-/// Endpoints by label.
-type Members = Arc<[(u32, SocketAddr)]>;
-
-/// The rules of some endpoints of a service port with session affinity.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Block {
-    part: Part,
-    protocol: Protocol,
-    /// The set of the port's clients.
-    clients: Arc<str>,
-    timeout_seconds: u32,
-    members: Members,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    /// Clients that the set has.
-    Known,
-    /// Everyone else: one endpoint at random.
-    Random,
-}
-
-impl Block {
-    pub(crate) fn rules(&self) -> Vec<Rule> {
-        let members = self.members.iter().enumerate();
-        let rules = members.map(|(index, &(label, addr))| {
-            let clients = self.clients.clone();
-            let remember = Action::Remember(clients.clone(), label, self.timeout_seconds);
-            let rule = match self.part {
-                Part::Known => Rule::when(Match::Known(clients, label), remember),
-                Part::Random => share(1, self.members.len() - index, remember),
-            };
-            // nft wants to know the protocol where a port is translated.
-            let protocol = Match::Protocol(self.protocol);
-            rule.and(protocol).then(Action::DestinationTo(addr))
-        });
-        rules.collect()
-    }
 }
 
 struct Render<'a> {
@@ -314,21 +273,7 @@ impl Render<'_> {
     }
 }
 
-impl Part {
-    const ALL: [Self; 2] = [Self::Known, Self::Random];
-}
-
 /// How many blocks a pool of this size has: a power of two, so that few sizes change it.
 fn block_count(endpoints: usize) -> usize {
     endpoints.div_ceil(BLOCK).next_power_of_two()
-}
-
-/// `size` in `of` packets.
-fn share(size: usize, of: usize, action: Action) -> Rule {
-    let number = |it| u32::try_from(it).expect("a pool has fewer than 2^32 endpoints");
-    if size == of {
-        Rule::always(action)
-    } else {
-        Rule::when(Match::Share(number(size), number(of)), action)
-    }
 }

@@ -13,18 +13,17 @@
 use std::fmt::Write as _;
 
 use ipnet::IpNet;
+use sluice_nft::text::comment;
 use sluice_nft::{
-    Batch, Chain as NetlinkChain, Create, DataRef, ElementRef, KernelRule, Scope, Verdict,
+    Batch, Chain as NetlinkChain, Create, DataRef, ElementRef, KernelRule, KeyBytes, Scope, Verdict,
 };
 use sluice_reconcile::Delta;
 
-use crate::bytes::{KeyBytes, encode_endpoint, encode_key};
+use crate::bytes::{encode_endpoint, encode_key};
 use crate::definition;
-use crate::encode;
-use crate::name::{ChainName, TABLE};
+use crate::name::{ChainName, netlink, scope};
 use crate::object::{Chain, Key, Object, TABLE_COMMENT};
-use crate::set::{ElementKey, ElementValue, KeyKind, SetName, ValueKind};
-use crate::text::comment;
+use crate::set::{ElementKey, ElementValue, SetName, ValueKind};
 
 /// Elements in one part of a fresh ruleset.
 const PART: usize = 16_384;
@@ -164,13 +163,6 @@ fn to_tag(count: usize) -> u32 {
     u32::try_from(count).expect("a delta has fewer than 2^32 objects: they fit in memory")
 }
 
-pub(crate) fn scope(family: sluice_model::IpFamily) -> Scope<'static> {
-    Scope {
-        family: encode::family(family),
-        table: TABLE,
-    }
-}
-
 struct Writer {
     batch: Batch,
     /// Reused, so that a million elements do not allocate a million times.
@@ -233,13 +225,8 @@ impl Writer {
     fn members(&mut self, tag: u32, scope: Scope<'_>, set: &str, ranges: &[IpNet]) {
         for range in ranges {
             encode_key(&ElementKey::Range(*range), &mut self.key);
-            let added = ElementRef {
-                key: &self.key.start,
-                key_end: self.key.end.as_deref(),
-                ..ElementRef::default()
-            };
-            put(added, KeyKind::Range, |it| {
-                let batch = &mut self.batch;
+            let batch = &mut self.batch;
+            self.key.write(ElementRef::default(), |it| {
                 batch.add_element(tag, scope, set, it, Create::IfMissing);
             });
         }
@@ -260,7 +247,7 @@ impl Writer {
         for rule in chain.rules.as_rules().iter() {
             let rule = KernelRule {
                 chain: name.clone(),
-                exprs: encode::rule(*family, rule),
+                exprs: rule.exprs(netlink(*family)),
                 comment: None,
             };
             self.batch.add_rule(tag, scope(*family), &rule);
@@ -286,15 +273,13 @@ impl Writer {
         };
         let text = element.comment.as_deref().map(comment);
         let added = ElementRef {
-            key: &self.key.start,
-            key_end: self.key.end.as_deref(),
             data,
             comment: text.as_deref(),
             ..ElementRef::default()
         };
-        put(added, set.key(), |it| {
-            self.batch
-                .add_element(tag, scope(*family), set.as_str(), it, Create::IfMissing);
+        let (batch, scope) = (&mut self.batch, scope(*family));
+        self.key.write(added, |it| {
+            batch.add_element(tag, scope, set.as_str(), it, Create::IfMissing);
         });
     }
 
@@ -303,14 +288,9 @@ impl Writer {
             return;
         };
         encode_key(key, &mut self.key);
-        let deleted = ElementRef {
-            key: &self.key.start,
-            key_end: self.key.end.as_deref(),
-            ..ElementRef::default()
-        };
-        put(deleted, set.key(), |it| {
-            self.batch
-                .delete_element(tag, scope(*family), set.as_str(), it);
+        let (batch, scope) = (&mut self.batch, scope(*family));
+        self.key.write(ElementRef::default(), |it| {
+            batch.delete_element(tag, scope, set.as_str(), it);
         });
     }
 
@@ -335,26 +315,6 @@ impl Writer {
             }
             _ => {}
         }
-    }
-}
-
-/// A range of single addresses is two elements: its first address, and the first one after it
-/// with a flag (`nft_set_rbtree.c`). Every other key is one element.
-fn put(element: ElementRef<'_>, kind: KeyKind, mut write: impl FnMut(&ElementRef<'_>)) {
-    if kind != KeyKind::Range {
-        return write(&element);
-    }
-    let end = element.key_end.filter(|it| !it.is_empty());
-    write(&ElementRef {
-        key_end: None,
-        ..element
-    });
-    if let Some(end) = end {
-        write(&ElementRef {
-            key: end,
-            interval_end: true,
-            ..ElementRef::default()
-        });
     }
 }
 

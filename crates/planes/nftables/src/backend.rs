@@ -18,7 +18,7 @@ use crate::apply;
 use crate::counters::ElementCounters;
 use crate::denials::RuleCounters;
 use crate::leftovers::Tables;
-use crate::name::{ChainName, TABLE};
+use crate::name::{ChainName, TABLE, scope};
 use crate::object::{Key, Object};
 use crate::observe::Unlisted;
 use crate::placement::{self, Placement};
@@ -80,7 +80,7 @@ impl Nftables {
         let mut removed = Vec::new();
         for &family in families {
             if observe::owns_table(&mut self.connection, family)? {
-                batch.delete_table(0, apply::scope(family));
+                batch.delete_table(0, scope(family));
                 removed.push(format!("{} {TABLE}", family.nft_name()));
             }
         }
@@ -99,7 +99,7 @@ impl Nftables {
         let mut batch = Batch::new();
         let scope = sluice_nft::Scope {
             table: "sluice-probe",
-            ..apply::scope(IpFamily::V4)
+            ..scope(IpFamily::V4)
         };
         batch.add_table(0, scope, None, Create::IfMissing);
         batch.delete_table(1, scope);

@@ -9,9 +9,8 @@ use sluice_plan::Frontend;
 use sluice_plane::{ConnectionCount, Counter, Counters, Reading};
 use sluice_reconcile::BackendError;
 
-use crate::apply::scope;
 use crate::bytes::{decode_endpoint, decode_key};
-use crate::name::TABLE;
+use crate::name::{TABLE, scope};
 use crate::observe;
 use crate::set::{ElementKey, SetName, ValueKind};
 

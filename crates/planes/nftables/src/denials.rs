@@ -11,9 +11,9 @@ use sluice_plane::DenialReason::{
 use sluice_plane::{DenialCounters, Denied};
 use sluice_reconcile::BackendError;
 
-use crate::apply::scope;
 use crate::name::{
     CLUSTER_IP_GUARD, ChainName, NO_LOCAL_ENDPOINTS, OUTSIDE_SOURCE_RANGES, REJECTED, Standing,
+    scope,
 };
 use crate::observe;
 

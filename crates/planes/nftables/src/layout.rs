@@ -19,7 +19,7 @@ use sluice_plane::Scale;
 use crate::name::*;
 use crate::object::{Chain, Key, Object, Rules};
 use crate::pool::{pool_chain, reserved_pools};
-use crate::rule::{Action, Fields, Match, Rule, Sense, SetRef};
+use crate::rule::{Action, ConnectionState, Match, Rule, Sense, SetRef, Side};
 use crate::set::{Counting, Element, ElementKey, ElementValue, SetName};
 
 /// Before other tables translate destinations at -100 (`NF_IP_PRI_NAT_DST`).
@@ -89,7 +89,7 @@ fn base_chains() -> Vec<StandingChain> {
     let jump = |chain| Rule::always(Action::Jump(ChainName::Standing(chain)));
     let new = |chain| {
         Rule::when(
-            Match::NewConnection,
+            Match::State(&[ConnectionState::New]),
             Action::Jump(ChainName::Standing(chain)),
         )
     };
@@ -153,15 +153,14 @@ fn inner_chains(node: &NodePlan, family: IpFamily) -> Vec<StandingChain> {
         comment,
         rules,
     };
-    let verdict = |fields, set| Rule::always(Action::Verdict(fields, set));
-    let within = |fields, set| Match::In(Sense::Is, fields, SetRef::Standing(set));
+    let verdict = |set| Rule::always(verdict_of(set));
     let counted = |action| Rule::always(Action::Count).then(action);
     let to_counted = |it, action| Rule::when(it, Action::Count).then(action);
     vec![
         chain(
             SOURCE_RANGES,
             "loadBalancerSourceRanges",
-            vec![verdict(Fields::Frontend, SetName::RestrictedFrontends)],
+            vec![verdict(SetName::RestrictedFrontends)],
         ),
         chain(
             OUTSIDE_SOURCE_RANGES,
@@ -172,32 +171,26 @@ fn inner_chains(node: &NodePlan, family: IpFamily) -> Vec<StandingChain> {
             SERVICES,
             "from what a client dials to a pool of endpoints",
             vec![
-                verdict(Fields::Frontend, SetName::Frontends),
-                node_ports(plan, SetName::NodePorts),
+                verdict(SetName::Frontends),
+                node_ports(family, plan, SetName::NodePorts),
             ],
         ),
         chain(
             UNSERVED,
             "frontends without endpoints",
-            vec![verdict(Fields::Frontend, SetName::NoEndpoints)],
+            vec![verdict(SetName::NoEndpoints)],
         ),
         chain(
             UNSERVED_NODE_PORTS,
             "NodePorts without endpoints",
-            vec![node_ports(plan, SetName::NoEndpointNodePorts)],
+            vec![node_ports(family, plan, SetName::NoEndpointNodePorts)],
         ),
         chain(
             CLUSTER_IP_GUARD,
             "what no Service has at a ClusterIP or in a ServiceCIDR",
             vec![
-                to_counted(
-                    within(Fields::Destination, SetName::ClusterIps),
-                    Action::Reject,
-                ),
-                to_counted(
-                    within(Fields::Destination, SetName::ServiceCidrs),
-                    Action::Drop,
-                ),
+                to_counted(is_in(SetName::ClusterIps), Action::Reject),
+                to_counted(is_in(SetName::ServiceCidrs), Action::Drop),
             ],
         ),
         chain(
@@ -218,12 +211,12 @@ fn inner_chains(node: &NodePlan, family: IpFamily) -> Vec<StandingChain> {
         chain(
             NEAR_CLIENTS,
             "policy Local: this node and its pods go to any endpoint",
-            near_clients(plan, mark, Fields::Frontend, SetName::NearFrontends),
+            near_clients(plan, mark, SetName::NearFrontends),
         ),
         chain(
             NEAR_NODE_PORT_CLIENTS,
             "policy Local: this node and its pods go to any endpoint",
-            near_clients(plan, mark, Fields::NodePort, SetName::NearNodePorts),
+            near_clients(plan, mark, SetName::NearNodePorts),
         ),
         chain(
             MARK_FOR_MASQUERADE,
@@ -238,21 +231,29 @@ fn inner_chains(node: &NodePlan, family: IpFamily) -> Vec<StandingChain> {
     ]
 }
 
-fn node_ports(plan: &FamilyPlan, set: SetName) -> Rule {
-    let rule = Rule::always(Action::Verdict(Fields::NodePort, set));
-    let listed = Match::In(
-        Sense::Is,
-        Fields::Destination,
-        SetRef::Standing(SetName::NodePortIps),
-    );
+/// What the map of verdicts says of the packet.
+fn verdict_of(map: SetName) -> Action {
+    Action::Verdict(map.key().fields().into(), SetRef::Standing(map))
+}
+
+/// The set has the packet.
+fn is_in(set: SetName) -> Match {
+    Match::In(Sense::Is, set.key().fields().into(), SetRef::Standing(set))
+}
+
+fn node_ports(family: IpFamily, plan: &FamilyPlan, set: SetName) -> Rule {
+    let rule = Rule::always(verdict_of(set));
+    let listed = is_in(SetName::NodePortIps);
+    let loopback = match family {
+        IpFamily::V4 => "127.0.0.0/8",
+        IpFamily::V6 => "::1/128",
+    };
+    let loopback = loopback.parse().expect("a prefix");
+    let not_loopback = Match::Address(Side::Destination, Sense::IsNot, loopback);
+    let is_local = Match::IsLocal(Side::Destination);
     match &plan.node_ports {
-        NodePortMatch::AnyLocal => rule
-            .and(Match::DestinationNotLoopback)
-            .and(Match::DestinationIsLocal),
-        NodePortMatch::LocalWithin(_) => rule
-            .and(listed)
-            .and(Match::DestinationNotLoopback)
-            .and(Match::DestinationIsLocal),
+        NodePortMatch::AnyLocal => rule.and(not_loopback).and(is_local),
+        NodePortMatch::LocalWithin(_) => rule.and(listed).and(not_loopback).and(is_local),
         NodePortMatch::Only(_) => rule.and(listed),
     }
 }
@@ -270,36 +271,30 @@ fn cluster_ip_clients(plan: &FamilyPlan, mark: u32) -> Vec<Rule> {
     }
 }
 
-fn near_clients(plan: &FamilyPlan, mark: u32, fields: Fields, set: SetName) -> Vec<Rule> {
+fn near_clients(plan: &FamilyPlan, mark: u32, set: SetName) -> Vec<Rule> {
     let pods = plan.local_traffic.as_ref();
-    let pods =
-        pods.map(|local| Rule::when(pod_of_node(Sense::Is, local), Action::Verdict(fields, set)));
-    let node =
-        Rule::when(Match::SourceIsLocal, Action::Mark(mark)).then(Action::Verdict(fields, set));
+    let pods = pods.map(|local| Rule::when(pod_of_node(Sense::Is, local), verdict_of(set)));
+    let node = Rule::when(Match::IsLocal(Side::Source), Action::Mark(mark)).then(verdict_of(set));
     pods.into_iter().chain([node]).collect()
 }
 
 fn pod_of_node(sense: Sense, local: &LocalTraffic) -> Match {
     match local {
-        LocalTraffic::From(net) => Match::Source(sense, *net),
+        LocalTraffic::From(net) => Match::Address(Side::Source, sense, *net),
         LocalTraffic::Interface(name) => Match::Interface(sense, name.clone()),
         LocalTraffic::InterfacePrefix(prefix) => Match::InterfacePrefix(sense, prefix.clone()),
     }
 }
 
 fn masquerade(plan: &FamilyPlan, mark: u32) -> Vec<Rule> {
-    let itself = Match::In(
-        Sense::Is,
-        Fields::Hairpin,
-        SetRef::Standing(SetName::Hairpin),
-    );
+    let itself = is_in(SetName::Hairpin);
     let mut rules = vec![
         Rule::when(Match::Marked(mark), Action::Unmark(mark)).then(Action::Masquerade),
         Rule::when(Match::DestinationTranslated, Action::Masquerade).and(itself),
     ];
     rules.extend(plan.dns_addresses.iter().map(|it| {
         let rule = Rule::when(Match::DestinationTranslated, Action::Masquerade);
-        rule.and(Match::Source(Sense::Is, (*it).into()))
+        rule.and(Match::Address(Side::Source, Sense::Is, (*it).into()))
     }));
     rules
 }

@@ -6,9 +6,8 @@ use sluice_nft::{Batch, Connection, Family, Scope};
 use sluice_plane::{Keep, LeftoverError, Leftovers, Purpose, Removal, Request, Trace, kube_proxy};
 use tracing::debug;
 
-use crate::apply;
 use crate::backend::Nftables;
-use crate::name::TABLE;
+use crate::name::{TABLE, netlink, scope};
 
 /// Tables of kube-proxy's nftables mode, and of ours.
 pub(crate) struct Tables;
@@ -72,7 +71,7 @@ fn remove_kube_proxy(families: &[IpFamily]) -> Result<Vec<&'static str>, Leftove
         if has_table(&mut connection, family, kube_proxy::TABLE)? {
             let scope = Scope {
                 table: kube_proxy::TABLE,
-                ..apply::scope(family)
+                ..scope(family)
             };
             batch.delete_table(0, scope);
             removed.push(family.nft_name());
@@ -91,7 +90,7 @@ pub(crate) fn has_table(
     family: IpFamily,
     table: &str,
 ) -> Result<bool, LeftoverError> {
-    let family: Family = apply::scope(family).family;
+    let family: Family = netlink(family);
     match connection.tables(family) {
         Ok(tables) => Ok(tables.iter().any(|it| it.name == table)),
         Err(RequestError::Refused {

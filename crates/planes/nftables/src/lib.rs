@@ -20,12 +20,12 @@
 mod affinity;
 mod apply;
 mod backend;
+mod block;
 mod bytes;
 mod counters;
 mod definition;
 mod denials;
 mod drift;
-mod encode;
 mod layout;
 mod leftovers;
 mod live;
@@ -38,17 +38,18 @@ mod render;
 mod rule;
 mod set;
 mod slots;
+mod source_list;
 mod sources;
 pub mod text;
 mod unreachable;
 
 pub use sluice_nft::{Hook, HookPoint};
 
-pub use affinity::Block;
 pub use backend::{Nftables, render_plan, render_port};
+pub use block::Block;
 pub use name::{ChainName, PoolKind, Standing, TABLE};
 pub use object::{Chain, Key, Object, Rules};
 pub use placement::Placement;
-pub use rule::{Action, Fields, Match, Rule, Sense, SetRef};
+pub use rule::{Action, Field, Match, Rule, Sense, SetRef, Side};
 pub use set::{Counting, Element, ElementKey, ElementValue, KeyKind, SetName, ValueKind};
-pub use sources::SourceList;
+pub use source_list::SourceList;

@@ -23,9 +23,8 @@ use sluice_plane::kube_proxy;
 use sluice_plane::live::{End, Findings, Question, Walk};
 use sluice_reconcile::BackendError;
 
-use crate::apply;
 use crate::leftovers::has_table;
-use crate::name::TABLE;
+use crate::name::{TABLE, scope};
 use crate::observe::retry;
 use machine::Machine;
 
@@ -61,7 +60,7 @@ fn table(
     for table in [TABLE, kube_proxy::TABLE] {
         let found = has_table(connection, family, table);
         if found.map_err(|error| BackendError::new("list tables of nf_tables", error))? {
-            let scope = apply::scope(family);
+            let scope = scope(family);
             return Ok(Some(Scope { table, ..scope }));
         }
     }

@@ -4,12 +4,30 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use sluice_model::ServicePortName;
+use sluice_model::{IpFamily, ServicePortName};
+use sluice_netlink::Family;
+use sluice_nft::Scope;
 
-use crate::sources::SourceList;
+use crate::source_list::SourceList;
 
 /// Both families' table.
 pub const TABLE: &str = "sluice";
+
+/// Our table of a family.
+pub(crate) fn scope(family: IpFamily) -> Scope<'static> {
+    Scope {
+        family: netlink(family),
+        table: TABLE,
+    }
+}
+
+/// The family as the kernel's rooms name it.
+pub(crate) fn netlink(family: IpFamily) -> Family {
+    match family {
+        IpFamily::V4 => Family::Ipv4,
+        IpFamily::V6 => Family::Ipv6,
+    }
+}
 
 /// Longest name that we write. The kernel's limit is 255 (`NFT_NAME_MAXLEN` without the NUL).
 const MAX_NAME: usize = 240;

@@ -6,14 +6,13 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use sluice_model::IpFamily;
-use sluice_nft::{Expr, Hook};
+use sluice_nft::{Expr, Hook, text};
 
-use crate::affinity::Block;
-use crate::encode;
-use crate::name::{ChainName, TABLE};
+use crate::block::Block;
+use crate::name::{ChainName, TABLE, netlink};
 use crate::rule::Rule;
 use crate::set::{Counting, Element, ElementKey, SetName};
-use crate::sources::SourceList;
+use crate::source_list::SourceList;
 
 /// Identity of an object of our tables. The order is the order of creation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -121,7 +120,7 @@ impl Rules {
     fn look_like(&self, family: IpFamily, seen: &[Vec<Expr>]) -> bool {
         let rules = self.as_rules();
         let mut pairs = rules.iter().zip(seen);
-        rules.len() == seen.len() && pairs.all(|(rule, seen)| encode::rule(family, rule) == *seen)
+        rules.len() == seen.len() && pairs.all(|(rule, seen)| rule.exprs(netlink(family)) == *seen)
     }
 }
 
@@ -153,5 +152,14 @@ impl Object {
             Self::Sticky(comment) => comment,
             Self::Table | Self::Set(_) | Self::Sources(_) | Self::Foreign => "",
         }
+    }
+}
+
+/// [`text::comment`], shared as it is when nothing has to change: objects carry comments in the form in
+/// which the kernel gives them back.
+pub(crate) fn shared_comment(comment: &Arc<str>) -> Arc<str> {
+    match text::comment(comment) {
+        Cow::Borrowed(_) => comment.clone(),
+        Cow::Owned(changed) => changed.into(),
     }
 }

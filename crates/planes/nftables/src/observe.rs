@@ -3,25 +3,22 @@
 //! Everything is listed, but not the endpoint maps of a large ruleset: see [`crate::slots`].
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
 use sluice_model::IpFamily;
-use sluice_netlink::{Errno, RequestError};
-use sluice_nft::{Connection, DataRef, ElementRef, Set, Verdict};
+use sluice_netlink::{Errno, RequestError, octets};
+use sluice_nft::{Connection, DataRef, ElementRef, Range, Ranges, Set, Verdict};
 use sluice_reconcile::BackendError;
 
-use crate::apply::scope;
-use crate::bytes::{decode_addr, decode_endpoint, decode_key, octets, prefix};
+use crate::bytes::{decode_endpoint, decode_key};
 use crate::definition;
-use crate::encode;
 use crate::layout;
-use crate::name::{ChainName, STICKY_PREFIX, TABLE};
+use crate::name::{ChainName, STICKY_PREFIX, TABLE, netlink, scope};
 use crate::object::{Chain, Key, Object, Rules, TABLE_COMMENT};
 use crate::set::{Counting, Element, ElementKey, ElementValue, KeyKind, SetName, ValueKind};
 use crate::slots;
-use crate::sources::SourceList;
+use crate::source_list::SourceList;
 
 /// How often a listing is begun again because somebody changed what was being listed.
 const ATTEMPTS: u32 = 20;
@@ -79,7 +76,7 @@ pub(crate) fn owns_table(
     connection: &mut Connection,
     family: IpFamily,
 ) -> Result<bool, BackendError> {
-    let tables = retry(|| connection.tables(encode::family(family)));
+    let tables = retry(|| connection.tables(netlink(family)));
     let tables = tables.map_err(|error| failed(family, error))?;
     let Some(table) = tables.into_iter().find(|it| it.name == TABLE) else {
         return Ok(false);
@@ -241,15 +238,9 @@ fn sources(
     family: IpFamily,
     list: SourceList,
 ) -> Result<Object, RequestError> {
-    let mut ends = Vec::new();
-    connection.for_each_element(scope(family), &list.to_string(), |element| {
-        ends.push(RangeEnd::of(family, &element));
-    })?;
-    let ranges = ranges(family, ends).map(|(key, _)| match key {
-        ElementKey::Range(net) => Some(net),
-        _ => None,
-    });
-    let ranges: Option<Arc<[IpNet]>> = ranges.collect();
+    let mut ranges = Ranges::new(netlink(family));
+    connection.for_each_element(scope(family), &list.to_string(), |it| ranges.add(&it))?;
+    let ranges: Option<Arc<[IpNet]>> = ranges.finish().map(|it| it.prefix()).collect();
     Ok(ranges.map_or(Object::Foreign, Object::Sources))
 }
 
@@ -264,21 +255,22 @@ pub(crate) fn elements(
     set: SetName,
     objects: &mut Objects,
 ) -> Result<(), RequestError> {
-    let mut ends = Vec::new();
+    let mut ranges = Ranges::new(netlink(family));
     connection.for_each_element(scope(family), set.as_str(), |element| {
         if set.key() == KeyKind::Range && !element.key.is_empty() {
-            ends.push(RangeEnd::of(family, &element));
+            ranges.add(&element);
             return;
         }
         let (key, object) = self::element(family, set, &element);
         objects.insert(key, object);
     })?;
-    for (key, comment) in ranges(family, ends) {
+    for range in ranges.finish() {
+        let key = Key::Element(family, set, range_key(&range));
         let element = Element {
             value: ElementValue::Member,
-            comment,
+            comment: range.comment,
         };
-        objects.insert(Key::Element(family, set, key), Object::Element(element));
+        objects.insert(key, Object::Element(element));
     }
     Ok(())
 }
@@ -316,61 +308,13 @@ fn value(family: IpFamily, element: &ElementRef<'_>) -> ElementValue {
     }
 }
 
-/// One of the two elements that make a range; see [`crate::apply`].
-struct RangeEnd {
-    addr: Option<IpAddr>,
-    is_end: bool,
-    comment: Option<Arc<str>>,
-}
-
-impl RangeEnd {
-    fn of(family: IpFamily, element: &ElementRef<'_>) -> Self {
-        Self {
-            addr: decode_addr(family, element.key),
-            is_end: element.interval_end,
-            comment: element.comment.map(Arc::from),
+/// The key of a range. What is no prefix has a key that we would not write.
+fn range_key(range: &Range) -> ElementKey {
+    match range.prefix() {
+        Some(net) => ElementKey::Range(net),
+        None => {
+            let end = range.end.map(|it| octets(it).into());
+            ElementKey::Foreign(octets(range.first).into(), end)
         }
-    }
-}
-
-/// Puts starts and ends together, by address. What is no prefix becomes a key that we would not
-/// write.
-fn ranges(
-    family: IpFamily,
-    ends: Vec<RangeEnd>,
-) -> impl Iterator<Item = (ElementKey, Option<Arc<str>>)> {
-    let mut ends: Vec<(IpAddr, RangeEnd)> = ends
-        .into_iter()
-        .filter_map(|it| Some((it.addr?, it)))
-        .collect();
-    // Where one range ends and the next begins, the end comes first.
-    ends.sort_by_key(|(addr, it)| (*addr, !it.is_end));
-    let mut rest = ends.into_iter().peekable();
-    std::iter::from_fn(move || {
-        let (first, start) = rest.find(|(_, it)| !it.is_end)?;
-        let end = rest.next_if(|(_, it)| it.is_end).map(|(addr, _)| addr);
-        let last = match end {
-            Some(end) => predecessor(end),
-            None => last_address(family),
-        };
-        let key = match prefix(first, last) {
-            Some(net) => ElementKey::Range(net),
-            None => ElementKey::Foreign(octets(first).into(), end.map(|it| octets(it).into())),
-        };
-        Some((key, start.comment))
-    })
-}
-
-fn predecessor(addr: IpAddr) -> IpAddr {
-    match addr {
-        IpAddr::V4(it) => IpAddr::V4(u32::from(it).saturating_sub(1).into()),
-        IpAddr::V6(it) => IpAddr::V6(u128::from(it).saturating_sub(1).into()),
-    }
-}
-
-fn last_address(family: IpFamily) -> IpAddr {
-    match family {
-        IpFamily::V4 => IpAddr::V4(u32::MAX.into()),
-        IpFamily::V6 => IpAddr::V6(u128::MAX.into()),
     }
 }

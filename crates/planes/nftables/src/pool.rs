@@ -9,7 +9,7 @@ use crate::name::{
     PoolKind,
 };
 use crate::object::{Chain, Key, Object, Rules};
-use crate::rule::{Action, Fields, Rule};
+use crate::rule::{Action, Field, Rule, SetRef};
 use crate::set::SetName;
 
 /// Pool sizes of ClusterIPs that a large plan prepares for. A rule that binds a map makes the
@@ -23,17 +23,13 @@ pub(crate) fn reserved_pools() -> impl Iterator<Item = (PoolKind, u32)> {
     (1..=RESERVED_SIZES).map(|size| (PoolKind::ClusterIp, size))
 }
 
-/// The map that holds the endpoints of a kind, and the fields that lead to them.
-pub(crate) fn endpoints_of(kind: PoolKind) -> (Fields, SetName) {
+/// The map that holds the endpoints of a kind.
+pub(crate) fn endpoints_of(kind: PoolKind) -> SetName {
     match kind {
-        PoolKind::ClusterIp | PoolKind::External | PoolKind::Near => {
-            (Fields::Frontend, SetName::Endpoints)
-        }
-        PoolKind::Local => (Fields::Frontend, SetName::LocalEndpoints),
-        PoolKind::NodePort | PoolKind::NearNodePort => {
-            (Fields::NodePort, SetName::NodePortEndpoints)
-        }
-        PoolKind::LocalNodePort => (Fields::NodePort, SetName::LocalNodePortEndpoints),
+        PoolKind::ClusterIp | PoolKind::External | PoolKind::Near => SetName::Endpoints,
+        PoolKind::Local => SetName::LocalEndpoints,
+        PoolKind::NodePort | PoolKind::NearNodePort => SetName::NodePortEndpoints,
+        PoolKind::LocalNodePort => SetName::LocalNodePortEndpoints,
     }
 }
 
@@ -48,8 +44,7 @@ pub(crate) fn pool_chain(family: IpFamily, kind: PoolKind, size: u32) -> (Key, O
         PoolKind::Near | PoolKind::NearNodePort => None,
     };
     let first = first.map(|chain| Rule::always(Action::Jump(ChainName::Standing(chain))));
-    let (fields, set) = endpoints_of(kind);
-    let balance = (size > 0).then(|| Rule::always(Action::Balance(fields, size, set)));
+    let balance = (size > 0).then(|| balance(endpoints_of(kind), size));
     let rules: Arc<[Rule]> = first.into_iter().chain(balance).collect();
     let chain = Chain {
         hook: None,
@@ -60,4 +55,13 @@ pub(crate) fn pool_chain(family: IpFamily, kind: PoolKind, size: u32) -> (Key, O
         Key::Chain(family, ChainName::Pool(kind, size)),
         Object::Chain(chain),
     )
+}
+
+/// To a random one of this many endpoints, which are in the map under a frontend and slots.
+fn balance(map: SetName, size: u32) -> Rule {
+    let mut key = map.key().fields().to_vec();
+    if let Some(Field::Random { modulus, .. }) = key.last_mut() {
+        *modulus = size;
+    }
+    Rule::always(Action::DestinationOf(key.into(), SetRef::Standing(map)))
 }

@@ -8,12 +8,12 @@ use sluice_plan::{Frontend, PlannedFrontend, PortPlan, Route, Scope, Verdict};
 
 use crate::affinity;
 use crate::name::{AffinityChain, ChainName, NO_LOCAL_ENDPOINTS, PoolKind, REJECTED, Standing};
-use crate::object::{Key, Object};
+use crate::object::{Key, Object, shared_comment};
 use crate::placement::Placement;
 use crate::pool::{endpoints_of, pool_chain};
 use crate::set::{Element, ElementKey, ElementValue, SetName};
-use crate::sources::{self, SourceList};
-use crate::text::shared_comment;
+use crate::source_list::SourceList;
+use crate::sources;
 
 /// The objects of one service port. Exactly one of an element in `frontends` or `no-endpoints`
 /// exists for a frontend, or both when only near clients get through.
@@ -45,7 +45,7 @@ pub(crate) fn slots_set(frontend: &Frontend, route: Route, scope: Scope) -> Opti
         (Route::ExternalLocal { .. }, Scope::Cluster) => Some(names.near),
         (Route::ExternalLocal { .. }, Scope::Local) => Some(names.local),
     };
-    pool.map(|kind| endpoints_of(kind).1)
+    pool.map(endpoints_of)
 }
 
 /// The key of an endpoint in the maps that [`slots_set`] names.
@@ -172,7 +172,7 @@ impl Render<'_> {
         };
         let slots = self.placement.slots(scope);
         let family = frontend.family();
-        let (_, endpoints) = endpoints_of(kind);
+        let endpoints = endpoints_of(kind);
         for (slot, &index) in (0..).zip(slots) {
             let endpoint = &pool.endpoints()[index as usize];
             let comment = match &endpoint.target {

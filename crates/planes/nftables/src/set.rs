@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use sluice_model::Protocol;
+use sluice_nft::rule::{Field, Side};
+use sluice_nft::shape::{Shape, Value};
+use sluice_nft::{Datum, write_fields};
 
 use crate::name::ChainName;
 
@@ -61,6 +64,32 @@ pub enum KeyKind {
     NodePortSlot,
     /// Source, destination, protocol, port.
     Hairpin,
+}
+
+/// A slot of a frontend, which a rule chooses at random.
+pub(crate) const SLOT: Field = Field::Random {
+    modulus: 1,
+    offset: 0,
+};
+const FROM: Field = Field::Address(Side::Source);
+const TO: Field = Field::Address(Side::Destination);
+const PORT: Field = Field::Port(Side::Destination);
+
+/// An endpoint, as `dnat` takes it.
+const ENDPOINT: &[Field] = &[TO, PORT];
+
+impl KeyKind {
+    /// The fields of a packet that are looked up.
+    pub const fn fields(self) -> &'static [Field] {
+        match self {
+            Self::Address | Self::Range => &[TO],
+            Self::Frontend => &[TO, Field::Protocol, PORT],
+            Self::NodePort => &[Field::Protocol, PORT],
+            Self::FrontendSlot => &[TO, Field::Protocol, PORT, SLOT],
+            Self::NodePortSlot => &[Field::Protocol, PORT, SLOT],
+            Self::Hairpin => &[FROM, TO, Field::Protocol, PORT],
+        }
+    }
 }
 
 /// What an element leads to.
@@ -179,6 +208,18 @@ impl SetName {
         }
     }
 
+    /// Keys and values of its elements.
+    pub(crate) const fn shape(self) -> Shape<'static> {
+        Shape {
+            key: self.key().fields(),
+            value: match self.value() {
+                ValueKind::Member => Value::None,
+                ValueKind::Verdict => Value::Verdict,
+                ValueKind::Endpoint => Value::Fields(ENDPOINT),
+            },
+        }
+    }
+
     /// What its elements count when the data plane counts this.
     pub(crate) fn counting(self, wanted: Counting) -> Counting {
         match self.value() {
@@ -226,37 +267,47 @@ impl ElementKey {
     pub(crate) fn catch_all() -> Self {
         Self::Foreign(Box::default(), None)
     }
+
+    /// Shows the fields of the key to `show`; `None` for a key that we would not write.
+    pub(crate) fn with_fields<T>(&self, show: impl FnOnce(&[Datum]) -> T) -> Option<T> {
+        use Datum::{Address, Number, Port};
+        let number = |it: &Protocol| Datum::Protocol(it.number());
+        Some(match self {
+            Self::Address(addr) => show(&[Address(*addr)]),
+            Self::Range(net) => show(&[Datum::Range(*net)]),
+            Self::Frontend(addr, protocol, port) => {
+                show(&[Address(*addr), number(protocol), Port(*port)])
+            }
+            Self::NodePort(protocol, port) => show(&[number(protocol), Port(*port)]),
+            Self::FrontendSlot(addr, protocol, port, slot) => {
+                show(&[Address(*addr), number(protocol), Port(*port), Number(*slot)])
+            }
+            Self::NodePortSlot(protocol, port, slot) => {
+                show(&[number(protocol), Port(*port), Number(*slot)])
+            }
+            Self::Hairpin(addr, protocol, port) => show(&[
+                Address(*addr),
+                Address(*addr),
+                number(protocol),
+                Port(*port),
+            ]),
+            Self::Foreign(..) => return None,
+        })
+    }
 }
 
 impl fmt::Display for ElementKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Address(addr) => write!(f, "{addr}"),
-            Self::Range(net) => net_text(f, net),
-            Self::Frontend(addr, protocol, port) => write!(f, "{addr} . {protocol} . {port}"),
-            Self::NodePort(protocol, port) => write!(f, "{protocol} . {port}"),
-            Self::FrontendSlot(addr, protocol, port, slot) => {
-                write!(f, "{addr} . {protocol} . {port} . {slot}")
-            }
-            Self::NodePortSlot(protocol, port, slot) => write!(f, "{protocol} . {port} . {slot}"),
-            Self::Hairpin(addr, protocol, port) => {
-                write!(f, "{addr} . {addr} . {protocol} . {port}")
-            }
             Self::Foreign(key, _) if key.is_empty() => f.write_str("*"),
             Self::Foreign(key, _) => {
                 f.write_str("0x")?;
                 key.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
             }
+            known => known
+                .with_fields(|fields| write_fields(f, fields))
+                .unwrap_or(Ok(())),
         }
-    }
-}
-
-/// A prefix, or the address alone when it is a single one, as nft lists it.
-pub(crate) fn net_text(f: &mut impl fmt::Write, net: &IpNet) -> fmt::Result {
-    if net.prefix_len() == net.max_prefix_len() {
-        write!(f, "{}", net.addr())
-    } else {
-        write!(f, "{net}")
     }
 }
 

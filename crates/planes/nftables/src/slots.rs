@@ -8,11 +8,10 @@ use std::collections::BTreeMap;
 
 use sluice_model::IpFamily;
 use sluice_netlink::RequestError;
-use sluice_nft::Connection;
+use sluice_nft::{Connection, KeyBytes};
 
-use crate::apply::scope;
-use crate::bytes::{KeyBytes, encode_key};
-use crate::name::ChainName;
+use crate::bytes::encode_key;
+use crate::name::{ChainName, scope};
 use crate::object::{Key, Object};
 use crate::observe::{Objects, element};
 use crate::pool::endpoints_of;
@@ -25,7 +24,7 @@ pub(crate) fn reachable(objects: &Objects) -> BTreeMap<SetName, Vec<ElementKey>>
         if let (Key::Element(_, _, frontend), Object::Element(element)) = (key, object)
             && let ElementValue::Goto(ChainName::Pool(kind, size)) = element.value
         {
-            let (_, map) = endpoints_of(kind);
+            let map = endpoints_of(kind);
             let keys = (0..size).map_while(|slot| slot_of(map, frontend, slot));
             reachable.entry(map).or_default().extend(keys);
         }

@@ -12,7 +12,7 @@ use sluice_netlink::RequestError;
 use sluice_nft::Connection;
 use sluice_reconcile::BackendError;
 
-use crate::apply::scope;
+use crate::name::scope;
 use crate::object::Key;
 use crate::observe::{self, Objects, element};
 use crate::set::{ElementKey, KeyKind, SetName, ValueKind};

@@ -9,8 +9,8 @@ use sluice_model::IpFamily;
 use sluice_plan::lookup::{HostAddresses, Packet};
 
 use sluice_nftables::{
-    Action, Chain, ChainName, ElementKey, ElementValue, Fields, HookPoint, Key, KeyKind, Match,
-    Object, Rule, Sense, SetName, SetRef, SourceList,
+    Action, Chain, ChainName, ElementKey, ElementValue, Field, HookPoint, Key, KeyKind, Match,
+    Object, Rule, Sense, SetName, SetRef, Side, SourceList,
 };
 
 /// Every outcome that random choices allow for the first packet of a connection of a client without
@@ -156,22 +156,26 @@ impl<'a> Tracer<'a> {
         let interface = self.packet.interface.as_deref().unwrap_or("");
         let holds = |sense: &Sense, it: bool| it == (*sense == Sense::Is);
         match condition {
-            Match::Source(sense, net) => holds(sense, net.contains(&self.packet.source)),
+            Match::Address(side, sense, net) => holds(sense, net.contains(&self.address(*side))),
             Match::Interface(sense, name) => holds(sense, interface == &**name),
             Match::InterfacePrefix(sense, prefix) => holds(sense, interface.starts_with(&**prefix)),
-            Match::SourceIsLocal => self.host.contains(&self.packet.source),
-            Match::DestinationIsLocal => self.host.contains(&self.destination.ip()),
-            Match::DestinationNotLoopback => !self.destination.ip().is_loopback(),
-            Match::NewConnection => true,
+            Match::IsLocal(side) => self.host.contains(&self.address(*side)),
+            Match::State(_) => true,
             Match::DestinationTranslated => self.translated,
             Match::Marked(mark) => self.mark & mark == *mark,
-            Match::Protocol(protocol) => self.packet.protocol == *protocol,
+            Match::Protocol(protocol) => self.packet.protocol.number() == *protocol,
             Match::Share(part, whole) => self.chance.choose(*whole) < *part,
-            Match::Known(..) => false,
+            Match::In(_, _, SetRef::Clients(_)) => false,
             Match::In(sense, _, SetRef::Sources(list)) => holds(sense, self.may_connect(*list)),
-            Match::In(sense, fields, SetRef::Standing(set)) => {
-                holds(sense, self.member(*fields, *set))
-            }
+            Match::In(sense, _, SetRef::Standing(set)) => holds(sense, self.member(*set)),
+            other => panic!("no rule has {other:?}"),
+        }
+    }
+
+    fn address(&self, side: Side) -> IpAddr {
+        match side {
+            Side::Source => self.packet.source,
+            Side::Destination => self.destination.ip(),
         }
     }
 
@@ -197,20 +201,24 @@ impl<'a> Tracer<'a> {
                 self.masqueraded = true;
                 Some(Step::End(Verdict::Accept))
             }
-            Action::Verdict(fields, map) => match self.value(self.key(*fields, None), *map) {
+            Action::Verdict(_, map) => match self.value(map, None) {
                 Some(ElementValue::Goto(chain)) => Some(self.goto(&chain)),
                 Some(other) => panic!("map {map} leads to {other:?}"),
                 None => Some(Step::Next),
             },
-            Action::Balance(fields, size, map) => {
-                let slot = self.chance.choose(*size);
-                match self.value(self.key(*fields, Some(slot)), *map) {
+            Action::DestinationOf(key, map) => {
+                let Some(Field::Random { modulus, .. }) = key.last() else {
+                    panic!("a key of {map} without a slot: {key:?}");
+                };
+                let slot = self.chance.choose(*modulus);
+                match self.value(map, Some(slot)) {
                     Some(ElementValue::Endpoint(addr)) => Some(self.translate(addr)),
-                    other => panic!("slot {slot} of {size} in {map} is {other:?}"),
+                    other => panic!("slot {slot} of {modulus} in {map} is {other:?}"),
                 }
             }
             Action::DestinationTo(addr) => Some(self.translate(*addr)),
             Action::Count | Action::Remember(..) => None,
+            other => panic!("no rule has {other:?}"),
         }
     }
 
@@ -227,34 +235,39 @@ impl<'a> Tracer<'a> {
         Step::End(Verdict::Accept)
     }
 
-    fn value(&self, key: ElementKey, map: SetName) -> Option<ElementValue> {
-        match self.objects.get(&Key::Element(self.family, map, key))? {
+    fn value(&self, map: &SetRef, slot: Option<u32>) -> Option<ElementValue> {
+        let SetRef::Standing(map) = map else {
+            panic!("{map} is no map");
+        };
+        let key = Key::Element(self.family, *map, self.key(*map, slot));
+        match self.objects.get(&key)? {
             Object::Element(element) => Some(element.value.clone()),
             other => panic!("element of {map} is {other:?}"),
         }
     }
 
-    fn key(&self, fields: Fields, slot: Option<u32>) -> ElementKey {
+    /// The key of the packet in a set.
+    fn key(&self, set: SetName, slot: Option<u32>) -> ElementKey {
         let (addr, port) = (self.destination.ip(), self.destination.port());
         let protocol = self.packet.protocol;
-        match (fields, slot) {
-            (Fields::Destination, _) => ElementKey::Address(addr),
-            (Fields::Source, _) => ElementKey::Address(self.packet.source),
-            (Fields::Frontend, None) => ElementKey::Frontend(addr, protocol, port),
-            (Fields::Frontend, Some(slot)) => ElementKey::FrontendSlot(addr, protocol, port, slot),
-            (Fields::NodePort, None) => ElementKey::NodePort(protocol, port),
-            (Fields::NodePort, Some(slot)) => ElementKey::NodePortSlot(protocol, port, slot),
-            (Fields::Hairpin, _) => ElementKey::Hairpin(addr, protocol, port),
+        let slot = slot.unwrap_or_default();
+        match set.key() {
+            KeyKind::Address | KeyKind::Range => ElementKey::Address(addr),
+            KeyKind::Frontend => ElementKey::Frontend(addr, protocol, port),
+            KeyKind::FrontendSlot => ElementKey::FrontendSlot(addr, protocol, port, slot),
+            KeyKind::NodePort => ElementKey::NodePort(protocol, port),
+            KeyKind::NodePortSlot => ElementKey::NodePortSlot(protocol, port, slot),
+            KeyKind::Hairpin => ElementKey::Hairpin(addr, protocol, port),
         }
     }
 
-    fn member(&self, fields: Fields, set: SetName) -> bool {
+    fn member(&self, set: SetName) -> bool {
         let exact = || {
-            let key = Key::Element(self.family, set, self.key(fields, None));
+            let key = Key::Element(self.family, set, self.key(set, None));
             self.objects.contains_key(&key)
         };
         match set.key() {
-            KeyKind::Range => self.in_range(fields, set),
+            KeyKind::Range => self.in_range(set),
             KeyKind::Hairpin => self.packet.source == self.destination.ip() && exact(),
             _ => exact(),
         }
@@ -269,11 +282,8 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    fn in_range(&self, fields: Fields, set: SetName) -> bool {
-        let looked_up: IpAddr = match fields {
-            Fields::Source => self.packet.source,
-            _ => self.destination.ip(),
-        };
+    fn in_range(&self, set: SetName) -> bool {
+        let looked_up = self.destination.ip();
         self.objects.keys().any(|key| match key {
             Key::Element(family, name, ElementKey::Range(net)) => {
                 *family == self.family && *name == set && net.contains(&looked_up)

@@ -4,16 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use sluice_model::IpFamily;
+use sluice_netlink::octets;
 use sluice_nft::{
-    CmpOp, Connection, CtKey, Expr, FibAddress, KernelRule, MetaKey, PayloadBase, Register, Scope,
-    Set, SetFlags, Verdict,
+    CmpOp, Connection, CtKey, Expr, FibAddress, KernelRule, MetaKey, PayloadBase, Reader, Register,
+    Scope, Set, SetFlags, Verdict,
 };
 use sluice_plane::live::{Chains, End, Evidence, Question, Step};
 use sluice_reconcile::BackendError;
 
 use super::elements::{self, Data, Found};
 use super::{failed, place, words};
-use crate::bytes::{decode_addr, octets};
+use crate::name::netlink;
 use crate::observe::retry;
 
 /// Most values of a random number: a Service has fewer endpoints.
@@ -461,7 +462,7 @@ impl Thread {
             IpFamily::V4 => 4,
             IpFamily::V6 => 16,
         };
-        let ip: IpAddr = decode_addr(family, &self.load(addr, length))?;
+        let ip: IpAddr = Reader(&self.load(addr, length)).address(netlink(family))?;
         let port = self.load(port, 2);
         Some(SocketAddr::new(
             ip,

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use sluice_model::Protocol;
 use sluice_nft::Verdict;
 
-use crate::definition::{
+use sluice_nft::shape::{
     TYPE_INET_PROTO, TYPE_INET_SERVICE, TYPE_INTEGER, TYPE_IPV4_ADDR, TYPE_IPV6_ADDR,
 };
 
