@@ -124,7 +124,7 @@ impl<T> Bulk<'_, T> {
                 };
                 is_answered |= at == last;
                 if let Some(errno) = answer.errno.filter(|it| !(self.is_done)(change, *it)) {
-                    let reason = answer.reason((self.head)(change).kind);
+                    let reason = socket.reason(answer);
                     refused.push((at, self.refused(change, errno, reason)));
                 }
             }

@@ -8,7 +8,6 @@
 use nix::errno::Errno;
 
 use crate::attr::{AttrWriter, Attrs, align};
-use crate::ipset;
 
 /// Length of `nlmsghdr` in bytes.
 pub const HEADER: usize = 16;
@@ -175,20 +174,6 @@ pub struct Answer {
     pub message: Option<String>,
     /// Extended acknowledgement: the offset of the refused attribute from the `nlmsghdr` of the request.
     pub offset: Option<u32>,
-}
-
-impl Answer {
-    /// The kernel's text, or ours for a number that no C library knows. `kind` is that of the request.
-    pub fn reason(self, kind: u16) -> Option<String> {
-        let unknown = || match self.errno {
-            Some(Errno::UnknownErrno) if kind >> 8 == ipset::SUBSYSTEM => {
-                Some(ipset::reason(self.code))
-            }
-            Some(Errno::UnknownErrno) => Some(format!("error {}", self.code)),
-            _ => None,
-        };
-        self.message.or_else(unknown)
-    }
 }
 
 /// Iterates over the messages of one datagram and stops at the first that does not fit.

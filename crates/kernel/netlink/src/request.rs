@@ -221,7 +221,7 @@ impl<'a> Request<'a> {
                 };
                 return match answer.errno {
                     Some(errno) if errno != Errno::EINTR => {
-                        Err(self.refused(errno, answer.reason(self.kind)))
+                        Err(self.refused(errno, socket.reason(answer)))
                     }
                     None if !interrupted => Ok(()),
                     _ => Err(RequestError::Interrupted {

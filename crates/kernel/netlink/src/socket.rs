@@ -12,6 +12,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeVal;
 
+use crate::message::Answer;
 use crate::stop::Stopper;
 use crate::sys;
 
@@ -58,6 +59,7 @@ pub struct Socket {
     port: u32,
     send_buffer: usize,
     sequence: u32,
+    unknown_error: fn(i32) -> String,
 }
 
 impl Socket {
@@ -108,7 +110,24 @@ impl Socket {
             port: address.pid(),
             send_buffer: 0,
             sequence: FIRST_SEQUENCE,
+            unknown_error: |code| format!("error {code}"),
         })
+    }
+
+    /// Has the texts of error numbers that this part of the kernel alone has, and no C library knows.
+    #[must_use]
+    pub fn with_errors(self, unknown_error: fn(i32) -> String) -> Self {
+        Self {
+            unknown_error,
+            ..self
+        }
+    }
+
+    /// The kernel's text of a refusal, or ours for a number that no C library knows.
+    pub(crate) fn reason(&self, answer: Answer) -> Option<String> {
+        let is_unknown = answer.errno == Some(Errno::UnknownErrno);
+        let unknown = || is_unknown.then(|| (self.unknown_error)(answer.code));
+        answer.message.or_else(unknown)
     }
 
     /// Gives the socket the first free descriptor from this number on.

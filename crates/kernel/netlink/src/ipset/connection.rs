@@ -35,7 +35,7 @@ impl Sets {
     /// [`SocketError::Io`].
     pub fn open() -> Result<Self, SocketError> {
         Ok(Self {
-            socket: Socket::netfilter()?,
+            socket: Socket::netfilter()?.with_errors(reason),
             buffer: Vec::new(),
         })
     }

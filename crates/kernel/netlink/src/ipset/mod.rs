@@ -10,6 +10,4 @@ mod uapi;
 
 pub use connection::Sets;
 pub use member::{Change, Mark, Member};
-pub(crate) use reason::reason;
 pub use set::{Fields, HASH_SIZE, Header, Kind, Set};
-pub(crate) use uapi::SUBSYSTEM;

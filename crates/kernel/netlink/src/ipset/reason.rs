@@ -4,7 +4,7 @@
 pub(super) const NOT_THERE: i32 = 4103;
 
 /// The text of an error number above 4096 (`enum ipset_errno`), which no C library knows.
-pub(crate) fn reason(code: i32) -> String {
+pub(super) fn reason(code: i32) -> String {
     let words = match code {
         4097 => "another protocol version",
         4098 => "the kernel does not know sets of this type",
