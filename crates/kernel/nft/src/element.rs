@@ -29,6 +29,7 @@ pub enum Datum {
 
 impl Datum {
     /// Appends the bytes, of a range those of its first address.
+    #[inline]
     pub fn put(self, out: &mut Vec<u8>) {
         match self {
             Self::Address(IpAddr::V4(it)) => out.extend(it.octets()),
@@ -82,6 +83,7 @@ pub struct KeyBytes {
 
 impl KeyBytes {
     /// Takes on the bytes of these fields.
+    #[inline]
     pub fn set(&mut self, fields: &[Datum]) {
         self.start.clear();
         self.end = None;
