@@ -326,3 +326,6 @@ pub(crate) fn chain(name: &ChainName, chain: &Chain) -> NetlinkChain {
         comment: (!text.is_empty()).then(|| text.into_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests;
