@@ -59,12 +59,16 @@ impl Writer {
             }
             Match::IsLocal(side) => self.is_local(*side),
             Match::Interface(sense, name) => {
-                let mut padded = name.as_bytes().to_vec();
-                padded.resize(INTERFACE_NAME_LEN, 0);
-                self.incoming_name(*sense, padded);
+                self.load(MetaKey::IncomingName);
+                self.compare(operator(*sense), padded(name));
             }
             Match::InterfacePrefix(sense, prefix) => {
-                self.incoming_name(*sense, prefix.as_bytes().to_vec());
+                self.load(MetaKey::IncomingName);
+                self.compare(operator(*sense), prefix.as_bytes());
+            }
+            Match::OutgoingInterface(sense, name) => {
+                self.load(MetaKey::OutgoingName);
+                self.compare(operator(*sense), padded(name));
             }
             Match::State(states) => {
                 self.connection(CtKey::State);
@@ -112,7 +116,12 @@ impl Writer {
                 self.exprs
                     .push(Expr::Verdict(Verdict::Goto(chain.to_string())));
             }
+            Action::Return => self.exprs.push(Expr::Verdict(Verdict::Return)),
             Action::Count => self.exprs.push(Expr::Counter),
+            Action::Log { prefix, group } => self.exprs.push(Expr::Log {
+                prefix: prefix.to_string(),
+                group: *group,
+            }),
             Action::Drop => self.exprs.push(Expr::Verdict(Verdict::Drop)),
             Action::Reject => self.exprs.push(Expr::port_unreachable(self.family)),
             Action::Mark(mark) => self.set_mark(!mark, *mark),
@@ -263,12 +272,6 @@ impl Writer {
         self.compare(CmpOp::Equal, ADDRESS_LOCAL.to_ne_bytes());
     }
 
-    /// A whole name is compared with its padding, a prefix without.
-    fn incoming_name(&mut self, sense: Sense, name: Vec<u8>) {
-        self.load(MetaKey::IncomingName);
-        self.compare(operator(sense), name);
-    }
-
     fn connection(&mut self, key: CtKey) {
         self.exprs.push(Expr::Ct { key, dreg: FIRST });
     }
@@ -337,6 +340,13 @@ impl Writer {
             port_reg,
         });
     }
+}
+
+/// A whole name is compared with its padding, a prefix without.
+fn padded(name: &str) -> Vec<u8> {
+    let mut padded = name.as_bytes().to_vec();
+    padded.resize(INTERFACE_NAME_LEN, 0);
+    padded
 }
 
 /// The TCP, UDP and SCTP headers begin alike.

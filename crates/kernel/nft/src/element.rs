@@ -17,12 +17,15 @@ use crate::text::{prefix, protocol_word};
 pub enum Datum {
     /// An address.
     Address(IpAddr),
-    /// The addresses of a prefix, alone in the keys of a set with [`SetFlags::INTERVAL`](crate::SetFlags).
+    /// The addresses of a prefix, in sets of ranges.
     Range(IpNet),
     /// `IPPROTO_*`.
     Protocol(u8),
     /// A port.
     Port(u16),
+    /// The ports from the first to the second, in [sets of concatenated
+    /// ranges](crate::Shape::set_of_ranges).
+    Ports(u16, u16),
     /// A number.
     Number(u32),
 }
@@ -40,7 +43,21 @@ impl Datum {
                 let [high, low] = it.to_be_bytes();
                 out.extend([high, low, 0, 0]);
             }
+            Self::Ports(first, _) => Self::Port(first).put(out),
             Self::Number(it) => out.extend(it.to_ne_bytes()),
+        }
+    }
+
+    fn is_range(&self) -> bool {
+        matches!(self, Self::Range(_) | Self::Ports(..))
+    }
+
+    /// The last of a range, or the value itself.
+    fn last(self) -> Self {
+        match self {
+            Self::Range(net) => Self::Address(net.broadcast()),
+            Self::Ports(_, last) => Self::Port(last),
+            single => single,
         }
     }
 }
@@ -52,6 +69,8 @@ impl Display for Datum {
             Self::Range(net) => prefix(f, net),
             Self::Protocol(it) => f.write_str(&protocol_word(*it)),
             Self::Port(it) => write!(f, "{it}"),
+            Self::Ports(first, last) if first == last => write!(f, "{first}"),
+            Self::Ports(first, last) => write!(f, "{first}-{last}"),
             Self::Number(it) => write!(f, "{it}"),
         }
     }
@@ -79,6 +98,8 @@ pub struct KeyBytes {
     /// The first address after the range, or empty when it reaches the end of the address space; only in sets
     /// with [`SetFlags::INTERVAL`](crate::SetFlags).
     pub end: Option<Vec<u8>>,
+    /// The last key of a concatenation of ranges.
+    last: Option<Vec<u8>>,
 }
 
 impl KeyBytes {
@@ -86,16 +107,25 @@ impl KeyBytes {
     #[inline]
     pub fn set(&mut self, fields: &[Datum]) {
         self.start.clear();
-        self.end = None;
+        (self.end, self.last) = (None, None);
         for field in fields {
             field.put(&mut self.start);
-            if let Datum::Range(net) = field {
-                let mut end = Vec::new();
-                if let Some(next) = successor(net.broadcast()) {
-                    Datum::Address(next).put(&mut end);
-                }
-                self.end = Some(end);
+        }
+        if fields.iter().any(Datum::is_range) {
+            self.set_ranges(fields);
+        }
+    }
+
+    fn set_ranges(&mut self, fields: &[Datum]) {
+        let mut bytes = Vec::new();
+        if let [Datum::Range(net)] = fields {
+            if let Some(next) = successor(net.broadcast()) {
+                Datum::Address(next).put(&mut bytes);
             }
+            self.end = Some(bytes);
+        } else {
+            fields.iter().for_each(|it| it.last().put(&mut bytes));
+            self.last = Some(bytes);
         }
     }
 
@@ -105,6 +135,7 @@ impl KeyBytes {
     pub fn write(&self, element: ElementRef<'_>, mut write: impl FnMut(&ElementRef<'_>)) {
         write(&ElementRef {
             key: &self.start,
+            key_end: self.last.as_deref(),
             ..element
         });
         if let Some(end) = self.end.as_deref().filter(|it| !it.is_empty()) {

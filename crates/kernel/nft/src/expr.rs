@@ -23,6 +23,8 @@ pub enum MetaKey {
     Mark = 3,
     /// Name of the incoming interface, 16 bytes padded with NUL.
     IncomingName = 6,
+    /// Name of the outgoing interface, as the incoming one.
+    OutgoingName = 7,
     /// Whether the kernel reports the way of the packet to [`super::Tracer`]s, 1 byte.
     Trace = 12,
     /// `IPPROTO_*`, 1 byte.
@@ -130,6 +132,8 @@ pub enum Expr {
     Masquerade,
     /// Ends the rule for all packets but one in a second.
     OnePerSecond,
+    /// Shows the packet to the listeners of a group of nflog.
+    Log { prefix: String, group: u16 },
     /// Drops the packet and sends ICMP destination unreachable, of the table's family, with this
     /// code.
     Reject { code: u8 },

@@ -112,6 +112,8 @@ pub enum Match<S = Name> {
     Interface(Sense, Arc<str>),
     /// It arrived through an interface whose name starts like this.
     InterfacePrefix(Sense, Arc<str>),
+    /// It leaves through the interface of this name.
+    OutgoingInterface(Sense, Arc<str>),
     /// Its connection is in one of these states.
     State(&'static [ConnectionState]),
     /// The destination of its connection has been translated.
@@ -146,8 +148,17 @@ pub enum Action<S = Name, C = Name> {
     Jump(C),
     /// Continue in the chain.
     Goto(C),
+    /// Go back to the chain that jumped here.
+    Return,
     /// Be counted.
     Count,
+    /// Be shown to the listeners of a group of nflog, with this text of at most 127 bytes.
+    Log {
+        /// The text.
+        prefix: Cow<'static, str>,
+        /// The group.
+        group: u16,
+    },
     /// Vanish.
     Drop,
     /// Be refused, with an ICMP port unreachable.

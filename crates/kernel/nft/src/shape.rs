@@ -7,7 +7,7 @@
 
 use sluice_netlink::Family;
 
-use crate::object::{Set, SetData};
+use crate::object::{Set, SetData, SetFlags};
 use crate::rule::{Field, Side};
 use crate::userdata::push_tlv;
 
@@ -88,6 +88,17 @@ impl Shape<'_> {
             },
             userdata: self.describe(family),
             ..Set::default()
+        }
+    }
+
+    /// The declaration of a set whose keys are concatenations with ranges in some of their fields.
+    #[must_use]
+    pub fn set_of_ranges(self, family: Family, name: impl Into<String>) -> Set {
+        let lengths = self.key.iter().map(|it| data_type(family, it).1);
+        Set {
+            flags: SetFlags::INTERVAL | SetFlags::CONCAT,
+            field_lengths: lengths.collect(),
+            ..self.set(family, name)
         }
     }
 

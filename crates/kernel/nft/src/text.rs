@@ -83,6 +83,9 @@ impl Packet {
             Match::InterfacePrefix(is, prefix) => {
                 write!(out, "iifname {}\"{}*\"", sense(*is), comment(prefix))
             }
+            Match::OutgoingInterface(is, name) => {
+                write!(out, "oifname {}\"{}\"", sense(*is), comment(name))
+            }
             Match::State(states) => {
                 out.write_str("ct state ")?;
                 separated(out, ",", states.iter().map(|it| state_word(*it)))
@@ -115,7 +118,11 @@ impl Packet {
             Action::Accept => out.write_str("accept"),
             Action::Jump(chain) => write!(out, "jump {chain}"),
             Action::Goto(chain) => write!(out, "goto {chain}"),
+            Action::Return => out.write_str("return"),
             Action::Count => out.write_str("counter"),
+            Action::Log { prefix, group } => {
+                write!(out, "log prefix \"{}\" group {group}", comment(prefix))
+            }
             Action::Drop => out.write_str("drop"),
             Action::Reject => out.write_str("reject"),
             Action::Mark(mark) => write!(out, "meta mark set meta mark | {mark:#010x}"),

@@ -187,6 +187,9 @@ pub const NFTA_COUNTER_PACKETS: u16 = 2;
 /// Extensions of iptables.
 pub const NFTA_MATCH_NAME: u16 = 1;
 pub const NFTA_MATCH_INFO: u16 = 3;
+pub const NFTA_LOG_GROUP: u16 = 1;
+pub const NFTA_LOG_PREFIX: u16 = 2;
+pub const NFTA_LOG_LEVEL: u16 = 5;
 pub const NFTA_LIMIT_RATE: u16 = 1;
 pub const NFTA_LIMIT_UNIT: u16 = 2;
 pub const NFTA_LIMIT_BURST: u16 = 3;

@@ -36,6 +36,7 @@ impl Expr {
             "nat" => operands.dnat(),
             "masq" => operands.masquerade(),
             "limit" => operands.one_per_second(),
+            "log" => operands.log(),
             "reject" => operands.reject(),
             "notrack" => Some(Self::Untrack),
             uapi::COUNTER => Some(Self::Counter),
@@ -110,6 +111,7 @@ impl Operands<'_> {
         let keys = [
             MetaKey::Mark,
             MetaKey::IncomingName,
+            MetaKey::OutgoingName,
             MetaKey::Trace,
             MetaKey::L4Proto,
         ];
@@ -248,6 +250,12 @@ impl Operands<'_> {
             && self.is(uapi::NFTA_LIMIT_BURST, 1);
         (is_plain && is_one(uapi::NFTA_LIMIT_RATE) && is_one(uapi::NFTA_LIMIT_UNIT))
             .then_some(Expr::OnePerSecond)
+    }
+
+    fn log(&self) -> Option<Expr> {
+        let group = self.0.u16_be(uapi::NFTA_LOG_GROUP)?;
+        let prefix = self.0.string(uapi::NFTA_LOG_PREFIX)?;
+        (!self.has(uapi::NFTA_LOG_LEVEL)).then_some(Expr::Log { prefix, group })
     }
 
     fn reject(&self) -> Option<Expr> {

@@ -25,6 +25,7 @@ impl Expr {
             Self::Dnat { .. } => "nat",
             Self::Masquerade => "masq",
             Self::OnePerSecond => "limit",
+            Self::Log { .. } => "log",
             Self::Reject { .. } => "reject",
             Self::Untrack => "notrack",
             Self::Counter => uapi::COUNTER,
@@ -129,6 +130,7 @@ impl Expr {
             | Self::Dnat { .. }
             | Self::Masquerade
             | Self::OnePerSecond
+            | Self::Log { .. }
             | Self::Reject { .. }
             | Self::Untrack
             | Self::Counter
@@ -185,6 +187,10 @@ impl Expr {
                 writer.u64_be(uapi::NFTA_LIMIT_RATE, 1);
                 writer.u64_be(uapi::NFTA_LIMIT_UNIT, 1);
                 writer.u32_be(uapi::NFTA_LIMIT_BURST, 1);
+            }
+            Self::Log { prefix, group } => {
+                writer.string(uapi::NFTA_LOG_PREFIX, prefix);
+                writer.u16_be(uapi::NFTA_LOG_GROUP, *group);
             }
             Self::Reject { code } => {
                 writer.u32_be(uapi::NFTA_REJECT_TYPE, uapi::NFT_REJECT_ICMP_UNREACH);

@@ -72,6 +72,7 @@ fn expr() -> impl Strategy<Value = Expr> {
         Just(Expr::Masquerade),
         Just(Expr::Counter),
         Just(Expr::OnePerSecond),
+        ("[a-z]{1,20}", any::<u16>()).prop_map(|(prefix, group)| Expr::Log { prefix, group }),
         any::<u8>().prop_map(|code| Expr::Reject { code }),
     ]
 }

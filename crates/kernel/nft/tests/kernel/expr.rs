@@ -340,7 +340,7 @@ const OTHER: &str = "
 table ip t {
     set recent { type ipv4_addr; size 100; flags dynamic, timeout; timeout 1m; }
     chain filter {
-        meta oifname \"lo\" accept
+        meta oifgroup 7 accept
         ct direction original accept
         ip ttl > 3 accept
         limit rate 1/second accept

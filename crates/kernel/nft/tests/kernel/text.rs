@@ -87,6 +87,7 @@ fn matches(family: Family) -> impl Strategy<Value = Vec<Match>> {
         side().prop_map(Match::IsLocal),
         (sense(), word()).prop_map(|(a, b)| Match::Interface(a, b)),
         (sense(), word()).prop_map(|(a, b)| Match::InterfacePrefix(a, b)),
+        (sense(), word()).prop_map(|(a, b)| Match::OutgoingInterface(a, b)),
         states.prop_map(Match::State),
         Just(Match::DestinationTranslated),
         // The highest bit alone is a prefix to nft.
@@ -96,6 +97,7 @@ fn matches(family: Family) -> impl Strategy<Value = Vec<Match>> {
         Just(Match::OnePerSecond),
         sense().prop_map(|it| Match::In(it, ADDRESS.into(), "addresses".into())),
         sense().prop_map(|it| Match::In(it, FRONTEND.into(), "members".into())),
+        sense().prop_map(|it| Match::In(it, FRONTEND.into(), "ranges".into())),
         any::<u16>().prop_map(|it| {
             let label = Field::Random {
                 modulus: 1,
@@ -130,6 +132,7 @@ fn actions(family: Family) -> impl Strategy<Value = Vec<Action>> {
     let target = || Just(Name::from("target"));
     let last = prop_oneof![
         Just(Action::Accept),
+        Just(Action::Return),
         Just(Action::Drop),
         Just(Action::Reject),
         target().prop_map(Action::Jump),
@@ -152,6 +155,10 @@ fn actions(family: Family) -> impl Strategy<Value = Vec<Action>> {
         (0_u32..32).prop_map(|it| Action::Mark(1 << it)),
         (0_u32..32).prop_map(|it| Action::Unmark(1 << it)),
         Just(Action::Trace),
+        (word(), any::<u16>()).prop_map(|(prefix, group)| {
+            let prefix = prefix.to_string().into();
+            Action::Log { prefix, group }
+        }),
         (1_u32..60, any::<u16>()).prop_map(|(seconds, label)| {
             let label = Field::Random {
                 modulus: 1,
@@ -222,11 +229,26 @@ fn sets(family: Family) -> impl Strategy<Value = Vec<Example>> {
             if counts {
                 endpoints.element = None;
             }
+            let to = port.saturating_add(9);
+            let peers = vec![
+                Datum::Range(net),
+                Datum::Protocol(17),
+                Datum::Ports(port, to),
+            ];
+            let mut ranges = example("ranges", FRONTEND, None, peers);
+            let of_ranges = Shape {
+                key: FRONTEND,
+                value: Value::None,
+            };
+            ranges.set = Set {
+                comment: comment.clone(),
+                ..of_ranges.set_of_ranges(family, "ranges")
+            };
             let mut clients = example("clients", CLIENTS, None, Vec::new());
             clients.set.flags = SetFlags::DYNAMIC | SetFlags::TIMEOUT;
             clients.set.size = Some(1024);
             clients.element = None;
-            vec![addresses, clients, endpoints, frontends, members]
+            vec![addresses, clients, endpoints, frontends, members, ranges]
         })
 }
 

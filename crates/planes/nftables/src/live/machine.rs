@@ -126,6 +126,7 @@ impl Chains for Machine<'_> {
 fn is_not_followed(expr: &Expr) -> bool {
     match expr {
         Expr::PayloadSet { .. } | Expr::Untrack => true,
+        Expr::Meta { key, .. } => *key == MetaKey::OutgoingName,
         Expr::Other { name } => !NEUTRAL.contains(&name.as_str()),
         _ => false,
     }
@@ -256,6 +257,7 @@ impl Machine<'_> {
             // For some packets the rule ends here.
             Expr::OnePerSecond => drop(state.steps.insert(Step::Next)),
             Expr::Counter
+            | Expr::Log { .. }
             | Expr::MetaSet { .. }
             | Expr::Update { .. }
             | Expr::PayloadSet { .. }
@@ -396,6 +398,8 @@ impl Machine<'_> {
         match key {
             MetaKey::Mark => vec![0; 4],
             MetaKey::Trace => vec![0],
+            // Rules with it are not followed.
+            MetaKey::OutgoingName => Vec::new(),
             MetaKey::L4Proto => vec![self.question.packet.protocol.number()],
             MetaKey::IncomingName => {
                 let name = self
