@@ -15,13 +15,15 @@ const AF_INET: u32 = 2;
 #[inline(always)]
 pub fn closed(ctx: &SockContext) -> PeerKey {
     let socket = ctx.sock;
-    // SAFETY: the context is valid for the run of the program. The verifier wants each word to be read by itself.
+    // SAFETY: the context is valid for the run of the program. The verifier wants each word to be read by itself, and at
+    // a place that no branch chooses.
     unsafe {
+        let v4 = (&raw const (*socket).dst_ip4).read_volatile();
+        let word = |index: usize| (&raw const (*socket).dst_ip6[index]).read_volatile();
+        let words = [word(0), word(1), word(2), word(3)];
         let addr = if (&raw const (*socket).family).read_volatile() == AF_INET {
-            Addr::v4((&raw const (*socket).dst_ip4).read_volatile())
+            Addr::v4(v4)
         } else {
-            let word = |index: usize| (&raw const (*socket).dst_ip6[index]).read_volatile();
-            let words = [word(0), word(1), word(2), word(3)];
             Addr { words }
         };
         PeerKey {

@@ -228,7 +228,7 @@ fn another_agent_takes_the_links() {
     fixture.programs = None;
     dial(frontend).expect("the programs go on without an agent");
     fixture.restart();
-    assert_eq!(fixture.links(), 8);
+    assert_eq!(fixture.links(), 9);
     dial(frontend).expect("the programs of the next agent lead");
     assert_eq!(stream.peer_addr().expect("it is connected"), frontend);
     fixture.programs().detach_sockets();
@@ -249,7 +249,7 @@ fn larger_maps_lead_sockets_as_well() {
     };
     let grown = fixture.programs().grow(&sizes);
     grown.expect("the kernel takes larger maps");
-    assert_eq!(fixture.links(), 8);
+    assert_eq!(fixture.links(), 9);
     // Written to the larger maps only.
     fixture.serve(BALANCED, 0, &["b"]);
     for frontend in FRONTENDS.map(parse) {
