@@ -17,7 +17,7 @@ DEBIAN := $(shell command -v apt-get 2>/dev/null)
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 
 # Most tests wait for packets, programs or timeouts, so there are more of them than processors.
-NEXTEST := scripts/test --workspace --test-threads $(shell expr 3 \* $$(nproc))
+NEXTEST := scripts/test --test-threads $(shell expr 3 \* $$(nproc))
 
 # A tool that runs for a moment need not be fast.
 INSTALL_TOOL := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
@@ -61,7 +61,7 @@ demo: setup ## a cluster of network namespaces, real connections, drawn on the t
 
 test: setup setup-vm setup-web test-deploy ## everything that proves something: unit, golden, property and packet tests (root)
 	$(NEXTEST)
-	$(CARGO) test --workspace --doc --quiet
+	$(CARGO) test --workspace --all-features --doc --quiet
 
 test-fast: setup setup-web ## of these, the ones that need no virtual machine and no package: what one change needs (root)
 	$(NEXTEST) -E 'not test(/vm_/)'
@@ -114,7 +114,7 @@ check: ## formatting, lints, docs, dependencies, layout of the tree
 	cd bpf/programs && $(CARGO) fmt --check
 	cd bpf/programs && $(CARGO) clippy --quiet --target-dir ../../target/bpf-clippy -- -D warnings
 	$(CARGO) clippy --workspace --all-targets --all-features --quiet -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --all-features --features nix/term --no-deps --quiet
 	$(CARGO) run --quiet -p xtask -- tidy
 	@scripts/fetch-cargo-tool cargo-deny 0.20.2
 	$(CARGO) deny --log-level error check licenses bans sources
