@@ -1,9 +1,5 @@
 //! What the kernel makes of the objects: adopted by another agent, in maps that grow, chosen by hash.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-mod common;
-
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -26,7 +22,7 @@ const VIP: ([u8; 4], u16) = ([10, 96, 0, 10], 80);
 const SOON: Duration = Duration::from_secs(30);
 
 fn proxy(sizes: Sizes) -> Proxy<Ebpf> {
-    let plane = common::open(Patterns::none(), sizes, Facts::default());
+    let plane = crate::common::open(Patterns::none(), sizes, Facts::default());
     Proxy::new(golden::settings(), plane)
 }
 

@@ -1,7 +1,5 @@
 //! Every shared scenario with real packets through the programs.
 
-mod common;
-
 use sluice_ebpf::{Ebpf, Facts, Patterns, Sizes};
 use sluice_plan::settings::{LocalDetector, Settings};
 
@@ -15,7 +13,7 @@ fn make(settings: &Settings) -> Ebpf {
         flows: 8192,
         ..Sizes::default()
     };
-    common::open(pods, sizes, Facts::default())
+    crate::common::open(pods, sizes, Facts::default())
 }
 
 sluice_scenarios::for_each_scenario!(make);

@@ -1,9 +1,5 @@
 //! Many Services, many connections, and more of these than the table holds.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-mod common;
-
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::mpsc::{self, Receiver};
@@ -29,7 +25,7 @@ fn open(sizes: Sizes) -> Proxy<Ebpf> {
         udp_stream: long,
         ..Timeouts::default()
     };
-    let plane = common::open(Patterns::none(), sizes, Facts::default());
+    let plane = crate::common::open(Patterns::none(), sizes, Facts::default());
     Proxy::new(golden::settings(), plane.with_timeouts(timeouts))
 }
 

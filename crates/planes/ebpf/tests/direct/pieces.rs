@@ -9,7 +9,7 @@ use sluice_bpf_abi::Counter;
 use sluice_lab::{Cluster, Netns, require_netns};
 use sluice_route::link;
 
-use crate::world::{LONGEST, agents, cluster, headers, serve, targets};
+use crate::direct::world::{LONGEST, agents, cluster, headers, serve, targets};
 
 const UDP: u8 = 17;
 /// Offsets in `struct __sk_buff`.

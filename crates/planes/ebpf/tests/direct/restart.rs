@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use sluice_bpf_abi::Counter;
 use sluice_lab::{Cluster, Hammer, Probe, Protocol, Server, Session, eventually, require_netns};
 
-use crate::udp::Flow;
-use crate::world::{
+use crate::direct::udp::Flow;
+use crate::direct::world::{
     Agent, NODES, PATIENT, POD_PORT, agent, agents, cluster, forbid_replies, serve, services,
     settings, targets,
 };

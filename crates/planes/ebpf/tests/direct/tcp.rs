@@ -9,7 +9,7 @@ use sluice_lab::{Probe, Protocol, Server, Session, require_netns};
 use sluice_model::{Event, ObjectKey};
 use sluice_plan::settings::Settings;
 
-use crate::world::{
+use crate::direct::world::{
     NODES, PATIENT, agent, agents, cluster, forbid_replies, is_of_client, serve, settings, targets,
 };
 

@@ -9,7 +9,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use sluice_bpf_abi::Counter;
 use sluice_lab::{Cluster, Netns, Outcome, Probe, Protocol, Server, require_netns};
 
-use crate::world::{
+use crate::direct::world::{
     Agent, LONGEST, PATIENT, POD_PORT, agents, cluster, forbid_replies, headers, is_of_client,
     serve, targets,
 };

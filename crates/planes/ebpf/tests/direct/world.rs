@@ -12,8 +12,6 @@ use sluice_plan::testing::{node, service, slices};
 use sluice_plane::{EbpfOptions, Proxy};
 use sluice_scenarios::{Drive as _, golden};
 
-use crate::common;
-
 /// The load balancer's addresses, which a router sends to node-a.
 const VIPS: [&str; 2] = ["192.0.2.10", "2001:db8::10"];
 const PORT: u16 = 80;
@@ -75,7 +73,7 @@ pub(crate) fn agent<'a>(cluster: &'a Cluster, name: &'static str, settings: Sett
         };
         Proxy::new(
             settings,
-            common::open(Patterns::none(), Sizes::default(), facts),
+            crate::common::open(Patterns::none(), Sizes::default(), facts),
         )
     });
     let nodes = cluster.nodes().iter();

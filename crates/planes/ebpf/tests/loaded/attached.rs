@@ -5,7 +5,7 @@ use sluice_ebpf::Programs;
 use sluice_lab::eventually;
 use sluice_route::link;
 
-use crate::world::{SOON, attached, count_at, ip, programs_at, run};
+use crate::loaded::world::{SOON, attached, count_at, ip, programs_at, run};
 
 fn row(programs: &Programs, interface: &str) -> Option<Interface> {
     let index = link(interface).unwrap()?.index;

@@ -11,7 +11,7 @@ use sluice_bpf_abi::{Endpoint, EndpointKey, Flow, Tuple};
 use sluice_ebpf::{LOSSES, Maps, Programs, Setup, Sizes};
 use sluice_lab::{eventually, ran_in_vm};
 
-use crate::world::{
+use crate::loaded::world::{
     Root, SOON, attached, command, count_at, ip, open, pins, programs_at, run, setup,
 };
 
@@ -197,7 +197,7 @@ fn programs_outlive_a_killed_agent() {
     }
     run("killed", |netns, root| {
         let binary = env::current_exe().unwrap();
-        let name = "lifecycle::programs_outlive_a_killed_agent";
+        let name = "loaded::lifecycle::programs_outlive_a_killed_agent";
         let arguments = ["--exact", name, "--nocapture"];
         let mut child = netns
             .command(binary.to_str().unwrap(), &arguments)
@@ -236,7 +236,7 @@ fn wait_for_the_kill(root: &Path) {
 /// Filters of clsact instead of links.
 #[test]
 fn vm_a_kernel_without_tcx() {
-    if ran_in_vm(Some("6.1"), "lifecycle::vm_a_kernel_without_tcx") {
+    if ran_in_vm(Some("6.1"), "loaded::lifecycle::vm_a_kernel_without_tcx") {
         return;
     }
     let lacks: Vec<String> = probe(&LOSSES)

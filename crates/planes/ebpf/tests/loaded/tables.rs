@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use sluice_bpf::Prefix;
 use sluice_bpf_abi::{Addr, Endpoint, EndpointKey, MemberKey, SOURCE_PREFIX, SourceKey};
 
-use crate::world::{open, run};
+use crate::loaded::world::{open, run};
 
 fn member(port: u16) -> MemberKey {
     MemberKey {

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use sluice_bpf_abi::{Addr, Dns};
 
-use crate::becomes;
-use crate::harness::{Bench, Family, GO_ON, families, run};
-use crate::packets::{Kind, packet};
+use crate::test_run::becomes;
+use crate::test_run::harness::{Bench, Family, GO_ON, families, run};
+use crate::test_run::packets::{Kind, packet};
 
 const OWNER_PORT: u16 = 54;
 

@@ -1,9 +1,5 @@
 //! Programs of others at the interfaces where ours are: both see packets, and theirs stay when ours go.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-#[path = "../common/mod.rs"]
-mod common;
 mod neighbour;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -76,7 +72,7 @@ impl World {
         let pod = self.cluster.pod("web").ipv4();
         let home = self.cluster.node("node-a");
         self.agent = Some(home.netns().run(|| {
-            let plane = common::open(Patterns::none(), Sizes::default(), Facts::default());
+            let plane = crate::common::open(Patterns::none(), Sizes::default(), Facts::default());
             let mut proxy = Proxy::new(golden::settings(), plane);
             let text = format!("default/web {CLUSTER_IP} :80 LoadBalancer lb={VIP}");
             let home = node(&format!("node-a {} {}", home.ipv4(), home.ipv6()));
