@@ -127,8 +127,8 @@ fn the_names_are_those_of_ip_netns() {
         "{links}"
     );
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
-    let folder = mounts.lines().filter(|it| it.contains(" /run/netns "));
-    assert!(folder.last().unwrap().contains(" shared:"), "{mounts}");
+    let mut folder = mounts.lines().filter(|it| it.contains(" /run/netns "));
+    assert!(folder.next_back().unwrap().contains(" shared:"), "{mounts}");
     ip(&["netns", "del", netns.name()]);
     drop(netns);
 }
