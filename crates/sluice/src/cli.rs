@@ -1,25 +1,32 @@
 //! The command line: one definition for parser, help, completions and man page.
 
+#[cfg(feature = "controller")]
+mod controller;
 mod dns;
 mod ebpf;
 mod node_dns;
+#[cfg(feature = "top")]
+mod top;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use ipnet::IpNet;
-use sluice_config::{interval, time};
+use sluice_config::time;
+#[cfg(feature = "lab")]
 use sluice_lab_commands::LabArgs;
 
 use crate::flags::{self, Flags, Heading};
+#[cfg(feature = "controller")]
+pub(crate) use controller::ControllerArgs;
 pub(crate) use dns::{DnsArgs, DnsCommand, QueryArgs, ServeArgs};
 pub(crate) use ebpf::{DsrArg, EbpfArgs, EndedArg, SocketsArg};
 pub(crate) use node_dns::NodeDnsArgs;
+#[cfg(feature = "top")]
+pub(crate) use top::TopArgs;
 
 /// The agent's status socket.
 pub(crate) const SOCKET: &str = "/run/sluice/sluice.sock";
@@ -102,6 +109,7 @@ The running agent says what it knows of the Service, unless --manifests, --kubec
   sluice status --connections | head
   sluice status -o json | jq .issues")]
     Status(StatusArgs),
+    #[cfg(feature = "top")]
     /// Watch the Services of the running agent on the terminal: new connections, endpoints, what is wrong
     #[command(after_help = "Examples:
   sluice top
@@ -121,6 +129,7 @@ New connections are counted in the ipvs mode, and in the nftables mode by an age
 Stop the agent first, or it puts the rules back. Established connections go on: their translation is
 in conntrack, except through IPVS.")]
     Cleanup(CleanupArgs),
+    #[cfg(feature = "controller")]
     /// Complete manifests as a control plane does: EndpointSlices from Pods, addresses and ports for Services
     #[command(after_help = "Examples:
   sluice controller --manifests /etc/sluice/manifests --output /run/sluice/cluster
@@ -140,6 +149,7 @@ Service into the other folder, which is its memory too: addresses and ports stay
 A Corefile with the plugin `reload` is read again when it changes; SIGUSR1 reads any again. One that cannot be read
 leaves the last good one in force.")]
     Dns(Box<DnsArgs>),
+    #[cfg(feature = "lab")]
     /// Run a cluster of network namespaces on this machine: nodes, pods, Services, the Kubernetes API
     #[command(after_help = "Examples:
   sluice lab up
@@ -238,31 +248,6 @@ pub(crate) struct ProxyArgs {
     // Last: a heading in here is the heading of what follows.
     #[command(flatten)]
     pub(crate) node: NodeArgs,
-}
-
-/// `sluice controller`.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct ControllerArgs {
-    /// Folder of manifests as somebody wrote them, with its subfolders
-    #[arg(long, value_name = "DIR")]
-    pub(crate) manifests: PathBuf,
-    /// Folder of complete manifests for `sluice proxy --manifests`; nothing else may be in it
-    #[arg(long, value_name = "DIR")]
-    pub(crate) output: PathBuf,
-    /// ClusterIPs; the first prefix is for Services that ask for no family. ServiceCIDRs among the manifests
-    /// come in its place
-    #[arg(long, value_name = "CIDR,..", value_delimiter = ',')]
-    #[arg(default_value = "10.96.0.0/16,fd00:10:96::/112")]
-    pub(crate) service_cluster_ip_range: Vec<IpNet>,
-    /// NodePorts and health check node ports
-    #[arg(long, value_name = "FIRST-LAST", default_value = "30000-32767", value_parser = flags::port_range)]
-    pub(crate) service_node_port_range: RangeInclusive<u16>,
-    /// Addresses for Services of type LoadBalancer [default: they get none]
-    #[arg(long, value_name = "CIDR,..", value_delimiter = ',')]
-    pub(crate) load_balancer_cidrs: Vec<IpNet>,
-    /// Write once and exit: 1 when anything is wrong with the manifests
-    #[arg(long)]
-    pub(crate) once: bool,
 }
 
 /// Values of `--sandbox`.
@@ -388,17 +373,6 @@ pub(crate) struct StatusArgs {
     pub(crate) output: Output,
 }
 
-/// `sluice top`.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct TopArgs {
-    /// The agent's socket
-    #[arg(long, value_name = "PATH", default_value = SOCKET)]
-    pub(crate) socket: PathBuf,
-    /// Time between two looks; longer where the agent takes more than a tenth of it to answer
-    #[arg(short = 'd', long, value_name = "TIME", default_value = "1s", value_parser = interval)]
-    pub(crate) interval: Duration,
-}
-
 /// `sluice cleanup`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CleanupArgs {
@@ -505,6 +479,7 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Command {
 /// # Errors
 ///
 /// What that process would say.
+#[cfg(feature = "lab")]
 pub(crate) fn agent(flags: &[String]) -> Result<ProxyArgs, clap::Error> {
     let args = flags.iter().map(|it| with_dashes(it.into()));
     let args = [OsString::from("kube-proxy")].into_iter().chain(args);

@@ -15,12 +15,14 @@ mod cleanup;
 mod cli;
 mod config;
 mod config_watch;
+#[cfg(feature = "controller")]
 mod controller;
 mod dns;
 mod doctor;
 mod error;
 mod explain;
 mod flags;
+#[cfg(feature = "lab")]
 mod lab;
 mod live;
 mod logging;
@@ -30,6 +32,7 @@ mod planned;
 mod proxy;
 mod render;
 mod status;
+#[cfg(feature = "top")]
 mod top;
 mod view;
 
@@ -50,10 +53,13 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Explain(args) => explain::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Status(args) => status::run(&args),
+        #[cfg(feature = "top")]
         Command::Top(args) => top::run(&args),
         Command::Cleanup(args) => cleanup::run(&args),
+        #[cfg(feature = "controller")]
         Command::Controller(args) => controller::run(&args),
         Command::Dns(args) => dns::run(&args),
+        #[cfg(feature = "lab")]
         Command::Lab(args) => sluice_lab_commands::run(&args, lab::HOST),
         Command::Completions(args) => pages::completions(args.shell),
         Command::Man(args) => pages::man(&args),

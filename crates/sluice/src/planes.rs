@@ -12,8 +12,10 @@ use sluice_nftables::Nftables;
 use sluice_node::sysctl::Memory;
 use sluice_plan::Plan;
 use sluice_plan::explain::Explanation;
+#[cfg(feature = "lab")]
+use sluice_plane::Sysctl;
 use sluice_plane::{
-    BackendError, DataPlane, Leftovers, Live, Options, RenderedObject, Sysctl, Watched, Witness,
+    BackendError, DataPlane, Leftovers, Live, Options, RenderedObject, Watched, Witness,
 };
 
 use crate::proxy::{self, Start};
@@ -25,6 +27,7 @@ pub(crate) struct Plane {
     /// The rules that it may have left on the machine.
     leftovers: &'static dyn Leftovers,
     /// Checks the machine, and says which sysctls an agent would set.
+    #[cfg(feature = "lab")]
     pub(crate) prepare: fn(&Options<'_>) -> Result<Vec<Sysctl>, BackendError>,
     /// Prepares the machine for an agent without privileges: `--init-only`.
     pub(crate) initialize: fn(&Options<'_>, &Memory) -> anyhow::Result<()>,
@@ -44,6 +47,7 @@ const fn plane<P: DataPlane>() -> Plane {
     Plane {
         name: P::NAME,
         leftovers: P::LEFTOVERS,
+        #[cfg(feature = "lab")]
         prepare: P::prepare,
         initialize: proxy::initialize::<P>,
         run: proxy::serve::<P>,

@@ -18,7 +18,9 @@ use sluice_plan::inventory::{ServiceDetail, ServiceSummary};
 use crate::cli::{Output, StatusArgs};
 use crate::render::print;
 
+#[cfg(feature = "top")]
 pub(crate) use services::conditions;
+#[cfg(feature = "top")]
 pub(crate) use table::{last_sync, state, uptime};
 
 /// Between two requests with `--watch`.
