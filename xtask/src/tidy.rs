@@ -11,7 +11,8 @@ const LONGEST_FILE: usize = 600;
 const ALLOWED: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("yaml", &[]),
-    ("api", &["model", "yaml"]),
+    ("http", &[]),
+    ("api", &["http", "model", "yaml"]),
     ("reconcile", &[]),
     ("plan", &["model"]),
     ("picture", &["model", "plan", "source"]),
@@ -75,6 +76,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "planes/agent",
         &[
             "config",
+            "http",
             "model",
             "netlink",
             "node",
@@ -83,7 +85,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "reconcile",
         ],
     ),
-    ("node", &["model", "netlink", "reconcile", "route"]),
+    ("node", &["http", "model", "netlink", "reconcile", "route"]),
     (
         "diagnose",
         &[
@@ -97,12 +99,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("dns/corefile", &["model"]),
     ("dns/upstream", &["corefile"]),
-    ("dns/server", &["corefile", "model", "upstream", "zone"]),
+    ("dns/server", &["corefile", "http", "model", "upstream", "zone"]),
     ("lab", &["netlink", "route"]),
     (
         "lab-commands",
         &[
-            "agent", "api", "cluster", "config", "lab", "model", "node", "picture", "plan",
+            "agent", "api", "cluster", "config", "http", "lab", "model", "node", "picture", "plan",
             "source",
         ],
     ),
@@ -128,7 +130,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "zone",
         ],
     ),
-    ("testing/miniapi", &["api"]),
+    ("testing/miniapi", &["api", "http"]),
     (
         "testing/scenarios",
         &[
@@ -153,6 +155,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "dns",
             "dns-agent",
             "ebpf",
+            "http",
             "iptables",
             "ipvs",
             "lab-commands",

@@ -4,11 +4,9 @@ use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use sluice_http::{Budget, Limits, serve_each};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -18,8 +16,8 @@ use crate::body::{Unreadable, collect};
 use crate::http::Api;
 use crate::identity::Identity;
 
-/// Pause after a failed accept.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Most connections at a time. Clients are the nodes of a lab and whoever has its token.
+const CONNECTIONS: usize = 16_384;
 
 /// A running server. Dropping it closes its connections and ends its thread.
 #[derive(Debug)]
@@ -54,8 +52,10 @@ impl Server {
         let run = move || {
             runtime.block_on(async {
                 let mut tasks = JoinSet::new();
+                let budget = Budget::undivided(CONNECTIONS);
                 for listener in listeners {
-                    tasks.spawn(accept(api.clone(), listener, acceptor.clone()));
+                    let (api, acceptor) = (api.clone(), acceptor.clone());
+                    tasks.spawn(accept(api, listener, acceptor, budget.clone()));
                 }
                 // A message or the drop of the sender: both end the server.
                 let _ = stopped.await;
@@ -79,42 +79,32 @@ impl Drop for Server {
     }
 }
 
-async fn accept(api: Arc<Api>, listener: tokio::net::TcpListener, acceptor: TlsAcceptor) {
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    connections.spawn(connection(api.clone(), stream, acceptor.clone()));
-                }
-                // The client closed, or file descriptors ran out: other connections end meanwhile.
-                Err(_) => tokio::time::sleep(PAUSE).await,
-            },
-            Some(_) = connections.join_next() => {}
-        }
-    }
-}
-
-async fn connection(api: Arc<Api>, stream: TcpStream, acceptor: TlsAcceptor) {
-    // As Go's servers do: an event must not wait for the one before to be acknowledged. Where it
-    // fails, events are only late.
-    let _ = stream.set_nodelay(true);
-    // The client speaks no TLS, or does not trust the certificate: it reports that itself.
-    let Ok(stream) = acceptor.accept(stream).await else {
-        return;
-    };
-    let is_certified = stream.get_ref().1.peer_certificates().is_some();
-    let service = service_fn(move |request| {
-        let api = api.clone();
+async fn accept(
+    api: Arc<Api>,
+    listener: tokio::net::TcpListener,
+    acceptor: TlsAcceptor,
+    budget: Arc<Budget>,
+) {
+    let open = |stream: TcpStream| {
+        let (api, acceptor) = (api.clone(), acceptor.clone());
         async move {
-            let (head, body) = hyper::Request::into_parts(request);
-            let body = collect(body).await?;
-            let request = hyper::Request::from_parts(head, body);
-            Ok::<_, Unreadable>(api.answer(&request, is_certified))
+            // As Go's servers do: an event must not wait for the one before to be acknowledged.
+            // Where it fails, events are only late.
+            let _ = stream.set_nodelay(true);
+            // The client speaks no TLS, or does not trust the certificate: it reports that itself.
+            let stream = acceptor.accept(stream).await.ok()?;
+            let is_certified = stream.get_ref().1.peer_certificates().is_some();
+            let service = service_fn(move |request| {
+                let api = api.clone();
+                async move {
+                    let (head, body) = hyper::Request::into_parts(request);
+                    let body = collect(body).await?;
+                    let request = hyper::Request::from_parts(head, body);
+                    Ok::<_, Unreadable>(api.answer(&request, is_certified))
+                }
+            });
+            Some((stream, service))
         }
-    });
-    // The client sees how its connection ended.
-    let _ = http1::Builder::new()
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
+    };
+    serve_each(listener, budget, Limits::API, open).await;
 }

@@ -35,6 +35,7 @@ use sluice_cluster::enter::{self, Inside};
 use sluice_cluster::lab_dir::LabDir;
 use sluice_cluster::launch::Program;
 use sluice_cluster::machines::{LAN, netns_name};
+use sluice_http::{Budget, Own};
 use sluice_model::NamespacedName;
 use sluice_node::{Page, Token, WebServer, guarded};
 
@@ -99,6 +100,9 @@ impl Lab {
     }
 }
 
+/// The usual limit of a process: 256 connections to the page from other machines, 32 of them from one.
+const DESCRIPTORS: usize = 1024;
+
 type Shared = State<Arc<Lab>>;
 
 /// Serves on the socket of stdin, in the lab; `sluice lab pages`.
@@ -124,7 +128,9 @@ pub(super) fn serve(lab_dir: &LabDir, host: Host) -> anyhow::Result<()> {
         .build()?;
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        Ok(axum::serve(listener, routes(config, lab)).await?)
+        let budget = Budget::new(DESCRIPTORS, Own::default(), Arc::new(()));
+        sluice_http::serve(listener, routes(config, lab), budget).await;
+        Ok(())
     })
 }
 

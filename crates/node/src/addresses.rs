@@ -11,10 +11,10 @@ mod tests;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use sluice_http::Own;
 use sluice_model::{IpFamily, LocalAddresses, Node};
 use sluice_netlink::{RequestError, Stopper};
 use sluice_reconcile::Backoff;
@@ -30,23 +30,6 @@ use crate::node;
 /// (`__inet_del_ifa`, `fib_sync_down_addr`).
 const ROUTE_ATTEMPTS: u8 = 50;
 const PAUSE: Duration = Duration::from_millis(2);
-
-/// The addresses of the machine, shared with the servers: empty before the first listing.
-#[derive(Clone, Debug, Default)]
-pub struct Own(Arc<RwLock<BTreeSet<IpAddr>>>);
-
-impl Own {
-    /// Whether the machine has this address.
-    pub(crate) fn contains(&self, ip: IpAddr) -> bool {
-        let addresses = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        addresses.contains(&ip)
-    }
-
-    pub(crate) fn set(&self, all: &BTreeSet<IpAddr>) {
-        let mut addresses = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        addresses.clone_from(all);
-    }
-}
 
 /// The watch on the addresses, a thread that ends when this is dropped.
 #[derive(Debug)]

@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use prometheus::proto::MetricFamily;
 use prometheus::{IntCounter, IntGauge, Registry, TextEncoder};
+use sluice_http::{Limit, Report};
 use sluice_model::ApiRequest;
 
 use framework::{Framework, Slis};
@@ -179,12 +180,6 @@ impl Metrics {
         }
     }
 
-    /// Counts a connection to one of our servers that was pushed out or refused.
-    pub(crate) fn connection_closed(&self, limit: &str) {
-        let counter = self.connections_closed.iter().find(|(it, _)| *it == limit);
-        counter.iter().for_each(|(_, it)| it.inc());
-    }
-
     /// Counts a request to the API server that was answered or failed.
     pub fn api_request(&self, request: &ApiRequest<'_>) {
         self.framework.api_request(request);
@@ -200,6 +195,18 @@ impl Metrics {
 #[must_use]
 pub fn to_gauge(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+impl Report for Metrics {
+    fn open(&self, connections: usize) {
+        self.server_connections.set(to_gauge(connections));
+    }
+
+    fn limit_reached(&self, limit: Limit) {
+        let limit = limit.as_str();
+        let counter = self.connections_closed.iter().find(|(it, _)| *it == limit);
+        counter.iter().for_each(|(_, it)| it.inc());
+    }
 }
 
 /// The time now, as metrics have it.

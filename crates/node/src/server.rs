@@ -1,13 +1,11 @@
 //! The servers of health, metrics and the web page over TCP and of the status over a unix socket; signals.
 //!
-//! All of them run on one thread with one runtime, so that no request can slow a sync, and share one
-//! budget of connections.
+//! All of them run on one thread with one runtime, so that no request can slow a sync, and share the
+//! budget of connections of the process.
 
 mod answer;
-pub(crate) mod budget;
 mod debug;
 mod health;
-pub mod listen;
 mod metrics;
 mod profile;
 mod status;
@@ -31,6 +29,7 @@ use axum::Router;
 use nix::errno::Errno;
 use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr, socket};
 use nix::sys::stat::{Mode, fchmod};
+use sluice_http::Budget;
 use sluice_model::{Announcement, ObjectKey};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -38,12 +37,10 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 pub use answer::{Tags, await_answer, json, plain, query};
-pub use budget::Budget;
 pub use debug::SetVerbosity;
 pub use metrics::MetricsServer;
 pub use web::{Page, Token, WebServer, guarded};
 
-use crate::addresses::Own;
 use crate::error::{NodeError, failed};
 use crate::flock::Lock;
 use crate::health::Health;
@@ -83,10 +80,8 @@ pub struct Server {
     pub bind_hard_fail: bool,
     /// Name of the node that Events about taken ports are about.
     pub node_name: Arc<str>,
-    /// Descriptors that the process may open: they limit the connections of all servers together.
-    pub descriptors: usize,
-    /// The addresses of the machine, whose clients have a part of that limit for themselves.
-    pub own: Own,
+    /// The connections of all servers of the process together.
+    pub budget: Arc<Budget>,
     /// The answers of the health server.
     pub health: Arc<Health>,
     /// The answers of the metrics server.
@@ -183,7 +178,7 @@ impl Server {
             }
         }
         drop(in_runtime);
-        let budget = Budget::new(self.descriptors, self.own, self.metrics);
+        let budget = self.budget;
         let serve = move || {
             runtime.spawn(forward_signals(terminate, interrupt, self.control.clone()));
             ports.into_iter().for_each(|it| {
@@ -193,7 +188,7 @@ impl Server {
                 runtime.spawn(serve(budget.clone()));
             });
             let status = status::routes(self.control, questions);
-            runtime.block_on(listen::serve(listener, status, budget));
+            runtime.block_on(sluice_http::serve(listener, status, budget));
         };
         let spawned = thread::Builder::new().name("server".into()).spawn(serve);
         spawned.map_err(failed("start server thread"))?;
@@ -229,7 +224,7 @@ impl Port {
     }
 
     fn listen(&self) -> io::Result<TcpListener> {
-        listen::listen(listen::socket(self.address)?, self.address)
+        sluice_http::listen(sluice_http::socket(self.address)?, self.address)
     }
 
     /// Serves as soon as the port is free.
@@ -242,7 +237,7 @@ impl Port {
             }
         }
         if let Some(listener) = self.listener {
-            listen::serve(listener, self.routes, budget).await;
+            sluice_http::serve(listener, self.routes, budget).await;
         }
     }
 }

@@ -22,8 +22,9 @@ use sluice_agent::{
 };
 use sluice_config::encode;
 use sluice_dns_agent::{NameEvent, Names};
+use sluice_http::{Budget, Own};
 use sluice_model::{Announcement, Event, ObjectKey};
-use sluice_node::addresses::{Addresses, Own};
+use sluice_node::addresses::Addresses;
 use sluice_node::metrics::Metrics;
 use sluice_node::sysctl::{self, Memory};
 use sluice_node::{
@@ -162,13 +163,15 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
     machine::give_up_privileges(needs, &files);
     machine::enter_sandbox(args, config, needs);
     log_mode(config);
-    let mut dns = dns::NodeDns::start(config)?;
+    let of_process = Arc::new(Metrics::new(&pages::identity(P::NAME, file)));
+    let own = Own::default();
+    let budget = Budget::new(descriptors::raise(), own.clone(), of_process.clone());
+    let mut dns = dns::NodeDns::start(config, budget.clone())?;
 
     let node_name = config.node.settings.node_name.clone();
     let health = Arc::new(health(config));
     let health_timeout = config.periods.health_timeout(effective.periods.sync);
     let clock = health.clock(health_timeout, Instant::now());
-    let of_process = Arc::new(Metrics::new(&pages::identity(P::NAME, file)));
     let metrics = ServiceMetrics::new(&of_process, P::DESCRIPTION);
     let observed = metrics.clone();
     plane.on_exchange(Box::new(move |it| {
@@ -219,7 +222,6 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
     };
     // kube-proxy's Event on the Node; only an API server takes it.
     let _ = announce.send(starting(&node_name));
-    let own = Own::default();
     let links = Links {
         health: health.clone(),
         metrics: metrics.clone(),
@@ -239,8 +241,7 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
         web_server,
         bind_hard_fail: effective.bind_address_hard_fail,
         node_name: node_name.clone(),
-        descriptors: descriptors::raise(),
-        own: own.clone(),
+        budget,
         health,
         metrics: of_process.clone(),
         others: vec![Box::new(move |budget| {

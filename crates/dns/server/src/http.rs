@@ -10,25 +10,15 @@ use http::header::CONTENT_TYPE;
 use http::{Method, Request, StatusCode};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus::TEXT_FORMAT;
+use sluice_http::{Limits, serve_each};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::engine::Common;
 
-/// Connections to one server: kubelet, Prometheus, and some people.
-const CONNECTIONS: usize = 64;
-/// Timeout of a request's head, and longest time of an idle connection.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// A connection ends after this time.
-const LIFETIME: Duration = Duration::from_secs(300);
-/// Most bytes of a request's head.
-const LARGEST_HEAD: usize = 16 << 10;
 /// Own requests to /health, as in CoreDNS.
 const PROBE_PERIOD: Duration = Duration::from_secs(1);
 /// The largest bound of the metric's buckets is below this.
@@ -101,40 +91,16 @@ impl State {
 
 /// Serves one page until the future is dropped, which closes every connection.
 pub(crate) async fn serve(listener: TcpListener, page: Page, state: Arc<State>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    let mut connections = tokio::task::JoinSet::new();
-    loop {
-        let Ok(place) = places.clone().acquire_owned().await else {
-            return;
-        };
-        while connections.try_join_next().is_some() {}
-        let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
-        };
+    let budget = state.common.options.page_budget.clone();
+    let open = |stream: TcpStream| {
         let state = state.clone();
-        connections.spawn(async move {
-            converse(stream, page, state).await;
-            drop(place);
+        let answer = service_fn(move |request: Request<Incoming>| {
+            let answer = answer(&request, page, &state);
+            async move { Ok::<_, Infallible>(answer) }
         });
-    }
-}
-
-async fn converse(stream: TcpStream, page: Page, state: Arc<State>) {
-    let answer = service_fn(move |request: Request<Incoming>| {
-        let answer = answer(&request, page, &state);
-        async move { Ok::<_, Infallible>(answer) }
-    });
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .max_buf_size(LARGEST_HEAD);
-    // An error concerns the client only.
-    let _ = timeout(
-        LIFETIME,
-        http.serve_connection(TokioIo::new(stream), answer),
-    )
-    .await;
+        async move { Some((stream, answer)) }
+    };
+    serve_each(listener, budget, Limits::PAGES, open).await;
 }
 
 fn answer(request: &Request<Incoming>, page: Page, state: &State) -> http::Response<Full<Bytes>> {

@@ -6,6 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hickory_proto::rr::Name;
+use sluice_http::{Budget, Own};
+
+/// The usual limit of a process: 256 connections to pages from other machines, 32 of them from one.
+const DESCRIPTORS: usize = 1024;
 
 /// How a server runs, beside its Corefile.
 #[derive(Clone)]
@@ -17,19 +21,22 @@ pub struct Options {
     /// For `autopath @kubernetes`; `None`: names are not completed.
     pub search_paths: Option<Arc<dyn SearchPaths>>,
     pub limits: Limits,
+    /// The connections to its pages, those to other servers of the process included.
+    pub page_budget: Arc<Budget>,
     /// Called, once at most, when the server must not go on: queries that it forwards come back to it
     /// (plugin `loop`). The text is one line.
     pub fatal: Arc<dyn Fn(String) + Send + Sync>,
 }
 
 impl Default for Options {
-    /// One thread, no search paths; a fatal fault is logged.
+    /// One thread, no search paths, a budget of its own; a fatal fault is logged.
     fn default() -> Self {
         Self {
             threads: 1,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             search_paths: None,
             limits: Limits::default(),
+            page_budget: Budget::new(DESCRIPTORS, Own::default(), Arc::new(())),
             fatal: Arc::new(|text| tracing::error!("{text}")),
         }
     }

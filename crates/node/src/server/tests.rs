@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
+use sluice_http::Own;
 use sluice_model::IpFamily;
 
 use super::*;
@@ -64,8 +65,7 @@ fn try_start(plan: Plan) -> (Result<Served, NodeError>, Running) {
         web_server: None,
         bind_hard_fail: plan.bind_hard_fail,
         node_name: "node-a".into(),
-        descriptors: 1024,
-        own: Own::default(),
+        budget: Budget::new(1024, Own::default(), metrics.clone()),
         health: health.clone(),
         metrics: metrics.clone(),
         others: Vec::new(),

@@ -20,11 +20,11 @@ use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use nix::sys::socket::{setsockopt, sockopt};
+use sluice_http::Budget;
 use sluice_model::Announcement;
 use sluice_model::{IpFamily, NamespacedName, ObjectKey};
 use sluice_node::Health;
 use sluice_node::metrics::to_gauge;
-use sluice_node::server::{Budget, listen};
 use sluice_plan::HealthCheck;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -235,7 +235,7 @@ impl Servers {
         let open = Open {
             service,
             local_endpoints,
-            task: tokio::spawn(listen::serve(listener, routes, self.budget.clone())),
+            task: tokio::spawn(sluice_http::serve(listener, routes, self.budget.clone())),
         };
         self.open.insert(address, open);
     }
@@ -274,11 +274,11 @@ impl Drop for Servers {
 /// IPv6 sockets take IPv6 connections only, so that both families can listen on one port of all
 /// their addresses.
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = listen::socket(address)?;
+    let socket = sluice_http::socket(address)?;
     if address.is_ipv6() {
         setsockopt(&socket, sockopt::Ipv6V6Only, &true)?;
     }
-    listen::listen(socket, address)
+    sluice_http::listen(socket, address)
 }
 
 /// The answer about one Service.

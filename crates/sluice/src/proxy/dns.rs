@@ -21,6 +21,7 @@ use sluice_corefile::{Autopath, BindTarget, Corefile, Pods, SearchPath, ServerBl
 use sluice_dns::{Limits, Options, Server};
 use sluice_dns_agent::local_dns::{self, DNS_PORT, LocalDns};
 use sluice_dns_agent::{NameAnswers, Names};
+use sluice_http::Budget;
 use sluice_model::Event;
 use sluice_node::chain;
 use sluice_plan::settings;
@@ -56,12 +57,12 @@ pub(super) struct NodeDns {
 
 impl NodeDns {
     /// Starts the server; queries still go to the cluster's DNS. Call it after the privileges were given up, since it
-    /// starts threads. `None` when the flags do not ask for it.
+    /// starts threads. `budget`: the connections to all pages of the process. `None` when the flags do not ask for it.
     ///
     /// # Errors
     ///
     /// An address or port cannot be had, or the Corefile is wrong.
-    pub(super) fn start(config: &ProxyConfig) -> anyhow::Result<Option<Self>> {
+    pub(super) fn start(config: &ProxyConfig, budget: Arc<Budget>) -> anyhow::Result<Option<Self>> {
         let settings = &config.node.settings;
         let Some((dns, answers)) = settings.dns.as_ref().zip(config.node.dns.as_ref()) else {
             remove_left();
@@ -95,6 +96,7 @@ impl NodeDns {
                     lock(&local).give_back();
                 })
             },
+            page_budget: budget,
             ..Options::default()
         };
         let running = Server::start(&corefile, objects.clone(), options).context("--dns")?;

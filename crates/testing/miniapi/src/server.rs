@@ -4,10 +4,9 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use sluice_api::{History, Identity};
+use sluice_http::{Limits, converse};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::broadcast;
@@ -215,10 +214,7 @@ async fn connection(shared: Arc<Shared>, wire: Wire, line: Arc<Line>) {
 
 async fn http(shared: Arc<Shared>, stream: impl AsyncRead + AsyncWrite + Unpin, client: Client) {
     let service = service_fn(|request| answer(shared.clone(), client.clone(), request));
-    // How a connection ended is for its client to judge.
-    let _ = http1::Builder::new()
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
+    converse(stream, service, Limits::API).await;
 }
 
 impl Shared {

@@ -5,12 +5,12 @@ use std::os::fd::AsRawFd;
 use std::process::Output;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, bind, connect, socket};
+use sluice_http::{Own, Peer, Source};
 use sluice_lab::{Client, Cluster, Netns, require_netns};
 
 use super::*;
 use crate::addresses::Addresses;
 use crate::descriptors;
-use crate::server::budget::{Peer, Source};
 
 /// Connections of an attack.
 const MANY: usize = 2000;

@@ -5,8 +5,8 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use jiff::Timestamp;
+use sluice_http::Own;
 use sluice_nftables::Nftables;
-use sluice_node::addresses::Own;
 use sluice_node::metrics::Metrics;
 use sluice_node::{NodeObject, StepClock};
 

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use sluice_model::Protocol;
 use sluice_nftables::Nftables;
-use sluice_node::addresses::Own;
+use sluice_http::{Budget, Own};
 use sluice_node::metrics::Metrics;
 use sluice_node::{
     Health, Lock, MetricsServer, NodeObject, Runtime, Served, Server, Shown, Token, WebServer,
@@ -66,8 +66,7 @@ fn start(metrics_server: Option<MetricsServer>, web_server: Option<WebServer>) -
         web_server,
         bind_hard_fail: true,
         node_name: "node-a".into(),
-        descriptors: 1024,
-        own: Own::default(),
+        budget: Budget::new(1024, Own::default(), of_process.clone()),
         health: Arc::new(Health::new(NodeObject::Required, Timestamp::now())),
         metrics: of_process.clone(),
         others: Vec::new(),

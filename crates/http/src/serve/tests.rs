@@ -2,11 +2,11 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::thread;
 
-use super::*;
-use crate::addresses::Own;
-use crate::metrics::for_test;
 use axum::routing::get;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use super::*;
+use crate::budget::Own;
 
 /// Eight local connections.
 const DESCRIPTORS: usize = 64;
@@ -29,8 +29,7 @@ fn start() -> SocketAddr {
     let routes = Router::new()
         .route("/", get(async || "small"))
         .route("/large", get(async || "x".repeat(LARGE)));
-    let metrics = Arc::new(for_test());
-    let budget = Budget::new(DESCRIPTORS, Own::default(), metrics);
+    let budget = Budget::new(DESCRIPTORS, Own::default(), Arc::new(()));
     thread::spawn(move || runtime.block_on(serve(listener, routes, budget)));
     address
 }

@@ -7,19 +7,16 @@
 //!              └─▶ refused when no connection may be pushed out
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::oneshot;
 use tracing::warn;
-
-use crate::addresses::Own;
-use crate::metrics::{Metrics, to_gauge};
 
 /// Most connections from other machines and pods. More descriptors do not raise it: an idle
 /// connection takes about 15 KB of memory (256 of them with half a head: 3.7 MB).
@@ -28,6 +25,39 @@ const MOST_REMOTE: usize = 512;
 const STALLED: Duration = Duration::from_secs(10);
 /// At most one line is logged in this time.
 const LOG_PERIOD: Duration = Duration::from_secs(60);
+
+/// The addresses of this machine. Its clones are equal at all times.
+#[derive(Clone, Debug, Default)]
+pub struct Own(Arc<RwLock<BTreeSet<IpAddr>>>);
+
+impl Own {
+    /// Whether the machine has this address.
+    #[must_use]
+    pub fn contains(&self, ip: IpAddr) -> bool {
+        let addresses = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        addresses.contains(&ip)
+    }
+
+    /// Replaces all addresses.
+    pub fn set(&self, all: &BTreeSet<IpAddr>) {
+        let mut addresses = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        addresses.clone_from(all);
+    }
+}
+
+/// Counts connections, as metrics do.
+pub trait Report: Send + Sync {
+    /// So many connections are open now.
+    fn open(&self, connections: usize);
+    /// A connection was pushed out or refused.
+    fn limit_reached(&self, limit: Limit);
+}
+
+/// Counts nothing.
+impl Report for () {
+    fn open(&self, _: usize) {}
+    fn limit_reached(&self, _: Limit) {}
+}
 
 /// The origin of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +118,7 @@ impl Peer for UnixStream {
 /// The limits, derived from the descriptors that the process may open. Together they take at most
 /// five eighths: netlink, files and the API server need descriptors too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Limits {
+struct Shares {
     /// Connections from other machines and pods.
     remote: usize,
     /// Connections of one remote source.
@@ -99,7 +129,7 @@ struct Limits {
     listeners: usize,
 }
 
-impl Limits {
+impl Shares {
     fn of_descriptors(descriptors: usize) -> Self {
         let remote = MOST_REMOTE.min(descriptors / 4);
         Self {
@@ -113,7 +143,7 @@ impl Limits {
 
 /// The limit that is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Limit {
+pub enum Limit {
     /// Connections from other machines and pods.
     Remote,
     /// Connections of one remote source.
@@ -123,8 +153,12 @@ pub(crate) enum Limit {
 }
 
 impl Limit {
+    /// In the order in which metrics keep their counters.
+    pub const ALL: [Self; 3] = [Self::Remote, Self::Source, Self::Local];
+
     /// The word for metrics and logs.
-    pub(crate) fn as_str(self) -> &'static str {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Remote => "remote",
             Self::Source => "source",
@@ -135,7 +169,7 @@ impl Limit {
 
 /// The part of an exchange that a connection is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(crate) enum Stage {
     /// The head of a request is not complete.
     Idle,
     /// The answer is being computed.
@@ -181,7 +215,7 @@ impl Connections {
     /// Makes room for one connection. Returns the limit that was reached, and whether there is room.
     ///
     /// Remote connections never push out local ones.
-    fn make_room(&mut self, source: Source, limits: Limits, now: Instant) -> (Option<Limit>, bool) {
+    fn make_room(&mut self, source: Source, limits: Shares, now: Instant) -> (Option<Limit>, bool) {
         let is_same = |it: Source| it == source;
         let is_remote = |it: Source| it != Source::Local;
         let (same, remote) = (self.count(is_same), self.count(is_remote));
@@ -228,30 +262,48 @@ impl Connections {
 
 /// The budget of all servers of the process.
 pub struct Budget {
-    limits: Limits,
+    limits: Shares,
     own: Own,
-    metrics: Arc<Metrics>,
+    report: Arc<dyn Report>,
     connections: Mutex<Connections>,
 }
 
 impl Budget {
     /// The budget of a process that may open so many descriptors, on the machine with these addresses.
-    pub fn new(descriptors: usize, own: Own, metrics: Arc<Metrics>) -> Arc<Self> {
+    #[must_use]
+    pub fn new(descriptors: usize, own: Own, report: Arc<dyn Report>) -> Arc<Self> {
+        Self::of(Shares::of_descriptors(descriptors), own, report)
+    }
+
+    /// A budget without parts: clients that trust each other may take all of it.
+    #[must_use]
+    pub fn undivided(connections: usize) -> Arc<Self> {
+        let shares = Shares {
+            remote: connections,
+            per_source: connections,
+            local: connections,
+            listeners: 0,
+        };
+        Self::of(shares, Own::default(), Arc::new(()))
+    }
+
+    fn of(limits: Shares, own: Own, report: Arc<dyn Report>) -> Arc<Self> {
         Arc::new(Self {
-            limits: Limits::of_descriptors(descriptors),
+            limits,
             own,
-            metrics,
+            report,
             connections: Mutex::default(),
         })
     }
 
     /// Most listeners of health check node ports.
+    #[must_use]
     pub fn listeners(&self) -> usize {
         self.limits.listeners
     }
 
     /// Admits a connection, if necessary in the place of another one. `None`: it is refused.
-    pub(super) fn admit(self: &Arc<Self>, stream: &impl Peer) -> Option<(Place, Closed)> {
+    pub(crate) fn admit(self: &Arc<Self>, stream: &impl Peer) -> Option<(Place, Closed)> {
         self.admit_at(stream.source(&self.own)?, Instant::now())
     }
 
@@ -259,7 +311,7 @@ impl Budget {
         let mut connections = self.lock();
         let (limit, has_room) = connections.make_room(source, self.limits, now);
         if let Some(limit) = limit {
-            self.metrics.connection_closed(limit.as_str());
+            self.report.limit_reached(limit);
             connections.log(limit, source, now);
         }
         if !has_room {
@@ -281,8 +333,7 @@ impl Budget {
     }
 
     fn show(&self, connections: &Connections) {
-        let gauge = &self.metrics.server_connections;
-        gauge.set(to_gauge(connections.open.len()));
+        self.report.open(connections.open.len());
     }
 
     fn lock(&self) -> MutexGuard<'_, Connections> {
@@ -292,17 +343,17 @@ impl Budget {
 }
 
 /// Becomes ready when the connection is pushed out.
-pub(super) type Closed = oneshot::Receiver<Infallible>;
+pub(crate) type Closed = oneshot::Receiver<Infallible>;
 
 /// The place of a connection in the budget, free again when dropped.
-pub(super) struct Place {
+pub(crate) struct Place {
     id: u64,
     budget: Arc<Budget>,
 }
 
 impl Place {
     /// The connection enters a stage.
-    pub(super) fn enter(&self, stage: Stage) {
+    pub(crate) fn enter(&self, stage: Stage) {
         self.enter_at(stage, Instant::now());
     }
 
@@ -314,7 +365,7 @@ impl Place {
     }
 
     /// The answer is written as far as it exists: [`Stage::Sending`] becomes [`Stage::Idle`].
-    pub(super) fn written(&self) {
+    pub(crate) fn written(&self) {
         if let Some(connection) = self.budget.lock().open.get_mut(&self.id)
             && connection.stage == Stage::Sending
         {

@@ -1,12 +1,49 @@
+use std::ops::Deref;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
 use super::*;
-use crate::metrics::for_test;
 
 /// Limits: 16 remote connections, 2 per source, 8 local ones.
 const DESCRIPTORS: usize = 64;
 
-fn budget(descriptors: usize) -> Arc<Budget> {
-    let metrics = Arc::new(for_test());
-    Budget::new(descriptors, Own::default(), metrics)
+/// Counters as metrics have them.
+#[derive(Default)]
+struct Counts {
+    open: AtomicI64,
+    closed: [AtomicU64; 3],
+}
+
+impl Report for Counts {
+    fn open(&self, connections: usize) {
+        self.open.store(connections as i64, Ordering::Relaxed);
+    }
+
+    fn limit_reached(&self, limit: Limit) {
+        let counters = Limit::ALL.iter().zip(&self.closed);
+        for (_, counter) in counters.filter(|(it, _)| **it == limit) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A budget and what it reported.
+struct Counted {
+    budget: Arc<Budget>,
+    counts: Arc<Counts>,
+}
+
+impl Deref for Counted {
+    type Target = Arc<Budget>;
+
+    fn deref(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+}
+
+fn budget(descriptors: usize) -> Counted {
+    let counts = Arc::new(Counts::default());
+    let budget = Budget::new(descriptors, Own::default(), counts.clone());
+    Counted { budget, counts }
 }
 
 fn remote(text: &str) -> Source {
@@ -28,33 +65,30 @@ fn is_open((_, closed): &mut (Place, Closed)) -> bool {
 }
 
 #[track_caller]
-fn closed(budget: &Budget, limit: &str) -> u64 {
-    let text = budget.metrics.text().expect("complete");
-    let name = format!("sluice_server_connections_closed_total{{limit=\"{limit}\"}} ");
-    let value = text.lines().find_map(|it| it.strip_prefix(&name));
-    value
-        .expect("there from the start")
-        .parse()
-        .expect("a number")
+fn closed(budget: &Counted, limit: &str) -> u64 {
+    let mut counters = Limit::ALL.iter().zip(&budget.counts.closed);
+    let counter = counters.find(|(it, _)| it.as_str() == limit);
+    let (_, count) = counter.expect("there from the start");
+    count.load(Ordering::Relaxed)
 }
 
 #[test]
 fn limits_leave_descriptors_for_the_rest() {
     for descriptors in [64, 256, 1024, 4096, 20_000, 65_536, usize::MAX] {
-        let limits = Limits::of_descriptors(descriptors);
+        let limits = Shares::of_descriptors(descriptors);
         let used = limits.remote + limits.local + limits.listeners;
         assert!(used <= descriptors / 8 * 5 + 8, "{descriptors}: {limits:?}");
     }
-    let usual = Limits {
+    let usual = Shares {
         remote: 256,
         per_source: 32,
         local: 128,
         listeners: 256,
     };
-    assert_eq!(Limits::of_descriptors(1024), usual);
-    let most = Limits::of_descriptors(usize::MAX);
+    assert_eq!(Shares::of_descriptors(1024), usual);
+    let most = Shares::of_descriptors(usize::MAX);
     assert_eq!((most.remote, most.per_source, most.local), (512, 64, 256));
-    let least = Limits::of_descriptors(0);
+    let least = Shares::of_descriptors(0);
     assert_eq!((least.per_source, least.local), (1, 1));
 }
 
@@ -171,7 +205,7 @@ fn local_clients_make_room_for_each_other_only() {
 #[test]
 fn places_are_free_again() {
     let (budget, now) = (budget(DESCRIPTORS), Instant::now());
-    let gauge = || budget.metrics.server_connections.get();
+    let gauge = || budget.counts.open.load(Ordering::Relaxed);
     let first = budget.admit_at(machine(1), now);
     let second = budget.admit_at(machine(1), now);
     assert_eq!(gauge(), 2);
