@@ -15,7 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("api", &["http", "model", "yaml"]),
     ("reconcile", &[]),
     ("plan", &["model"]),
-    ("picture", &["model", "plan", "source"]),
+    ("picture", &["model", "plan"]),
     ("controller", &["model"]),
     ("cluster", &["api", "controller", "lab", "model", "source"]),
     ("config", &["model", "plan", "yaml"]),

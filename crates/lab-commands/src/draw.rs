@@ -11,10 +11,11 @@ use sluice_cluster::lab_dir::LabDir;
 use sluice_cluster::nodes;
 use sluice_cluster::probe::Request;
 use sluice_lab::Cluster;
-use sluice_model::NamespacedName;
+use sluice_model::{Event, NamespacedName};
 use sluice_picture::{Measured, Objects, Question, Topology, Way};
 use sluice_plan::Planner;
 use sluice_plan::settings::Settings;
+use sluice_source::Kinds;
 
 use super::{Host, machines};
 use crate::args::{DrawArgs, DrawFormat};
@@ -129,7 +130,7 @@ impl View {
 
     pub(super) fn topology(&self) -> anyhow::Result<Topology> {
         // Every agent serves the same Services.
-        let planner = self.objects.planner(Settings::for_node(""));
+        let planner = planned(&self.objects, Settings::for_node(""));
         Ok(Topology::of(&self.objects, &planner, |node| {
             let mode = as_node(node).map(|it| nodes::mode(&it, &self.mode).to_owned());
             mode.unwrap_or_default()
@@ -147,8 +148,21 @@ impl View {
         let flags = nodes::agent_flags(&node, &self.mode, Path::new("kubeconfig"));
         let settings = (self.host.settings)(&flags, name);
         let settings = settings.with_context(|| format!("flags of the agent of {name}"))?;
-        Ok(self.objects.planner(settings))
+        Ok(planned(&self.objects, settings))
     }
+}
+
+/// The plan of a node. Objects that an agent refuses are left out, as the agent leaves them out.
+fn planned(objects: &Objects, settings: Settings) -> Planner {
+    let mut planner = Planner::new(settings);
+    for list in objects.lists() {
+        let read = sluice_source::parse("list.json", list.to_string().as_bytes(), &Kinds::PROXY);
+        let objects = read.objects.into_iter().map(Event::Set);
+        objects.for_each(|it| planner.absorb(it));
+    }
+    planner.absorb(Event::Synced);
+    planner.replan();
+    planner
 }
 
 fn as_node(object: &Value) -> anyhow::Result<Node> {

@@ -3,10 +3,6 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use sluice_model::Event;
-use sluice_plan::Planner;
-use sluice_plan::settings::Settings;
-use sluice_source::Kinds;
 
 /// A kind of objects that pictures need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,19 +60,9 @@ impl Objects {
         })
     }
 
-    /// The plan of a node. Objects that an agent refuses are left out, as the agent leaves them out.
-    #[must_use]
-    pub fn planner(&self, settings: Settings) -> Planner {
-        let mut planner = Planner::new(settings);
-        for list in self.lists.values() {
-            let read =
-                sluice_source::parse("list.json", list.to_string().as_bytes(), &Kinds::PROXY);
-            let objects = read.objects.into_iter().map(Event::Set);
-            objects.for_each(|it| planner.absorb(it));
-        }
-        planner.absorb(Event::Synced);
-        planner.replan();
-        planner
+    /// Every list, as it was read.
+    pub fn lists(&self) -> impl Iterator<Item = &Value> {
+        self.lists.values()
     }
 
     /// The objects of a kind, by namespace and name.

@@ -1,8 +1,10 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use serde_json::{Value, json};
-use sluice_model::NamespacedName;
+use sluice_model::{Event, NamespacedName};
+use sluice_plan::Planner;
 use sluice_plan::settings::{LocalDetector, Settings};
+use sluice_source::Kinds;
 
 use crate::{Drawing, Kind, Measured, Objects, PodState, Question, Topology, Way};
 
@@ -23,6 +25,19 @@ fn objects(change: impl Fn(Kind, &mut Value)) -> Objects {
         Ok::<_, ()>(list)
     };
     Objects::read(list).unwrap()
+}
+
+/// The plan of a node with these settings.
+fn planner(objects: &Objects, settings: Settings) -> Planner {
+    let mut planner = Planner::new(settings);
+    for list in objects.lists() {
+        let read = sluice_source::parse("list.json", list.to_string().as_bytes(), &Kinds::PROXY);
+        let objects = read.objects.into_iter().map(Event::Set);
+        objects.for_each(|it| planner.absorb(it));
+    }
+    planner.absorb(Event::Synced);
+    planner.replan();
+    planner
 }
 
 fn letter(at: u8) -> char {
@@ -89,7 +104,7 @@ fn way(objects: &Objects, question: &Question) -> Way {
         local_detector: LocalDetector::ClusterCidrs(vec!["10.244.0.0/16".parse().unwrap()]),
         ..Settings::for_node(question.node(objects).unwrap())
     };
-    Way::of(objects, &objects.planner(settings), question).unwrap()
+    Way::of(objects, &planner(objects, settings), question).unwrap()
 }
 
 /// Pod, whether it is included, whom it sees, reason: of each endpoint.
@@ -136,7 +151,7 @@ fn the_cluster_has_nodes_pods_and_services() {
             items[2]["spec"] = json!({});
         }
     });
-    let planner = objects.planner(Settings::for_node(""));
+    let planner = planner(&objects, Settings::for_node(""));
     let topology = Topology::of(&objects, &planner, |_| "nftables".to_owned());
     let nodes: Vec<_> = topology
         .nodes
@@ -285,7 +300,7 @@ fn measured_shares_are_those_of_all_requests() {
 #[test]
 fn a_question_that_names_nothing_is_answered_in_words() {
     let objects = objects(|_, _| ());
-    let planner = objects.planner(Settings::for_node("node-a"));
+    let planner = planner(&objects, Settings::for_node("node-a"));
     let answer = |asked: &Question| {
         let node = asked.node(&objects);
         node.and_then(|_| Way::of(&objects, &planner, asked))
@@ -324,7 +339,7 @@ fn names_are_text() {
             items[0]["metadata"]["labels"]["topology.kubernetes.io/zone"] = json!(markup);
         }
     });
-    let planner = objects.planner(Settings::for_node(""));
+    let planner = planner(&objects, Settings::for_node(""));
     let drawing = Topology::of(&objects, &planner, |_| markup.to_owned()).drawing(920);
     let text = drawing.to_string();
     assert!(text.contains("&lt;script&gt;&amp;&quot;"), "{text}");
