@@ -1,8 +1,10 @@
-//! Rules of the source tree: dependencies, forbidden words, lengths of files, links of documents.
+//! Rules of the source tree: dependencies, purity, forbidden words, lengths of files, links of documents.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Longest source file outside tests, in lines.
 const LONGEST_FILE: usize = 600;
@@ -175,35 +177,71 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Words that the sources of a crate must not contain.
+/// Crates without I/O and clock.
+const PURE: [&str; 9] = [
+    "config",
+    "controller",
+    "dns/corefile",
+    "dns/zone",
+    "model",
+    "picture",
+    "plan",
+    "reconcile",
+    "yaml",
+];
+
+/// Packages that none of the dependencies of a pure crate may be, however far: runtimes, sockets, clients. `libc` is
+/// not here: the random numbers of DNS messages need it.
+const IMPURE: [&str; 12] = [
+    "aya",
+    "axum",
+    "hyper",
+    "kube",
+    "mio",
+    "nix",
+    "reqwest",
+    "rustix",
+    "rustls",
+    "sluice-netlink",
+    "socket2",
+    "tokio",
+];
+
+/// Crates that only the agent's thread runs: no dependency is asynchronous.
+const SYNCHRONOUS: [&str; 10] = [
+    "kernel/bpf",
+    "kernel/netlink",
+    "kernel/nft",
+    "kernel/route",
+    "kernel/xtables",
+    "planes/ebpf",
+    "planes/iptables",
+    "planes/ipvs",
+    "planes/nftables",
+    "planes/plane",
+];
+
+/// Packages that none of the dependencies of a synchronous crate may be.
+const ASYNCHRONOUS: [&str; 4] = ["axum", "hyper", "kube", "tokio"];
+
+/// What the standard library has of I/O and clock.
+const IO: [&str; 8] = [
+    "Command::new",
+    "Instant::now",
+    "SystemTime::now",
+    "std::env::",
+    "std::fs::",
+    "std::net::Tcp",
+    "std::net::Udp",
+    "thread::",
+];
+
+/// Words that the sources of a crate must not contain beside these.
 const FORBIDDEN: &[(&str, &[&str])] = &[
-    (
-        "plan",
-        &[
-            "tokio",
-            "std::fs::",
-            "std::net::Tcp",
-            "Instant::now",
-            "SystemTime::now",
-        ],
-    ),
-    (
-        "reconcile",
-        &[
-            "Service",
-            "nftables",
-            "iptables",
-            "IPVS",
-            "tokio",
-            "Instant::now",
-        ],
-    ),
-    ("kernel/netlink", &["Kubernetes::"]),
-    ("kernel/nft", &["Kubernetes::"]),
-    ("kernel/xtables", &["tokio"]),
-    ("planes/nftables", &["tokio", "Command::new"]),
-    ("planes/iptables", &["tokio", "Command::new"]),
-    ("planes/ipvs", &["tokio", "Command::new"]),
+    ("reconcile", &["Service", "nftables", "iptables", "IPVS"]),
+    ("planes/nftables", &["Command::new"]),
+    ("planes/iptables", &["Command::new"]),
+    ("planes/ipvs", &["Command::new"]),
 ];
 
 /// The violations of all rules, one line each.
@@ -234,6 +272,11 @@ pub(crate) fn run() -> io::Result<Vec<String>> {
         length(&shown, &text, &mut problems);
         docs(&shown, &text, &mut problems);
         words(&shown, &text, &mut problems);
+    }
+    for (names, refused) in [(&PURE[..], &IMPURE[..]), (&SYNCHRONOUS, &ASYNCHRONOUS)] {
+        for name in names {
+            needs(&root, name, refused, &mut problems)?;
+        }
     }
     problems.extend(crate::book::check(&root)?);
     Ok(problems)
@@ -313,11 +356,12 @@ fn docs(file: &str, text: &str, problems: &mut Vec<String>) {
 }
 
 fn words(file: &str, text: &str, problems: &mut Vec<String>) {
-    for (name, words) in FORBIDDEN {
-        if !file.starts_with(&format!("crates/{name}/src/")) {
+    let pure = PURE.into_iter().map(|it| (it, &IO[..]));
+    for (name, words) in pure.chain(FORBIDDEN.iter().copied()) {
+        if !file.starts_with(&format!("crates/{name}/src/")) || file.contains("tests") {
             continue;
         }
-        for word in *words {
+        for word in words {
             for (number, line) in (1..).zip(text.lines()) {
                 let code = line.split("//").next().unwrap_or_default();
                 if code.contains(word) {
@@ -326,6 +370,31 @@ fn words(file: &str, text: &str, problems: &mut Vec<String>) {
             }
         }
     }
+}
+
+/// Reports dependencies of a crate, and of their dependencies, that are refused.
+fn needs(root: &Path, name: &str, refused: &[&str], problems: &mut Vec<String>) -> io::Result<()> {
+    let manifest = root.join("crates").join(name).join("Cargo.toml");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let tree = Command::new(cargo)
+        .args([
+            "tree",
+            "--frozen",
+            "--edges=normal",
+            "--prefix=none",
+            "--manifest-path",
+        ])
+        .arg(manifest)
+        .output()?;
+    if !tree.status.success() {
+        let error = String::from_utf8_lossy(&tree.stderr).into_owned();
+        return Err(io::Error::other(format!("cargo tree: {error}")));
+    }
+    let tree = String::from_utf8_lossy(&tree.stdout);
+    let packages: BTreeSet<&str> = tree.lines().filter_map(|it| it.split(' ').next()).collect();
+    let found = refused.iter().filter(|it| packages.contains(*it));
+    problems.extend(found.map(|it| format!("crates/{name}: {it} is among its dependencies")));
+    Ok(())
 }
 
 fn sources(folder: &Path) -> io::Result<Vec<PathBuf>> {
@@ -357,11 +426,26 @@ mod tests {
         length("crates/plan/src/a/tests.rs", &long, &mut problems);
         words(
             "crates/plan/src/a.rs",
-            "use tokio::x; // fine",
+            "let now = Instant::now(); // fine",
             &mut problems,
         );
-        words("crates/plan/src/a.rs", "// no tokio here", &mut problems);
+        words(
+            "crates/plan/src/a.rs",
+            "// no Instant::now here",
+            &mut problems,
+        );
         assert_eq!(problems.len(), 2, "{problems:?}");
+    }
+
+    #[test]
+    fn dependencies_of_dependencies_are_found() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut problems = Vec::new();
+        needs(&root, "plan", &["serde_core", "tokio"], &mut problems).unwrap();
+        assert_eq!(
+            problems,
+            ["crates/plan: serde_core is among its dependencies"]
+        );
     }
 
     #[test]
