@@ -6,18 +6,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Units of `time.ParseDuration` in nanoseconds.
-const UNITS: [(&str, i128); 8] = [
-    ("ns", 1),
-    ("us", 1_000),
-    ("µs", 1_000),
-    ("μs", 1_000),
-    ("ms", 1_000_000),
-    ("s", 1_000_000_000),
-    ("m", 60_000_000_000),
-    ("h", 3_600_000_000_000),
-];
-
 /// A signed time in nanoseconds, `time.Duration` of Go.
 ///
 /// In a configuration it is a text such as `1m30s`; a number is refused, as in Kubernetes.
@@ -46,47 +34,13 @@ impl FromStr for GoDuration {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            let text = sluice_yaml::quoted(text);
-            format!("{text} is no duration such as 30s, 1m30s, 100ms")
-        };
-        let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-        if unsigned == "0" {
-            return Ok(Self(0));
-        }
-        let (mut rest, mut nanos) = (unsigned, 0_i128);
-        while !rest.is_empty() {
-            let end = rest.find(|it: char| !it.is_ascii_digit() && it != '.');
-            let (number, after) = rest.split_at(end.ok_or_else(wrong)?);
-            let end = after.find(|it: char| it.is_ascii_digit() || it == '.');
-            let (unit, after) = after.split_at(end.unwrap_or(after.len()));
-            let unit = UNITS.iter().find(|(name, _)| *name == unit);
-            let (_, scale) = unit.ok_or_else(wrong)?;
-            nanos += scaled(number, *scale).ok_or_else(wrong)?;
-            rest = after;
-        }
-        if text.starts_with('-') {
-            nanos = -nanos;
-        }
-        match (unsigned.is_empty(), i64::try_from(nanos)) {
-            (false, Ok(nanos)) => Ok(Self(nanos)),
-            _ => Err(wrong()),
-        }
+        sluice_model::parse_go_duration(text)
+            .map(Self)
+            .ok_or_else(|| {
+                let text = sluice_yaml::quoted(text);
+                format!("{text} is no duration such as 30s, 1m30s, 100ms")
+            })
     }
-}
-
-/// `number` such as `1.5`, in units of `scale` nanoseconds; fractions of a nanosecond are cut.
-fn scaled(number: &str, scale: i128) -> Option<i128> {
-    /// Digits after the point that are read: the largest unit, 1 h, has 13 digits of nanoseconds.
-    const PRECISION: usize = 18;
-    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
-    if whole.len() + part.len() == 0 || part.contains('.') || whole.len() > 20 {
-        return None;
-    }
-    let part = &part[..part.len().min(PRECISION)];
-    let whole: i128 = format!("0{whole}").parse().ok()?;
-    let tenths: i128 = format!("0{part}").parse().ok()?;
-    Some(whole * scale + tenths * scale / 10_i128.pow(part.len() as u32))
 }
 
 /// As `Duration.String` of Go: `1m30s`, `1h0m0s`, `1.5ms`, `0s`.

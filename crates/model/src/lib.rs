@@ -4,6 +4,7 @@
 //! source and the planner.
 
 mod announcement;
+mod duration;
 mod endpoint;
 mod event;
 mod labels;
@@ -17,6 +18,7 @@ mod selector;
 mod service;
 
 pub use announcement::Announcement;
+pub use duration::parse_go_duration;
 pub use endpoint::{AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice, Hints};
 pub use event::{Event, Object, ObjectKey};
 pub use labels::Labels;
