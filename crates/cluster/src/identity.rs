@@ -79,6 +79,10 @@ async fn run(name: &str, ports: &[Port]) -> anyhow::Result<()> {
                 let mut stopped = stopped.clone();
                 let ended = async move { drop(stopped.changed().await) };
                 servers.spawn(async move {
+                    #[expect(
+                        clippy::disallowed_methods,
+                        reason = "a pod of the lab, which serves what users run"
+                    )]
                     let server = axum::serve(listener, app).with_graceful_shutdown(ended);
                     drop(server.await);
                 });

@@ -272,6 +272,10 @@ async fn forward_signals(mut terminate: Signal, mut interrupt: Signal, control: 
         info!(signal, "asked to stop");
         if !is_first || !control.stop() {
             // The kernel applies a pending transaction whole or not at all.
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "the agent does not stop by itself"
+            )]
             std::process::exit(1);
         }
     }

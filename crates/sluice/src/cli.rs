@@ -445,6 +445,7 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Command {
         if args.iter().any(dns::asks_for_version) {
             // The reader may have closed the pipe.
             let _ = writeln!(io::stdout(), "{}", dns::coredns_version());
+            #[expect(clippy::disallowed_methods, reason = "as clap ends at --version")]
             std::process::exit(0);
         }
         args.splice(0..1, ["sluice".into(), "dns".into()]);
@@ -457,6 +458,7 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Command {
     if runs_agent && args.iter().any(asks_for_version) {
         // The reader may have closed the pipe.
         let _ = writeln!(io::stdout(), "{}", kube_proxy_version());
+        #[expect(clippy::disallowed_methods, reason = "as clap ends at --version")]
         std::process::exit(0);
     }
     let mut definition = if is_kube_proxy {

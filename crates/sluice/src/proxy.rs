@@ -363,6 +363,10 @@ pub(crate) fn end_on_panic() {
     let report = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         report(info);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a hook cannot end the process otherwise"
+        )]
         process::exit(101);
     }));
 }

@@ -203,6 +203,10 @@ impl Attacher {
             program.attach_with_options(name, at, TcAttachOptions::Netlink(options))
         })?;
         // A link of this kind detaches its filter when it is dropped.
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the program stays attached without us"
+        )]
         std::mem::forget(program.take_link(id)?);
         Ok(())
     }

@@ -203,6 +203,7 @@ fn forward_signals(inputs: Sender<Input>) -> anyhow::Result<()> {
             let input = match signals.wait() {
                 Ok(Signal::SIGUSR1) => Input::Reload,
                 // The second one does not wait for lameduck.
+                #[expect(clippy::disallowed_methods, reason = "the main thread waits")]
                 Ok(_) if is_stopping => process::exit(1),
                 Ok(signal) => {
                     is_stopping = true;
