@@ -101,7 +101,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("dns/corefile", &["model"]),
     ("dns/upstream", &["corefile"]),
-    ("dns/server", &["corefile", "http", "model", "upstream", "zone"]),
+    (
+        "dns/server",
+        &["corefile", "http", "model", "upstream", "zone"],
+    ),
     ("lab", &["netlink", "route"]),
     (
         "lab-commands",

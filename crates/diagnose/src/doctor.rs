@@ -12,26 +12,34 @@
 //! made says so; it stops no other.
 
 mod clock;
+mod dialled;
 mod dns;
 mod filters;
 mod machine;
+mod names;
 mod path;
 mod ports;
 mod probe;
+mod proxy;
 mod report;
 mod resolver;
+mod rules;
 mod service;
 mod way;
 
 pub use clock::clock;
+pub use dialled::{cluster_ips, dead_services, hops, node_port_numbers, targets};
 pub use dns::dns;
 pub use filters::filters;
 pub use machine::{conntrack, forwarding};
+pub use names::{Central, nameserver, node_dns};
 pub use path::{Hop, path};
 pub use ports::node_ports;
 pub use probe::{Target, probe};
+pub use proxy::{Agent, is_of_a_proxy, kube_proxy, leftovers, proxy};
 pub use report::{Finding, Report, State};
 pub use resolver::{Reader, search_path, upstreams};
+pub use rules::rules;
 pub use service::{decisions, objects};
 pub use way::way;
 

@@ -10,9 +10,9 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use serde_json::Value;
+use sluice_http::{Budget, Own};
 use sluice_model::Protocol;
 use sluice_nftables::Nftables;
-use sluice_http::{Budget, Own};
 use sluice_node::metrics::Metrics;
 use sluice_node::{
     Health, Lock, MetricsServer, NodeObject, Runtime, Served, Server, Shown, Token, WebServer,
