@@ -83,7 +83,7 @@ impl Drop for Addresses {
 
 struct Follower {
     known: LocalAddresses,
-    /// Tells the consumers.
+    /// Sends the addresses to the consumers.
     send: Box<dyn Fn(LocalAddresses) + Send>,
     own: Own,
     forwarding: Forwarding,
@@ -114,7 +114,7 @@ impl Follower {
                         self.found(found);
                     }
                 }
-                // For want of a descriptor, say: no notice tells that there is one again.
+                // For example when no descriptor is free: no notice tells when there is one again.
                 Err(error) => {
                     retry.fail(Instant::now());
                     let error = chain(&error);
@@ -139,8 +139,8 @@ impl Follower {
     }
 }
 
-/// The addresses of this machine, if it is the node: it has one of the addresses of the Node object, or
-/// there is none. `None` for another machine, and where they cannot be listed.
+/// The addresses of this machine, if it is the node: it has one of the addresses of the Node object, or there is no
+/// Node object. `None` for another machine, and where they cannot be listed.
 pub fn if_node(node: Option<&Node>) -> Option<LocalAddresses> {
     let found = read(&LocalAddresses::default()).ok()?;
     let is_here = |node: &Node| node.addresses.iter().any(|it| found.all.contains(it));

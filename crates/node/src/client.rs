@@ -14,10 +14,10 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 /// The agent gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody listens on the socket.
+    /// No agent listens on the socket.
     #[error("no agent at {0}: is `sluice proxy` running?")]
     Absent(String),
-    /// The question names nothing that the agent knows, in one line.
+    /// The agent does not know the object of the question; one line.
     #[error("{0}")]
     Unclear(String),
     /// The socket cannot be used, the agent refused, or its answer is malformed.
@@ -32,12 +32,12 @@ pub enum ClientError {
     },
 }
 
-/// The agent's answer to a question on its status socket, with the pairs of its query: `/explain`,
-/// `/services`, `/service`.
+/// The agent's answer to a question on its status socket, with the pairs of its query: `/explain`, `/services`,
+/// `/service`.
 ///
 /// # Errors
 ///
-/// [`ClientError`].
+/// Any [`ClientError`].
 pub fn ask<T: DeserializeOwned>(
     socket: &Path,
     path: &str,
@@ -53,7 +53,7 @@ pub fn ask<T: DeserializeOwned>(
 ///
 /// # Errors
 ///
-/// [`ClientError`].
+/// Any [`ClientError`].
 pub fn get<T: DeserializeOwned>(socket: &Path, path: &str) -> Result<T, ClientError> {
     let name = || socket.display().to_string();
     let failed = |operation, problem: String| ClientError::Failed {

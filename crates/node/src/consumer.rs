@@ -1,4 +1,4 @@
-//! What the runtime runs.
+//! The interface between the runtime and its consumers.
 
 use std::time::Instant;
 
@@ -15,17 +15,18 @@ use crate::hold::{Settled, Wait};
 /// consumer registers what is read by other threads: metrics at [`Metrics`](crate::metrics::Metrics), and
 /// its clock at [`Health`](crate::Health) if it can be overdue.
 pub trait Consumer: 'static {
-    /// What its sources tell it.
+    /// The type of the events that its sources send.
     type Event: Keyed + Send + 'static;
 
     /// Takes in events. Cheap: [`step`](Self::step) does the work.
     fn absorb(&mut self, events: Vec<Self::Event>);
 
-    /// When to call [`step`](Self::step) though nothing comes in; `None` for never.
+    /// When to call [`step`](Self::step) without further input; `None` for never.
     fn due(&self, now: Instant) -> Option<Instant>;
 
-    /// Works, if anything is due. Called after every input. Returns what it has settled for those who wait
-    /// ([`Runtime::add_after`](crate::Runtime::add_after)); `None` when it settled nothing.
+    /// Does the work that is due. Called after every input. Returns the objects that it has settled, for the
+    /// consumers that wait for them ([`Runtime::add_after`](crate::Runtime::add_after)); `None` when it settled
+    /// nothing.
     fn step(&mut self, now: Instant) -> Option<Settled>;
 
     /// Its part of the status.
@@ -39,7 +40,7 @@ pub trait Consumer: 'static {
     /// Called once, before the first input.
     fn begin(&mut self) {}
 
-    /// Called once, after the last input. What it wrote into the kernel may stay.
+    /// Called once, after the last input. The rules that it wrote into the kernel may stay.
     fn stop(&mut self) {}
 }
 
@@ -60,8 +61,8 @@ impl Section {
         }
     }
 
-    /// The fields of a struct, beside those of the runtime. For the one consumer whose fields scripts have
-    /// always found there.
+    /// The fields of a struct, beside those of the runtime. For the Service proxy, whose fields scripts have always
+    /// found there.
     pub fn beside(status: &impl Serialize) -> Self {
         Self {
             name: None,

@@ -12,7 +12,7 @@ pub struct NodeError {
     pub source: Box<dyn Error + Send + Sync>,
 }
 
-/// For `map_err`.
+/// Makes a [`NodeError`] of an operation's error; for `map_err`.
 pub fn failed<E: Into<Box<dyn Error + Send + Sync>>>(
     operation: impl Into<String>,
 ) -> impl FnOnce(E) -> NodeError {

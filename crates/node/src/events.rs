@@ -1,7 +1,7 @@
-//! Events on their way to a consumer: of each subject the last one.
+//! Events on their way to a consumer: of each subject only the last event.
 //!
-//! A step may take seconds, and a source goes on meanwhile. What waits is as large as the number of
-//! different subjects, however often they change.
+//! A step may take seconds, and a source goes on meanwhile. The queue is as large as the number of different
+//! subjects, however often they change.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,11 +14,10 @@ pub trait Keyed {
     /// The subject.
     type Key: Eq + Hash + Send;
 
-    /// What the event is about: a later event about the same takes its place.
+    /// The subject: a later event about the same subject replaces this one.
     fn key(&self) -> Self::Key;
 
-    /// Takes the place of `old`, an earlier event about the same subject that the consumer has not
-    /// taken in.
+    /// Takes the place of `old`, an earlier event about the same subject that the consumer has not absorbed.
     fn replace(&mut self, old: Self)
     where
         Self: Sized,
@@ -29,7 +28,7 @@ pub trait Keyed {
 
 /// The events that wait for a consumer. Clones are the same queue.
 ///
-/// Law: the events that are taken lead to the same state as all that were added.
+/// Law: the events that are taken lead to the same state as all events that were added.
 pub(crate) struct EventQueue<E: Keyed>(Arc<Mutex<Latest<E>>>);
 
 impl<E: Keyed> Clone for EventQueue<E> {
@@ -45,7 +44,7 @@ impl<E: Keyed> Default for EventQueue<E> {
 }
 
 impl<E: Keyed> EventQueue<E> {
-    /// Adds events; whether these are the first ones since the queue was empty.
+    /// Adds events. Returns whether they are the first since the queue was empty.
     pub(crate) fn add(&self, events: Vec<E>) -> bool {
         let mut latest = self.lock();
         let was_empty = latest.events.is_empty();
@@ -95,7 +94,7 @@ impl<E: Keyed> Default for Latest<E> {
 }
 
 impl<E: Keyed> Latest<E> {
-    /// Adds an event, or puts it in the place of the one about the same subject.
+    /// Adds an event, or replaces the event about the same subject.
     pub fn push(&mut self, mut event: E) {
         match self.positions.entry(event.key()) {
             Entry::Occupied(at) => {

@@ -31,7 +31,7 @@ pub enum AlreadyRunning {
         "another sluice is running in this network namespace: `pgrep -a 'sluice|kube-proxy'` finds it"
     )]
     Namespace,
-    /// The lock file cannot be used.
+    /// The lock file cannot be opened or locked.
     #[error("lock {}: {source}", path.display())]
     Io {
         /// The lock file.
@@ -51,7 +51,7 @@ impl Lock {
     /// the file: who can open it can lock it.
     ///
     /// # Errors
-    /// [`AlreadyRunning`].
+    /// Any [`AlreadyRunning`].
     pub fn take(socket: &Path) -> Result<Self, AlreadyRunning> {
         let path = socket.with_extension("lock");
         let io_error = |source| AlreadyRunning::Io {
@@ -88,7 +88,7 @@ impl Lock {
     /// [`AlreadyRunning::Held`].
     pub fn check(socket: &Path) -> Result<(), AlreadyRunning> {
         let path = socket.with_extension("lock");
-        // No agent ever ran here, or its files are not ours to read.
+        // No agent ever ran here, or we may not read its files.
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(OFlag::O_NOFOLLOW.bits());
         let Ok(file) = options.open(&path) else {
@@ -110,13 +110,13 @@ const HELD_AFTER_END: Duration = Duration::from_secs(5);
 /// Between two attempts to take the lock.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Held by the one agent of a network namespace, whatever its socket file: an NFLOG group, which
-/// takes `CAP_NET_ADMIN` and ends with its process ([`sluice_netlink::nflog`]).
+/// Held by the one agent of a network namespace, wherever its socket file is: an NFLOG group, which takes
+/// `CAP_NET_ADMIN` and ends with its process ([`sluice_netlink::nflog`]).
 #[derive(Debug)]
 pub struct NamespaceLock(#[expect(dead_code, reason = "only lives")] Option<Group>);
 
 impl NamespaceLock {
-    /// "sl" in ASCII: unlikely in anybody's rules.
+    /// "sl" in ASCII: other programs hardly use this number.
     const GROUP: u16 = 0x736c;
 
     /// Takes the lock of the calling thread's network namespace. Waits up to five seconds for a
@@ -145,8 +145,8 @@ impl NamespaceLock {
     }
 }
 
-/// Checks that a file belongs to root or to our user. In a folder like `/tmp` another user may have
-/// made it first, and could lock it.
+/// Checks that a file belongs to root or to our user. In a folder like `/tmp` another user may have created and
+/// locked it.
 fn check_owner(path: &Path, file: &File) -> io::Result<()> {
     let owner = file.metadata()?.uid();
     if is_ours(owner) {

@@ -1,24 +1,25 @@
-//! Says when the machine stops to forward packets while the agent runs. The kernel tells: the watch on
-//! addresses receives its notice.
+//! Warns when the machine stops forwarding packets while the agent runs. The watch on addresses receives the kernel's
+//! notice.
 
 use std::fs;
 
 use sluice_model::IpFamily;
 use tracing::{info, warn};
 
-/// The families whose packets the machine did not forward when it was looked at last.
+/// The families that were not forwarded at the last check.
 #[derive(Debug)]
 pub(crate) struct Forwarding {
     off: Vec<IpFamily>,
 }
 
 impl Forwarding {
-    /// As the machine is now: what is off at the start, [`preflight`](crate::preflight) reports.
+    /// The present state of the machine. [`preflight`](crate::preflight) reports the families that are off at the
+    /// start.
     pub(crate) fn now() -> Self {
         Self { off: off() }
     }
 
-    /// Logs what changed since the last look.
+    /// Logs the changes since the last check.
     pub(crate) fn look(&mut self) {
         let now = off();
         for family in IpFamily::ALL {
@@ -44,7 +45,7 @@ pub fn off() -> Vec<IpFamily> {
     all
 }
 
-/// The setting without which only this node itself reaches endpoints elsewhere.
+/// The sysctl that forwards packets of a family. Without it only this node itself reaches endpoints on other nodes.
 pub fn sysctl(family: IpFamily) -> &'static str {
     match family {
         IpFamily::V4 => "net.ipv4.ip_forward",

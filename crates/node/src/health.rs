@@ -21,17 +21,17 @@ pub enum Probe {
     Healthz,
     /// The kubelet asks whether this process needs a restart: not because the node is leaving.
     Livez,
-    /// Rolling updates and units that start later ask whether the rules are there: not before the
-    /// first sync. kube-proxy has no such path.
+    /// Rolling updates and units that start later ask whether the rules are written: not before the first sync.
+    /// kube-proxy has no such path.
     Readyz,
 }
 
 /// The state of this node's Node object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeState {
-    /// It exists, or the source has not delivered its first list.
+    /// The Node exists, or the source has not delivered its first list.
     Present,
-    /// It is being deleted, or the cluster autoscaler marked it for deletion.
+    /// The Node is being deleted, or the cluster autoscaler marked it for deletion.
     Leaving,
     /// The source has no Node of this name.
     Unknown,
@@ -94,7 +94,7 @@ struct State {
     clocks: Vec<Clock>,
     /// End of the last successful sync of Services, or the start.
     updated: Timestamp,
-    /// The same for the last sync after which all Services had their rules of a family.
+    /// The end of the last sync after which all Services had their rules of a family.
     families: PerFamily<Timestamp>,
     node: NodeState,
 }
@@ -102,7 +102,7 @@ struct State {
 /// The state of a [`StepClock`].
 #[derive(Clone, Debug)]
 struct Clock {
-    /// How long a sync may be pending.
+    /// Timeout of a pending sync.
     timeout: Duration,
     /// A sync has succeeded.
     synced: bool,
@@ -110,8 +110,8 @@ struct Clock {
     pending: Option<Instant>,
 }
 
-/// Tells whether one consumer is overdue. One that is pending for too long makes the process unhealthy, and
-/// nobody is ready before the first success of each.
+/// Tells whether one consumer is overdue. A consumer that is pending for too long makes the process unhealthy, and
+/// the process is not ready before the first success of each consumer.
 #[derive(Clone, Debug)]
 pub struct StepClock {
     health: Arc<Health>,
@@ -119,7 +119,7 @@ pub struct StepClock {
 }
 
 impl StepClock {
-    /// Sets how long a sync may be pending.
+    /// Sets the timeout of a pending sync.
     pub fn set_timeout(&self, timeout: Duration) {
         self.change(|it| it.timeout = timeout);
     }
@@ -145,7 +145,7 @@ impl StepClock {
 }
 
 impl Health {
-    /// Healthy: no consumer has a clock.
+    /// A healthy process: no consumer has a clock yet.
     pub fn new(node: NodeObject, time: Timestamp) -> Self {
         let state = State {
             clocks: Vec::new(),
@@ -174,7 +174,7 @@ impl Health {
         }
     }
 
-    /// A sync of Services succeeded. All have their rules of the `complete` families.
+    /// Records a successful sync of Services, after which all Services have their rules of the `complete` families.
     pub fn updated(&self, at: Timestamp, complete: &[IpFamily]) {
         let mut state = self.lock();
         state.updated = at;

@@ -1,12 +1,12 @@
-//! Events of a consumer that wait for another one.
+//! Events of a consumer that wait until another consumer has settled their objects.
 //!
 //! ```text
 //! events ─┬─ Wait::No ─────────────────────────────────────────────▶ consumer, at once
 //!         └─ else ─▶ wait ─▶ step that settled the object ─────────▶ consumer
 //! ```
 //!
-//! A DNS server waits so for the rules of Services: a client that was told an address dials it a moment
-//! later, and a name that comes before its rules leads nowhere.
+//! A DNS server waits for the rules of Services in this way: a client connects to an address as soon as DNS returns
+//! it, and needs the rules then.
 
 use std::collections::BTreeSet;
 
@@ -17,27 +17,27 @@ use crate::events::{Keyed, Latest};
 /// Whether an event waits for a step of another consumer. Before the first such step every event waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// It is taken in at once, and takes the place of one about the same subject that waits.
+    /// The event is absorbed at once, and replaces a waiting event about the same subject.
     No,
-    /// For the next step that settles anything.
+    /// Until the next step that settles anything.
     Step,
-    /// For a step that settles this object.
+    /// Until a step settles this object.
     Object(NamespacedName),
 }
 
-/// What a step of a consumer has settled: everything that it had absorbed, but these objects.
+/// The objects that a step of a consumer has settled: all that it had absorbed, except these.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
     /// The objects that it has not written yet.
     pub except: BTreeSet<NamespacedName>,
 }
 
-/// The events that wait, of each subject the last one: as many as there are subjects, however long the
-/// other consumer takes.
+/// The events that wait, of each subject the last one: as many as there are subjects, however long the other consumer
+/// takes.
 pub struct Hold<E: Keyed> {
     waiting: Latest<E>,
     wait: fn(&E) -> Wait,
-    /// There was a step that settled something.
+    /// Some step has settled something.
     begun: bool,
 }
 
@@ -65,7 +65,7 @@ impl<E: Keyed> Hold<E> {
         at_once
     }
 
-    /// Returns the events that waited for this.
+    /// Returns the events that waited for these objects.
     pub fn settle(&mut self, settled: &Settled) -> Vec<E> {
         self.begun = true;
         let all = std::mem::take(&mut self.waiting);

@@ -1,4 +1,4 @@
-//! The runtime of the node agent: runs consumers of the cluster's objects, and has what they share.
+//! The runtime of the node agent: runs consumers of the cluster's objects, and has the parts that they share.
 //!
 //! A [`Consumer`] takes in events, does something on this machine, and says when it is due again; the Service
 //! proxy and the DNS server are two. All work on one thread, one after the other ([`Runtime`]). Sources, the

@@ -46,10 +46,10 @@ const LIMITS: [&str; 3] = ["remote", "source", "local"];
 /// Reads what the kernel counts, just before the metrics are shown.
 type Refresh = Arc<dyn Fn() + Send + Sync>;
 
-/// The same for what may take long: the answer waits for it, the server does not.
+/// The same for readings that may take long: the answer waits for them, the server does not.
 type Prepare = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
-/// What consumers add.
+/// Metrics and functions that consumers add.
 #[derive(Default)]
 struct Added {
     refresh: Vec<Refresh>,
@@ -100,7 +100,7 @@ impl Metrics {
         }
     }
 
-    /// Registers metrics of a consumer. `help`: lines of name and help, which have every metric.
+    /// A registrar for the metrics of a consumer. `help` has a line of name and help for every metric.
     pub fn registrar(&self, help: &'static str) -> Registrar<'_> {
         Registrar {
             registry: &self.registry,
@@ -109,12 +109,12 @@ impl Metrics {
         }
     }
 
-    /// Calls this before the metrics are shown.
+    /// Calls `refresh` before the metrics are shown.
     pub fn on_scrape(&self, refresh: impl Fn() + Send + Sync + 'static) {
         self.added().refresh.push(Arc::new(refresh));
     }
 
-    /// Lets an answer with metrics wait for this.
+    /// Lets an answer with metrics wait for this future.
     pub fn before_scrape(
         &self,
         prepare: impl Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync + 'static,
@@ -127,7 +127,7 @@ impl Metrics {
         self.added().beside.push(registry);
     }
 
-    /// Waits for what [`before_scrape`](Self::before_scrape) was told.
+    /// Waits for the futures of [`before_scrape`](Self::before_scrape).
     pub(crate) async fn prepare(&self) {
         let all = self.added().prepare.clone();
         for prepare in all {
@@ -158,11 +158,11 @@ impl Metrics {
         self.slis.registry.gather()
     }
 
-    /// The same in Prometheus' text format.
+    /// The service level indicators in Prometheus' text format.
     ///
     /// # Errors
     ///
-    /// As [`text`](Self::text).
+    /// As of [`text`](Self::text).
     pub fn slis_text(&self) -> Result<String, prometheus::Error> {
         encode(&self.gather_slis())
     }
@@ -209,7 +209,7 @@ impl Report for Metrics {
     }
 }
 
-/// The time now, as metrics have it.
+/// The present time in seconds since the epoch, as metrics show times.
 #[must_use]
 pub fn seconds_since_epoch() -> f64 {
     Timestamp::now().as_millisecond() as f64 / 1000.0

@@ -43,7 +43,7 @@ pub fn addresses() -> Result<BTreeSet<IpAddr>, RequestError> {
     Ok(own.map(|it| it.ip).collect())
 }
 
-/// Whether an agent put this address on the machine for itself.
+/// Whether an agent added this address for its own use.
 #[must_use]
 pub fn is_ours(address: &Address) -> bool {
     address.metric == OWN_METRIC

@@ -15,7 +15,7 @@ const CAP_NET_ADMIN: u32 = 12;
 )]
 pub struct NotPermitted;
 
-/// Checks that this process may write rules. Without `/proc` the kernel's first answer tells.
+/// Checks that this process may write rules. Without `/proc` it assumes so, and the kernel's first answer tells.
 ///
 /// # Errors
 ///
@@ -92,7 +92,7 @@ mod tests {
         let inet6 = "/proc/thread-self/net/if_inet6";
         let disabled = "/proc/sys/net/ipv6/conf/all/disable_ipv6";
         let ipv6 = "/proc/sys/net/ipv6/conf/all/forwarding";
-        // ip_forward, if_inet6, disable_ipv6, IPv6 forwarding (`-` is no file); what is found.
+        // ip_forward, if_inet6, disable_ipv6, IPv6 forwarding (`-` is no file); the findings.
         let cases = [
             (["1\n", "x", "0\n", "1\n"], [].as_slice()),
             (

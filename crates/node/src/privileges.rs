@@ -42,7 +42,7 @@ pub const BPF: &[Capability] = &[Capability::CAP_BPF, Capability::CAP_PERFMON];
 /// The capabilities for the network namespaces of other processes, beside those for netlink.
 pub const NAMESPACES: &[Capability] = &[Capability::CAP_SYS_ADMIN, Capability::CAP_SYS_PTRACE];
 
-/// What a DNS server needs beside it.
+/// The capability to bind ports below 1024, which a DNS server needs beside those for netlink.
 pub const PORTS: &[Capability] = &[Capability::CAP_NET_BIND_SERVICE];
 
 /// The capabilities for the iptables programs: the legacy ones open a raw socket.

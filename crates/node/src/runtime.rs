@@ -21,15 +21,15 @@ use crate::events::EventQueue;
 use crate::hold::{Hold, Settled};
 use crate::status::{AgentStatus, StatusAnswer};
 
-/// Most inputs taken in before a step that is due: a stream of inputs must not delay it for ever.
+/// Largest number of inputs absorbed before a step that is due: a stream of inputs must not delay it for ever.
 const BURST: usize = 1024;
 
 /// A message to the loop.
 enum Input {
-    /// The consumer in this slot has one more item.
+    /// There is one more item for the consumer in this slot.
     For(usize),
     Status(oneshot::Sender<StatusAnswer>),
-    /// What the consumers wrote stays, and the loop ends.
+    /// Ends the loop. The rules that the consumers wrote stay.
     Stop,
 }
 
@@ -43,12 +43,12 @@ enum Item<C> {
 /// Runs on the consumer's thread, between two steps.
 type Task<C> = Box<dyn FnOnce(&mut C) + Send>;
 
-/// Tells the loop what concerns no single consumer.
+/// Sends messages to the loop that are for no single consumer.
 #[derive(Clone)]
 pub struct Control(Sender<Input>);
 
 impl Control {
-    /// Ends the loop after the present step. `false`: it has ended.
+    /// Ends the loop after the present step. `false`: the loop has ended already.
     pub fn stop(&self) -> bool {
         self.0.send(Input::Stop).is_ok()
     }
@@ -68,7 +68,7 @@ impl fmt::Debug for Control {
     }
 }
 
-/// The way to a consumer, for any thread. A message to one that has ended is dropped.
+/// Sends messages to a consumer, from any thread. A message to a consumer that has ended is dropped.
 pub struct Handle<C: Consumer> {
     slot: usize,
     queue: EventQueue<C::Event>,
@@ -88,9 +88,8 @@ impl<C: Consumer> Clone for Handle<C> {
 }
 
 impl<C: Consumer> Handle<C> {
-    /// Sends a batch of events, which the consumer takes in as a whole. An event takes the place of the one
-    /// about the same subject that waits. A batch for several consumers is sent first to those that others
-    /// wait for.
+    /// Sends a batch of events, which the consumer absorbs as a whole. An event replaces a waiting event about the
+    /// same subject. A batch for several consumers is sent first to those that other consumers wait for.
     pub fn events(&self, events: impl IntoIterator<Item = C::Event>) {
         // One item stands for everything in the queue.
         if self.queue.add(events.into_iter().collect()) {
@@ -103,7 +102,7 @@ impl<C: Consumer> Handle<C> {
         self.send(Item::Task(Box::new(task)))
     }
 
-    /// Asks the consumer. The answer never comes when the loop ends before.
+    /// Asks the consumer. No answer comes when the loop ends before.
     pub fn ask<T: Send + 'static>(
         &self,
         ask: impl FnOnce(&mut C) -> T + Send + 'static,
@@ -117,7 +116,7 @@ impl<C: Consumer> Handle<C> {
     }
 
     fn send(&self, item: Item<C>) -> bool {
-        // The item first: who is told of it finds it.
+        // The item is sent first, so that the receiver of the input finds it.
         self.items.send(item).is_ok() && self.inputs.send(Input::For(self.slot)).is_ok()
     }
 }
@@ -129,7 +128,7 @@ pub struct Inbox<C: Consumer> {
 }
 
 impl<C: Consumer> Inbox<C> {
-    /// The way to the consumer.
+    /// The handle of the consumer.
     pub fn handle(&self) -> Handle<C> {
         self.handle.clone()
     }
@@ -144,15 +143,15 @@ struct Slot<C: Consumer> {
     hold: Option<(usize, Hold<C::Event>)>,
 }
 
-/// What the loop does with any consumer.
+/// The operations of the loop on a consumer of any type.
 trait Run {
-    /// Takes in one item. Whether the consumer got events.
+    /// Takes one item. Returns whether the consumer got events.
     fn take(&mut self) -> bool;
-    /// Takes in the events of the queue. Whether the consumer got some.
+    /// Absorbs the events of the queue. Returns whether the consumer got some.
     fn absorb(&mut self) -> bool;
     fn due(&self, now: Instant) -> Option<Instant>;
     fn step(&mut self, now: Instant) -> Option<Settled>;
-    /// Takes in the events that waited for what consumers have settled, by slot.
+    /// Absorbs the events that waited for settled objects; `settled` is indexed by slot.
     fn settle(&mut self, settled: &[Option<Settled>]);
     fn status(&self) -> Section;
     fn begin(&mut self);
@@ -217,10 +216,9 @@ impl<C: Consumer> Run for Slot<C> {
 pub struct Runtime {
     inputs: Receiver<Input>,
     control: Control,
-    /// `None`: the place of a consumer that is not added yet.
+    /// `None`: the slot of a consumer that is not added yet.
     slots: Vec<Option<Box<dyn Run>>>,
-    /// What the last step of each slot that settled anything has settled; `None` once the consumer got further
-    /// events.
+    /// The result of each slot's last step that settled anything; `None` once the consumer got further events.
     settled: Vec<Option<Settled>>,
     node: String,
     mode: String,
@@ -228,7 +226,7 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Without a consumer. The name of the node and the data plane are for the status.
+    /// A runtime without consumers. The node's name and the data plane are for the status.
     pub fn new(node: &str, mode: &str) -> Self {
         let (sender, inputs) = mpsc::channel();
         Self {
@@ -242,7 +240,7 @@ impl Runtime {
         }
     }
 
-    /// Stops the loop, and asks it for the status.
+    /// A control, which stops the loop and asks it for the status.
     pub fn control(&self) -> Control {
         self.control.clone()
     }
@@ -266,7 +264,7 @@ impl Runtime {
         self.put(inbox, consumer, None);
     }
 
-    /// Adds a consumer whose events wait until `first` has settled them, as far as [`Consumer::wait`] says.
+    /// Adds a consumer whose events wait until `first` has settled their objects, as [`Consumer::wait`] says.
     pub fn add_after<C: Consumer, D: Consumer>(
         &mut self,
         inbox: Inbox<C>,
@@ -292,9 +290,9 @@ impl Runtime {
         }));
     }
 
-    /// Works until it is told to stop, or until nobody can send anything.
+    /// Runs until it is told to stop, or until no sender is left.
     pub fn run(mut self) {
-        // Only those outside the loop count as senders.
+        // Only senders outside the loop count.
         let (nobody, _) = mpsc::channel();
         self.control = Control(nobody);
         self.consumers().for_each(Run::begin);
@@ -302,7 +300,7 @@ impl Runtime {
         self.consumers().for_each(Run::stop);
     }
 
-    /// Waits for inputs or for what is due. `false`: the loop ends.
+    /// Waits for inputs or for the next due time. `false`: the loop ends.
     fn turn(&mut self) -> bool {
         let now = Instant::now();
         let due = self.consumers().filter_map(|it| it.due(now)).min();
@@ -342,8 +340,8 @@ impl Runtime {
     }
 
     fn step(&mut self, now: Instant) {
-        // Those that wait come first here: an event that they have is in the queue of those before them, or
-        // was. So nothing counts as settled that the other consumer has not absorbed.
+        // Consumers that wait come first here: an event that they have is or was in the queue of the consumers before
+        // them. So nothing counts as settled that the other consumer has not absorbed.
         for (slot, settled) in self.slots.iter_mut().zip(&mut self.settled).rev() {
             if slot.as_mut().is_some_and(|it| it.absorb()) {
                 *settled = None;

@@ -1,6 +1,6 @@
-//! What the process can never do again, whatever its input makes of it: system calls (seccomp) and
-//! files (Landlock). Both hold for the calling thread and everything that it starts, so this comes
-//! before the first other thread and before the first object of the cluster is read.
+//! Gives up system calls (seccomp) and files (Landlock) for good, whatever the input of the process. Both hold for
+//! the calling thread and everything that it starts, so this comes before the first other thread and before the first
+//! object of the cluster is read.
 //!
 //! System calls are a list of what is refused. A list of what is allowed would end the agent after
 //! an update of libc that uses a new call. `EPERM` is the answer: a library that tries one goes on
@@ -48,12 +48,12 @@ const SYSTEM: [&str; 13] = [
     "/proc/self/exe",
     "/var/lib/ca-certificates",
     "/var/lib/sss/pipes",
-    // Where NixOS and Guix keep libraries.
+    // The libraries of NixOS and Guix.
     "/nix/store",
     "/gnu/store",
 ];
 
-/// Written by the name of a setting.
+/// Paths that the process writes: settings of the kernel, and `/dev/null`.
 const SETTINGS: [&str; 3] = [
     "/proc/sys",
     "/sys/module/nf_conntrack/parameters",
@@ -64,20 +64,20 @@ const SETTINGS: [&str; 3] = [
 /// Links in them, as `/var/run`, are the system's.
 const SHARED: [&str; 6] = ["/", "/home", "/opt", "/tmp", "/var", "/var/lib"];
 
-/// What the process reaches in the file system.
+/// The part of the file system that the process may use.
 #[derive(Clone, Copy, Debug)]
 pub enum Files<'a> {
-    /// The system's settings, and no program can be started.
+    /// The system's settings and these paths. No program can be started.
     Only {
-        /// What is read: a file with its folder, or a folder.
+        /// Paths to read: a file with its folder, or a folder.
         read: &'a [PathBuf],
         /// The folder of lock and socket.
         write: &'a Path,
     },
-    /// All that its user can: the same rules would apply to the programs that the process starts, and hide
-    /// other processes from it.
+    /// All files of its user: the same rules would apply to the programs that the process starts, and hide other
+    /// processes from it.
     All {
-        /// Which of both, for the log.
+        /// The reason that applies, for the log.
         why: &'static str,
     },
 }
@@ -85,16 +85,16 @@ pub enum Files<'a> {
 /// Where eBPF programs and maps are pinned.
 const PINS: &str = "/sys/fs/bpf";
 
-/// What else the process needs.
+/// Further needs of the process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Needs {
-    /// The call for eBPF, and its pins.
+    /// The system call for eBPF, and its pins.
     pub bpf: bool,
     /// The network namespaces of other processes.
     pub namespaces: bool,
 }
 
-/// Enters the sandbox for good, as far as the kernel has it. One line of the log says how far.
+/// Enters the sandbox for good, as far as the kernel supports it. One line of the log says how far.
 pub fn enter(files: Files<'_>, needs: Needs) {
     let landlock = match files {
         Files::All { why } => Ok(why),
@@ -139,8 +139,8 @@ fn restrict_files(
     Ok(status.ruleset)
 }
 
-/// The folders that hold a path now or may hold what takes its place: its own, those of links on the
-/// way, and where these lead.
+/// The folders that contain a path, or a file that replaces it later: its own folder, those of links on the way, and
+/// the folders where these lead.
 fn folders(path: &Path) -> Vec<PathBuf> {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let links = path.ancestors().filter(|it| it.is_symlink());
@@ -152,9 +152,8 @@ fn folders(path: &Path) -> Vec<PathBuf> {
     parents.map(Path::to_owned).chain([path.clone()]).collect()
 }
 
-/// What nothing here calls, and what attacks begin with: other processes' memory, file systems,
-/// programs in the kernel, keys, modules, namespaces, the clock, and `io_uring`, whose operations no
-/// filter sees.
+/// System calls that no code here uses, and that attacks begin with: other processes' memory, file systems, programs
+/// in the kernel, keys, modules, namespaces, the clock, and `io_uring`, whose operations no filter sees.
 const REFUSED: &[libc::c_long] = &[
     libc::SYS_acct,
     libc::SYS_add_key,

@@ -47,14 +47,14 @@ use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::runtime::Control;
 
-/// Between attempts to bind a port that is taken; kube-proxy uses the same.
+/// Pause between attempts to bind a port that is in use; kube-proxy uses the same.
 const BIND_PERIOD: Duration = Duration::from_secs(5);
 
-/// Serves on the thread of the servers, for as long as the process, with their budget of connections.
+/// A server that runs on the thread of the servers for as long as the process, within their budget of connections.
 pub type OwnServer =
     Box<dyn FnOnce(Arc<Budget>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
-/// What consumers show.
+/// Pages and paths that consumers add to the servers.
 #[derive(Debug)]
 pub struct Shown {
     /// Paths of the status socket beside `/status`.
@@ -92,7 +92,7 @@ pub struct Server {
     pub announce: Sender<Announcement>,
     /// The runtime.
     pub control: Control,
-    /// What consumers show.
+    /// Pages and paths of consumers.
     pub shown: Shown,
 }
 

@@ -32,7 +32,7 @@ impl StatusAnswer {
         Self { head, sections }
     }
 
-    /// One object.
+    /// The status as one JSON object.
     #[must_use]
     pub fn json(&self) -> String {
         let mut json = serde_json::to_string(&self.head).expect("strings and numbers");
@@ -51,7 +51,7 @@ impl StatusAnswer {
         json
     }
 
-    /// The same with an uptime of 0: equal as long as nothing but time has passed.
+    /// The JSON with an uptime of 0: equal as long as nothing but the time has changed.
     pub(crate) fn timeless(&self) -> String {
         let mut timeless = self.clone();
         timeless.head.uptime_seconds = 0.0;

@@ -16,7 +16,7 @@ use tracing::{info, warn};
 
 pub use memory::{Changed, Memory, MemoryError, State};
 
-/// Buckets of the table of connections.
+/// The file with the number of buckets of the conntrack table.
 pub const HASHSIZE: &str = "/sys/module/nf_conntrack/parameters/hashsize";
 
 /// A value to write.
@@ -66,7 +66,7 @@ impl fmt::Display for Refused {
 }
 
 impl Refused {
-    /// What the operator can do instead of letting us write the value.
+    /// The operator's alternatives to letting us write the value.
     fn remedy(&self) -> Option<String> {
         let (wanted_by, reason) = (self.write.wanted_by, &self.reason);
         let (namespace, missing, remedy) = match wanted_by {
@@ -100,7 +100,7 @@ pub struct SysctlError(pub Vec<Refused>);
 impl fmt::Display for SysctlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut all: Vec<String> = self.0.iter().map(ToString::to_string).collect();
-        // The same advice once, after everything that it is about.
+        // The same advice once, after all values that it concerns.
         for remedy in self.0.iter().filter_map(Refused::remedy) {
             if !all.contains(&remedy) {
                 all.push(remedy);

@@ -1,4 +1,5 @@
-//! The API objects, cut to the fields that we need. Unknown fields are ignored.
+//! The API objects, cut to the fields that we need. Unknown fields are ignored. A field without a comment has the
+//! meaning of the API's field of the same name.
 //!
 //! They derive `Deserialize`, so they come from manifests as well as from JSON.
 //! `null` means absent, as in Go. Numbers are `i64`: the range is the conversion's to judge, so
@@ -11,8 +12,8 @@ use serde::{Deserialize, Deserializer};
 pub use pod::{AllLabels, Namespace, Pod};
 pub(crate) use pod::{PodDnsOption, PodSpec, PodStatus};
 
-/// `metadata` of every object, with the labels `L` and annotations `A` that are used: [`AllLabels`], or a type of those
-/// that mean something.
+/// `metadata` of every object. `L` is the type of the labels and `A` that of the annotations: [`AllLabels`], or a
+/// type with only the labels and annotations that we read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(
     rename_all = "camelCase",
@@ -38,7 +39,7 @@ pub struct ObjectMeta<L = Labels, A = Annotations> {
     pub annotations: A,
 }
 
-/// What `metadata` says of every object.
+/// The fields of `metadata` that identify an object and its version.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity<'a> {
     /// `name`.
@@ -50,7 +51,7 @@ pub struct Identity<'a> {
 }
 
 impl<L, A> ObjectMeta<L, A> {
-    /// What identifies the object.
+    /// The name, namespace and version of the object.
     #[must_use]
     pub fn identity(&self) -> Identity<'_> {
         Identity {
@@ -113,13 +114,10 @@ pub struct Annotations {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Service {
-    /// `metadata`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) metadata: ObjectMeta,
-    /// `spec`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) spec: ServiceSpec,
-    /// `status`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) status: ServiceStatus,
 }
@@ -134,10 +132,8 @@ pub(crate) struct ServiceSpec {
     /// `clusterIP`: an address, `None` (headless) or empty.
     #[serde(rename = "clusterIP")]
     pub(crate) cluster_ip: Option<String>,
-    /// `clusterIPs`.
     #[serde(rename = "clusterIPs", deserialize_with = "nullable")]
     pub(crate) cluster_ips: Vec<String>,
-    /// `externalName`.
     pub(crate) external_name: Option<String>,
     /// `ipFamilies`, in the order of `clusterIPs`.
     #[serde(deserialize_with = "nullable")]
@@ -145,24 +141,17 @@ pub(crate) struct ServiceSpec {
     /// `loadBalancerIP`: the address that a load balancer is asked for.
     #[serde(rename = "loadBalancerIP")]
     pub(crate) load_balancer_ip: Option<String>,
-    /// `externalIPs`.
     #[serde(rename = "externalIPs", deserialize_with = "nullable")]
     pub(crate) external_ips: Vec<String>,
-    /// `loadBalancerSourceRanges`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) load_balancer_source_ranges: Vec<String>,
-    /// `internalTrafficPolicy`.
     pub(crate) internal_traffic_policy: Option<String>,
-    /// `externalTrafficPolicy`.
     pub(crate) external_traffic_policy: Option<String>,
-    /// `sessionAffinity`.
     pub(crate) session_affinity: Option<String>,
-    /// `sessionAffinityConfig`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) session_affinity_config: AffinityConfig,
     /// `healthCheckNodePort`; 0 is none.
     pub(crate) health_check_node_port: Option<i64>,
-    /// `ports`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) ports: Vec<ServicePort>,
 }
@@ -171,7 +160,6 @@ pub(crate) struct ServiceSpec {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct AffinityConfig {
-    /// `clientIP`.
     #[serde(rename = "clientIP", deserialize_with = "nullable")]
     pub(crate) client_ip: ClientIpConfig,
 }
@@ -180,7 +168,6 @@ pub(crate) struct AffinityConfig {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ClientIpConfig {
-    /// `timeoutSeconds`.
     pub(crate) timeout_seconds: Option<i64>,
 }
 
@@ -188,11 +175,9 @@ pub(crate) struct ClientIpConfig {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ServicePort {
-    /// `name`.
     pub(crate) name: Option<String>,
     /// `protocol`, default TCP.
     pub(crate) protocol: Option<String>,
-    /// `port`.
     pub(crate) port: Option<i64>,
     /// `nodePort`; 0 is none.
     pub(crate) node_port: Option<i64>,
@@ -202,7 +187,6 @@ pub(crate) struct ServicePort {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ServiceStatus {
-    /// `loadBalancer`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) load_balancer: LoadBalancerStatus,
 }
@@ -211,7 +195,6 @@ pub(crate) struct ServiceStatus {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct LoadBalancerStatus {
-    /// `ingress`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) ingress: Vec<Ingress>,
 }
@@ -230,15 +213,11 @@ pub(crate) struct Ingress {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EndpointSlice {
-    /// `metadata`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) metadata: ObjectMeta,
-    /// `addressType`.
     pub(crate) address_type: Option<String>,
-    /// `endpoints`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) endpoints: Vec<Endpoint>,
-    /// `ports`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) ports: Vec<EndpointPort>,
 }
@@ -250,19 +229,14 @@ pub(crate) struct Endpoint {
     /// `addresses`: all of them mean the same endpoint.
     #[serde(deserialize_with = "nullable")]
     pub(crate) addresses: Vec<String>,
-    /// `conditions`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) conditions: EndpointConditions,
-    /// `nodeName`.
     pub(crate) node_name: Option<String>,
-    /// `zone`.
     pub(crate) zone: Option<String>,
     /// `hostname`: the name of the endpoint in DNS.
     pub(crate) hostname: Option<String>,
-    /// `hints`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) hints: EndpointHints,
-    /// `targetRef`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) target_ref: TargetRef,
 }
@@ -271,11 +245,8 @@ pub(crate) struct Endpoint {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct EndpointConditions {
-    /// `ready`.
     pub(crate) ready: Option<bool>,
-    /// `serving`.
     pub(crate) serving: Option<bool>,
-    /// `terminating`.
     pub(crate) terminating: Option<bool>,
 }
 
@@ -283,10 +254,8 @@ pub(crate) struct EndpointConditions {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct EndpointHints {
-    /// `forZones`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) for_zones: Vec<HintName>,
-    /// `forNodes`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) for_nodes: Vec<HintName>,
 }
@@ -295,7 +264,6 @@ pub(crate) struct EndpointHints {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct HintName {
-    /// `name`.
     pub(crate) name: Option<String>,
 }
 
@@ -323,10 +291,8 @@ pub(crate) struct EndpointPort {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Endpoints {
-    /// `metadata`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) metadata: ObjectMeta,
-    /// `subsets`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) subsets: Vec<EndpointSubset>,
 }
@@ -338,10 +304,8 @@ pub(crate) struct EndpointSubset {
     /// `addresses`: the ready endpoints.
     #[serde(deserialize_with = "nullable")]
     pub(crate) addresses: Vec<EndpointAddress>,
-    /// `notReadyAddresses`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) not_ready_addresses: Vec<EndpointAddress>,
-    /// `ports`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) ports: Vec<EndpointPort>,
 }
@@ -350,13 +314,10 @@ pub(crate) struct EndpointSubset {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct EndpointAddress {
-    /// `ip`.
     pub(crate) ip: Option<String>,
-    /// `nodeName`.
     pub(crate) node_name: Option<String>,
     /// `hostname`: the name of the endpoint in DNS.
     pub(crate) hostname: Option<String>,
-    /// `targetRef`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) target_ref: TargetRef,
 }
@@ -365,13 +326,10 @@ pub(crate) struct EndpointAddress {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Node {
-    /// `metadata`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) metadata: ObjectMeta,
-    /// `spec`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) spec: NodeSpec,
-    /// `status`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) status: NodeStatus,
 }
@@ -383,10 +341,8 @@ pub(crate) struct NodeSpec {
     /// `podCIDR`: the first of `podCIDRs`.
     #[serde(rename = "podCIDR")]
     pub(crate) pod_cidr: Option<String>,
-    /// `podCIDRs`.
     #[serde(rename = "podCIDRs", deserialize_with = "nullable")]
     pub(crate) pod_cidrs: Vec<String>,
-    /// `taints`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) taints: Vec<Taint>,
 }
@@ -395,7 +351,6 @@ pub(crate) struct NodeSpec {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Taint {
-    /// `key`.
     pub(crate) key: Option<String>,
 }
 
@@ -403,7 +358,6 @@ pub(crate) struct Taint {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct NodeStatus {
-    /// `addresses`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) addresses: Vec<NodeAddress>,
 }
@@ -415,7 +369,6 @@ pub(crate) struct NodeAddress {
     /// `type`: InternalIP, ExternalIP, Hostname, ...
     #[serde(rename = "type")]
     pub(crate) kind: Option<String>,
-    /// `address`.
     pub(crate) address: Option<String>,
 }
 
@@ -423,10 +376,8 @@ pub(crate) struct NodeAddress {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ServiceCidr {
-    /// `metadata`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) metadata: ObjectMeta,
-    /// `spec`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) spec: ServiceCidrSpec,
 }
@@ -435,7 +386,6 @@ pub struct ServiceCidr {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ServiceCidrSpec {
-    /// `cidrs`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) cidrs: Vec<String>,
 }

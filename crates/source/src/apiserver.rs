@@ -67,7 +67,7 @@ use crate::kind::Kind;
 use connection::Connection;
 use follower::Follower;
 
-/// How long requests and waits may take. The default is for clusters; tests use shorter ones.
+/// Timeouts and waits of requests. The default is for clusters; tests use shorter ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// Timeout for the head of an answer, and for the next object of a list.
@@ -77,10 +77,11 @@ pub struct Timeouts {
     /// (`apiserver/pkg/storage/cacher`), so a quiet watch is no sign of a dead server. TCP keepalive
     /// finds a dead one.
     pub silence: Duration,
-    /// Timeout for the first lists of what is not [`Need::Required`](crate::Need::Required); then we go on without them.
+    /// Timeout for the first lists of kinds that are not [`Need::Required`](crate::Need::Required); then the source
+    /// goes on without them.
     pub node: Duration,
-    /// The wait after the first failure. It doubles with each further one. Every wait is 50 % to 150 %
-    /// of that, at random.
+    /// The wait after the first failure. It doubles with each further failure. Every wait is multiplied by a random
+    /// number from 0.5 to 1.5.
     pub retry: Duration,
     /// The longest wait after a failure.
     pub longest_retry: Duration,
@@ -149,7 +150,7 @@ pub(crate) fn follow_hub(
     })
 }
 
-/// The same for one consumer of [`Event`](sluice_model::Event)s.
+/// Follows an API server for one consumer of [`Event`](sluice_model::Event)s.
 ///
 /// # Errors
 /// [`SourceError::Follow`] when the machine has no thread left.

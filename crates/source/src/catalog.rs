@@ -1,4 +1,4 @@
-//! What every file contains, and what follows for every object.
+//! The content of every file, and the objects in force that follow from it.
 //!
 //! Pure: files in, events out. One [`Catalog::apply`] is one settled change; its cost is that
 //! of the files in it, however many there are besides.
@@ -24,11 +24,11 @@ const MAX_PROBLEMS: usize = 1_000;
 /// The new state of a file in the folder.
 #[derive(Debug)]
 pub(crate) enum Change {
-    /// It has been read.
+    /// The file has been read.
     Read(Manifest),
-    /// It is there but cannot be read: its last content stays in force.
+    /// The file exists and cannot be read: its last content stays in force.
     Unreadable(String),
-    /// It is gone, and its objects with it.
+    /// The file is gone, and its objects with it.
     Gone,
 }
 
@@ -40,7 +40,8 @@ pub(crate) struct Catalog {
     sources: HashMap<Reference, Vec<Arc<str>>>,
     delivered: HashMap<Reference, Object>,
     owned: Owned,
-    /// Kinds that are read, in the order of their events. What belongs to an object of another one lacks nothing.
+    /// The kinds that are read, in the order of their events. An object whose owner is of another kind is not
+    /// reported as lacking its owner.
     kinds: Vec<&'static str>,
     reported: Reported<Arc<str>, Problem>,
 }
@@ -51,7 +52,7 @@ impl Catalog {
         self.kinds = wanted.kinds().collect();
     }
 
-    /// Takes in all changes as one. The events say what is different now.
+    /// Absorbs all changes as one. The events are the differences to the state before.
     pub(crate) fn apply(&mut self, changes: Vec<(Arc<str>, Change)>) -> Vec<Event> {
         let mut touched = BTreeSet::new();
         let mut files = BTreeSet::new();
@@ -64,11 +65,11 @@ impl Catalog {
         touched.sort_by_key(|key| self.kinds.iter().position(|it| *it == key.kind.name));
         let mut events = Vec::new();
         for key in touched {
-            // Other files with this object may have another duplicate to report now.
+            // Other files with this object may have to report another duplicate now.
             files.extend(self.sources.get(&key).into_iter().flatten().cloned());
             let was_there = self.delivered.contains_key(&key);
             events.extend(self.deliver(key.clone()));
-            // Files with what belongs to it may report that it is not there, or no longer.
+            // Files with objects that belong to this one may have to report that it is missing, or exists again.
             if was_there != self.delivered.contains_key(&key) {
                 let files_of = |key: Reference| self.sources.get(&key).into_iter().flatten();
                 files.extend(self.owned.of(&key).flat_map(files_of).cloned());

@@ -1,4 +1,4 @@
-//! What keeps a source from starting.
+//! The errors that keep a source from starting.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,12 +6,12 @@ use std::path::PathBuf;
 /// Why a source cannot be used at all.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// The folder cannot be listed: it does not exist, is none, or is not ours to read.
+    /// The folder cannot be listed: it does not exist, is not a folder, or we may not read it.
     #[error("read manifests in {}: {error}", path.display())]
     Folder {
         /// The folder.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
     /// The folder cannot be watched, for instance because `fs.inotify.max_user_instances` or
@@ -20,16 +20,16 @@ pub enum SourceError {
     Watch {
         /// The folder.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
     /// The way to the API server cannot be used: a kubeconfig, the pod's service account, an
     /// address.
     #[error("{what}: {error}")]
     Access {
-        /// The file or address.
+        /// The file or address that cannot be used.
         what: String,
-        /// What is wrong with it.
+        /// The reason.
         error: String,
     },
     /// The API server cannot be followed: the machine has no thread or timer left.

@@ -68,27 +68,27 @@ impl Stamp {
     }
 }
 
-/// What a name in the folder stands for.
+/// The state of a name in the folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     /// A file, as it was when it was read.
     Read(Stamp),
     /// A file that was read, and is read again even if it looks the same.
     Doubtful,
-    /// Something that cannot be read, and why.
+    /// An entry that cannot be read, and the reason.
     Unreadable(String),
 }
 
 /// A changed file, read but not yet accepted.
 pub(crate) struct Fetched {
     pub(crate) name: Arc<str>,
-    /// What to remember; `None`: nothing is there.
+    /// The state to remember; `None` when the entry does not exist.
     state: Option<State>,
     change: Change,
 }
 
 impl Fetched {
-    /// The writer of the file has not closed it: what it lacks may follow.
+    /// Marks the file as unfinished: its writer has not closed it, so objects that it lacks may follow.
     pub(crate) fn set_unfinished(&mut self) {
         if let Change::Read(manifest) = &mut self.change {
             manifest.broken = true;
@@ -298,7 +298,7 @@ enum Listed {
     Manifest(String),
     Folder {
         name: String,
-        /// It is a link, or below one.
+        /// The entry is a link, or below a link.
         is_link: bool,
     },
 }
@@ -329,7 +329,7 @@ fn entries(folder: &Path, is_below_link: bool) -> io::Result<Vec<Listed>> {
     Ok(listed)
 }
 
-/// There is no such name; a link that leads nowhere is a name.
+/// Whether the name does not exist; a link that leads nowhere is a name.
 fn is_absent(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|it| it.kind() == io::ErrorKind::NotFound)
 }

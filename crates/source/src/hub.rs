@@ -6,8 +6,9 @@
 //! API server ─┘   kind+selection └─ Wants<B>: Service, Pod of n1 ─────▶ batches of B
 //! ```
 //!
-//! A consumer says which objects it wants, and what a change of each kind is among events of its own. Two that want the
-//! same kind and selection share one topic: one list and watch, and the same `Arc` of each object.
+//! A consumer names the objects that it wants, and for each kind the event of its own type that a change becomes.
+//! Consumers that want the same kind and selection share one topic: one list and watch, and the same `Arc` of each
+//! object.
 
 mod core;
 mod selection;
@@ -56,10 +57,11 @@ impl fmt::Debug for Requests {
 }
 
 impl Hub {
-    /// Tells `sink` of what is wanted, on the feed's own thread, until the feed ends. First comes what is known already.
+    /// Sends the wanted objects to `sink`, on the feed's own thread, until the feed ends. The objects that are known
+    /// already come first.
     ///
-    /// A batch belongs together: the first list of a kind, one read of a watch, what follows from files that changed at
-    /// once.
+    /// The changes of one batch belong together: the first list of a kind, one read of a watch, the consequences of
+    /// files that changed at once.
     pub fn subscribe<E: 'static>(
         &self,
         wants: Wants<E>,
@@ -88,9 +90,9 @@ impl Hub {
     /// Hidden files and folders and backups are not read. A subfolder behind a link is read, each folder
     /// once. Of a [`Selection`] counts here what the model of the kind keeps.
     ///
-    /// What cannot be read keeps its last good state: a file, a document, an object, a subfolder, the whole
-    /// folder while it is missing. [`Notice::Problems`] say so, with the path below the folder as origin (the
-    /// folder's own path for the folder itself). It is tried again until it works, a file with the waits of
+    /// A file, document, object or subfolder that cannot be read keeps its last good state; so does the whole folder
+    /// while it is missing. [`Notice::Problems`] say so, with the path below the folder as origin (the folder's own
+    /// path for the folder itself). Reading is tried again until it works, of a file with the waits of
     /// [`sluice_reconcile::Backoff`].
     ///
     /// A change behind a symbolic link is noticed when the link is replaced, or a `..data` link as
@@ -105,9 +107,9 @@ impl Hub {
 
     /// Feeds this hub from an API server. A hub has one feed. `observer` is called for every request.
     ///
-    /// The first list of each kind is one batch; with or after the last of those that a consumer waits for comes its
-    /// [`Notice::Synced`]. From then on a batch is what one read of a watch brought, or the differences that a new list
-    /// showed.
+    /// The first list of each kind is one batch. The consumer's [`Notice::Synced`] comes with or after the last first
+    /// list for which it waits. From then on a batch is what one read of a watch brought, or the differences that a
+    /// new list showed.
     ///
     /// An object that cannot be used keeps its last good version; [`Notice::Problems`] say so, with
     /// the object as origin (`Service default/web`). While a kind cannot be followed, the origin
@@ -124,26 +126,26 @@ impl Hub {
         apiserver::follow_hub(client, self.clone(), timeouts, observer)
     }
 
-    /// The consumers that came since the last call.
+    /// The consumers that subscribed since the last call.
     pub(crate) fn requests(&self) -> Vec<Request> {
         if let Some(wake) = self.0.wake.get() {
-            // Nothing to read: nobody has come.
+            // There may be nothing to read: no consumer has subscribed.
             let _ = wake.read();
         }
         std::mem::take(&mut *self.queue())
     }
 
-    /// Ends when a consumer has come.
+    /// Returns when a consumer has subscribed.
     pub(crate) async fn added(&self) {
         self.0.added.notified().await;
     }
 
-    /// From now on a consumer that comes wakes this.
+    /// Sets the eventfd that a new consumer wakes.
     pub(crate) fn wake_by(&self, wake: EventFd) {
         self.0.wake.get_or_init(|| wake);
     }
 
-    /// Can be read while there are [`Hub::requests`].
+    /// An eventfd that can be read while there are [`Hub::requests`].
     pub(crate) fn wake(&self) -> Option<&EventFd> {
         self.0.wake.get()
     }

@@ -1,4 +1,4 @@
-//! What a kind of objects is: everything that differs between one and another.
+//! A kind of API object: everything in which one kind differs from another.
 
 use std::pin::Pin;
 
@@ -19,13 +19,13 @@ use crate::object::scoped;
 /// The set of kinds is open: a kind is this trait and its [`Model`], in any crate. Whoever wants objects of it says so
 /// with [`Wants::want`](crate::Wants::want).
 pub trait Kind: DeserializeOwned + 'static {
-    /// What the object becomes.
+    /// The model object that the object is converted to.
     type Model: Model;
     /// The `apiVersion`s that are understood in manifests.
     const VERSIONS: &'static [&'static str];
     /// Path of the collection at the API server, all namespaces: `/api/v1/services`.
     const PATH: &'static str;
-    /// The objects, as people read it in problems and logs: `Services`.
+    /// The plural, as problems and logs show it: `Services`.
     const OBJECTS: &'static str;
     /// Whether an object has a namespace.
     const IS_NAMESPACED: bool = true;
@@ -35,7 +35,7 @@ pub trait Kind: DeserializeOwned + 'static {
     /// The fields that identify the object, and its version.
     fn identity(&self) -> Identity<'_>;
 
-    /// The model object; every value that cannot be used is a fault.
+    /// Converts the object to its model; every value that cannot be used is a fault.
     fn convert(&self, names: &mut Interner) -> Converted<Self::Model>;
 
     /// The fields that the API has: others in a manifest are a problem. `None`: they are not checked.
@@ -47,8 +47,8 @@ pub trait Kind: DeserializeOwned + 'static {
     /// `pkg/apis/*/v1/defaults.go`), apart from the defaults that the conversion knows.
     fn set_defaults(&mut self) {}
 
-    /// What an object of a manifest lacks to be of use, where nothing allocates or fills in what a cluster would, and what
-    /// to write instead. It is used all the same.
+    /// Advice for an object of a manifest that is of no use without a field that a cluster would allocate or fill in,
+    /// and the field to write. The object is used all the same.
     fn advice(&self) -> Vec<Fault> {
         Vec::new()
     }

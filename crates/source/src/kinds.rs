@@ -1,4 +1,4 @@
-//! The kinds that come with this crate. None of them is special: another crate's are as good.
+//! The kinds that come with this crate. A kind of another crate can do the same.
 
 mod endpoint_slice;
 mod namespace;

@@ -11,18 +11,17 @@
 //!  watch: inotify → complete files
 //! ```
 //!
-//! [`objects`](objects()) are all objects of a folder as somebody wrote them, for readers that need other kinds.
+//! [`objects`](objects()) reads all objects of a folder as they are written, for readers that need other kinds.
 //!
-//! [`load`] reads the folder once, [`Hub::watch`] goes on. A [`Kind`](kind::Kind) has nothing to do with files:
+//! [`load`] reads the folder once, [`Hub::watch`] follows it. A [`Kind`](kind::Kind) does not depend on files:
 //! [`apiserver`] uses it too.
 //!
 //! # Invariants
 //! - An object that leaves this crate has DNS names, ports in range and addresses that fit.
-//! - What cannot be read is not gone: the last good version stays in force until it is replaced
-//!   or deleted, and a problem says so. It is tried again until it can be read.
+//! - An object that cannot be read is not taken for deleted: its last good version stays in force until it is
+//!   replaced or deleted, and a problem says so. It is tried again until it can be read.
 //! - Events are differences to the events before: an unchanged object is no event.
-//! - The cost of a change is that of the changed files. What a change takes away, it takes away as
-//!   one batch of events.
+//! - The cost of a change is proportional to the changed files. All deletions of a change are in one batch of events.
 
 pub mod apiserver;
 

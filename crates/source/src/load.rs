@@ -14,7 +14,7 @@ use crate::manifest::{self, Problem};
 use crate::wanted_kinds::Kinds;
 use crate::watch::Watch;
 
-/// What a folder of manifests holds.
+/// The content of a folder of manifests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loaded {
     /// Every good object, ordered by kind and name.
@@ -54,7 +54,7 @@ pub fn load(dir: impl AsRef<Path>, kinds: &Kinds) -> Result<Loaded, SourceError>
 /// Watches the objects of these kinds in a folder, as [`Hub::watch`] does, for one consumer.
 ///
 /// # Errors
-/// Those of [`Hub::watch`].
+/// As of [`Hub::watch`].
 #[expect(
     clippy::needless_pass_by_value,
     reason = "the caller has no more use for it"

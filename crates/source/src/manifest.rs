@@ -37,12 +37,12 @@ pub(crate) struct Entry {
     pub(crate) origin: Origin,
 }
 
-/// The object of a manifest that gives an object of the model.
+/// The object in the manifest from which an object of the model was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// The same object.
     Itself,
-    /// An Endpoints object that somebody wrote; the object of the model is an EndpointSlice.
+    /// An Endpoints object that a person wrote; the object of the model is an EndpointSlice.
     Endpoints,
     /// An Endpoints object that a controller of a cluster wrote from a selector: the cluster has
     /// EndpointSlices of the same content.
@@ -56,13 +56,13 @@ pub(crate) struct Manifest {
     pub(crate) entries: Vec<Entry>,
     /// Objects that are there but cannot be used; their problems are in `problems`.
     pub(crate) refused: Vec<(Reference, u32)>,
-    /// Some part cannot be read, and may contain any object.
+    /// A part of the file cannot be read, and may contain any object.
     pub(crate) broken: bool,
     /// Every problem, in the order of the file.
     pub(crate) problems: Vec<Problem>,
 }
 
-/// Whether a file of this name is JSON; every other one is YAML.
+/// Whether a file of this name is JSON; every other file is YAML.
 fn is_json(file: &str) -> bool {
     file.ends_with(".json")
 }

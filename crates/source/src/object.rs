@@ -1,4 +1,4 @@
-//! An object of any kind, and what is said of it.
+//! An object of any kind, and the events about it.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -88,7 +88,7 @@ impl<M: Model> Erased for M {
     }
 }
 
-/// What a feed says.
+/// An event of a feed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Event {
     /// The object exists with this content.

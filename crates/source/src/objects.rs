@@ -1,4 +1,4 @@
-//! Every object of a folder, of whatever kind, as somebody wrote it.
+//! Every object of a folder, of any kind, as it is written.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub struct Written {
     pub file: Arc<str>,
     /// Its first line, from 1.
     pub line: u32,
-    /// All of it, with `kind` and `apiVersion`.
+    /// The whole object, with `kind` and `apiVersion`.
     pub value: Value,
 }
 
@@ -42,8 +42,8 @@ impl Written {
     }
 }
 
-/// Reads every object of a folder and its subfolders, or of one file, by file and line. What cannot be read is a
-/// problem.
+/// Reads every object of a folder and its subfolders, or of one file, ordered by file and line. Everything that
+/// cannot be read is a problem.
 ///
 /// # Errors
 ///

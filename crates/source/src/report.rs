@@ -1,4 +1,4 @@
-//! Problems are sent when they are new, different or over.
+//! Sends problems when they are new, different or over.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -37,7 +37,7 @@ impl<K: Ord + Clone + Display, P: PartialEq + Display> Reported<K, P> {
         })
     }
 
-    /// Every origin with its problems, for somebody who has heard of none.
+    /// Every origin with its problems, for a consumer that has got no problems yet.
     pub(crate) fn origins(&self) -> impl Iterator<Item = Event> {
         self.0.iter().map(|(origin, problems)| Event::Problems {
             origin: origin.to_string().into(),

@@ -31,13 +31,13 @@ pub struct Kinds {
 }
 
 impl Kinds {
-    /// What the proxy needs.
+    /// The kinds that the proxy needs.
     pub const PROXY: Self = Self {
         namespaces: false,
         pods: Pods::None,
     };
 
-    /// The same, as a consumer of [`Event`]s.
+    /// These kinds, as the wants of a consumer of [`Event`]s.
     #[must_use]
     pub fn wants(&self) -> Wants<Event> {
         let all = Selection::default;

@@ -33,10 +33,10 @@ use path::PathWatch;
 /// A path of which a part is missing or cannot be watched is looked at again after this time.
 const MISSING_RETRY: Duration = Duration::from_secs(1);
 
-/// What came of reading a folder that has changed.
+/// The result of reading a folder that has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// The folder was read, whatever is in it.
+    /// The folder was read, with or without problems in its files.
     Done,
     /// The folder could not be read: it is tried again.
     Failed,

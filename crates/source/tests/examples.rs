@@ -1,4 +1,4 @@
-//! Every example is read as it stands.
+//! Tests that every example is read without a problem.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The fuzzer's seeds and the hostile corpus, on the toolchain of everybody.
+//! Runs the fuzzer's seeds and the hostile corpus with the stable toolchain.
 
 #[path = "../../../fuzz/oracles/manifests.rs"]
 #[expect(unreachable_pub, reason = "shared with the fuzz target")]

@@ -1,4 +1,5 @@
-//! Changes take no memory, and what is held is what exists. Each test alone in its process, to be measured.
+//! Tests that changes take no memory beyond that of the objects that exist. Each test has a process of its own, to be
+//! measured.
 
 use std::fs;
 
@@ -20,7 +21,7 @@ fn slice(number: usize, round: usize) -> Value {
     slice
 }
 
-/// What the process holds, in bytes.
+/// The resident memory of the process, in bytes.
 fn resident() -> usize {
     let statm = fs::read_to_string("/proc/self/statm").unwrap();
     let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
@@ -63,7 +64,7 @@ fn labels_of_pods_take_little_memory() {
             held.push(loaded.objects);
             resident()
         };
-        // What reading takes for a moment is there after the first rounds.
+        // The memory that reading takes for a moment is allocated in the first rounds.
         let first = (0..10).map(&mut round).last().unwrap();
         let last = (10..30).map(&mut round).last().unwrap();
         last.saturating_sub(first) / 20_000

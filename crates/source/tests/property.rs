@@ -1,4 +1,4 @@
-//! Whatever stands in one file, nothing panics and no other file's object changes.
+//! Tests that no content of a file causes a panic or changes the objects of another file.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A kind that this crate does not know, from its only file to a consumer, from both feeds.
+//! A kind that this crate does not know, defined in this file only, from both feeds to a consumer.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ use sluice_source::{FieldTest, Hub, Need, Notice, Selection, Wants, kinds};
 /// Long enough for a loaded machine, short enough for a person.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A ConfigMap (v1), cut to one of its values: who holds something.
+/// A ConfigMap (v1), cut to one of its values.
 #[derive(Debug, PartialEq)]
 struct Config {
     name: NamespacedName,
@@ -117,7 +117,7 @@ enum Held {
     Notice(Notice),
 }
 
-/// Another one, of ConfigMaps by label and of Services.
+/// Events of another consumer: of ConfigMaps by label, and of Services.
 #[derive(Debug)]
 enum Both {
     Config(Change<Config>),
@@ -140,7 +140,7 @@ fn both() -> Wants<Both> {
         .want::<kinds::Service>(Selection::default(), Need::Required, Both::Service)
 }
 
-/// What a consumer knows: objects by name, problems by origin, and how often everything was there.
+/// The state of a consumer: objects by name, problems by origin, and the number of `Synced` events.
 struct View<E> {
     batches: Receiver<Vec<E>>,
     known: BTreeMap<String, String>,
@@ -239,12 +239,12 @@ fn from_a_folder() {
     let mut first = View::of(&hub, configs(), held);
     let _watch = hub.watch(temp.path()).unwrap();
     first.expect(&format!("{A}=n1; {B}=n2; synced=yes"));
-    // A consumer that comes later gets what is there, with a kind that nobody wanted before.
+    // A later consumer gets the known objects, and those of a kind that no consumer wanted before.
     let mut second = View::of(&hub, both(), of_both);
     second.expect(&format!("{A}=n1; synced=yes; web=80"));
-    // Of the topics that are there already, too.
+    // The same for topics that exist already.
     View::of(&hub, configs(), held).expect(&format!("{A}=n1; {B}=n2; synced=yes"));
-    // An object that is selected no more is gone for those who select.
+    // An object that is no longer selected is deleted for the consumers with this selection.
     write(
         "a.json",
         &[config("a", "n3", "db"), config("b", "n2", "db"), service()],
@@ -291,7 +291,7 @@ fn from_an_api_server() {
     let mut second = View::of(&hub, both(), of_both);
     second.expect(&format!("{A}=n1; synced=yes; web=80"));
     let before = api.requests().len();
-    // A topic that is there already costs no request.
+    // A consumer of an existing topic causes no request.
     let mut third = View::of(&hub, configs(), held);
     third.expect(&format!("{A}=n1; {B}=n2; synced=yes"));
     assert_eq!(api.requests().len(), before);
@@ -334,6 +334,6 @@ fn what_nobody_requires_is_not_waited_for() {
         }
     }
     assert_eq!(view.known[A], "n1");
-    // Whoever does not want Pods hears nothing of what is amiss with them.
+    // A consumer that does not want Pods gets no problem of Pods.
     View::of(&hub, configs(), held).expect(&format!("{A}=n1; synced=yes"));
 }

@@ -1,4 +1,4 @@
-//! The kernel's part of the node's own DNS server: its addresses, and who answers there.
+//! The kernel's part of the node's own DNS server: its addresses, and the rules that bring queries to it.
 //!
 //! ```text
 //! query of a pod or of the node to 169.254.20.10:53
@@ -48,12 +48,13 @@ pub use sluice_plan::settings::DNS_PORT;
 
 use table::Table;
 
-/// The least descriptor of the sockets of an [`Owner`], or half of the limit of this process. Above
-/// those of the server's sockets and connections, so that a killed process closes it before them: the
-/// queries go to the cluster's DNS before nobody listens here.
+/// The least descriptor of the sockets of an [`Owner`], or half of the limit of this process. It is above the
+/// descriptors of the server's sockets and connections, so that a killed process closes it before them: the queries
+/// go to the cluster's DNS before the server's sockets are closed.
 const OWNER_DESCRIPTOR: i32 = 8000;
 
-/// Removes what stays on this machine when the process of a [`LocalDns`] ends, and says what it removed.
+/// Removes the addresses and tables that stay on this machine when the process of a [`LocalDns`] ends, and returns
+/// their names.
 ///
 /// # Errors
 /// [`NodeError`]: something could not be listed or removed.
@@ -72,8 +73,8 @@ pub fn clean_up() -> Result<Vec<String>, NodeError> {
     Ok(removed)
 }
 
-/// The addresses of a DNS server that a Sluice put on this machine, whether its process runs or not. They come before the
-/// table for replies and go after it.
+/// The addresses of a DNS server that a Sluice added to this machine, whether its process runs or not. They are added
+/// before the table for replies and removed after it.
 ///
 /// # Errors
 /// [`NodeError`]: the addresses could not be listed.
@@ -81,7 +82,7 @@ pub fn addresses() -> Result<Vec<IpAddr>, NodeError> {
     addresses::ours("list the addresses of the DNS server on lo")
 }
 
-/// Whether the queries to these addresses come to a process on this machine.
+/// Whether a process on this machine gets the queries to these addresses.
 ///
 /// # Errors
 /// [`NodeError`]: the tables could not be listed.
@@ -100,7 +101,7 @@ pub struct LocalDns {
     owner: Option<Owner>,
 }
 
-/// What says that this process has the queries, and goes with it.
+/// The table and sockets that bring the queries to this process. They go when it ends.
 #[derive(Debug)]
 struct Owner {
     /// Owns the table.
@@ -136,12 +137,11 @@ impl Owner {
 }
 
 impl LocalDns {
-    /// Puts the addresses on `lo`, and takes away those that an earlier configuration put there. Replies from
-    /// these addresses are untracked from now on. Queries go
-    /// to the cluster's DNS until [`take`](Self::take). `pods`: how the node recognises its pods.
-    /// `port`: of the server's sockets. [`DNS_PORT`], but in the IPVS mode another one: there a virtual
-    /// server on port 53 of the address would get the packets before any socket. The table then changes
-    /// the port of queries, and that of replies back.
+    /// Adds the addresses to `lo`, and removes those of an earlier configuration. Replies from these addresses are
+    /// untracked from now on. Queries go to the cluster's DNS until [`take`](Self::take). `pods`: how the node
+    /// recognises its pods. `port`: of the server's sockets. It is [`DNS_PORT`], except in the IPVS mode: there a
+    /// virtual server on port 53 of the address would get the packets before any socket. The table then changes the
+    /// port of queries, and that of replies back.
     ///
     /// # Errors
     /// [`NodeError`]: the kernel refused an address or the table for replies. It is no error when the machine has no IPv6 and an
@@ -157,8 +157,8 @@ impl LocalDns {
         Ok(Self { table, owner: None })
     }
 
-    /// Where the server listens, over UDP and TCP: each address that the machine has now. Bind exactly
-    /// these addresses: a socket on all addresses replies from another one. `SO_REUSEPORT` is fine.
+    /// The addresses to listen on, over UDP and TCP: each address that the machine has now. Bind exactly these
+    /// addresses: a socket on all addresses replies from another one. `SO_REUSEPORT` is allowed.
     pub fn sockets(&self) -> impl Iterator<Item = SocketAddr> {
         let port = self.port();
         let addresses = self.table.addresses.iter();
@@ -170,11 +170,10 @@ impl LocalDns {
         self.table.port
     }
 
-    /// The queries come to the sockets from now on, all at once: those of pods of this node and of the node
-    /// itself. What other machines send to a ClusterIP goes on to the cluster's DNS, where pods are
-    /// recognised by addresses or interfaces known at start; nobody else sends to the other addresses,
-    /// which mean something on this machine alone. Call it when the server answers. Once taken it is no
-    /// change.
+    /// Brings the queries to the sockets from now on, all at once: those of pods of this node and of the node itself.
+    /// Queries of other machines to a ClusterIP still go to the cluster's DNS, where pods are recognised by addresses
+    /// or interfaces known at start; other machines send no queries to the other addresses, which mean something on
+    /// this machine alone. Call it when the server answers. A second call changes nothing.
     ///
     /// A TCP connection that a client has to the cluster's DNS through these addresses is reset; in the ebpf mode it goes on.
     ///
@@ -188,8 +187,8 @@ impl LocalDns {
         Ok(())
     }
 
-    /// The queries go to the cluster's DNS from now on. The sockets may have some already, which are to be
-    /// answered before the sockets are closed.
+    /// Sends the queries to the cluster's DNS from now on. Some may be in the sockets already: answer those before
+    /// the sockets are closed.
     pub fn give_back(&mut self) {
         self.owner = None;
     }

@@ -1,7 +1,7 @@
-//! What a DNS server may know: objects whose rules are in the kernel.
+//! Decides when a DNS server gets an object: after its rules are in the kernel.
 //!
-//! A client that was told an address dials it a moment later: a name that comes before its rules leads
-//! nowhere. A name that goes before its rules costs nobody a connection.
+//! A client connects to an address as soon as DNS returns it, so a name must not come before its rules. A name that
+//! is removed before its rules breaks no connection.
 
 #[cfg(test)]
 mod tests;
@@ -21,9 +21,9 @@ use crate::local_dns::LocalDns;
 /// The DNS server inside the agent, in the status.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DnsStatus {
-    /// The cluster's DNS Service, which answers in its place: `kube-system/kube-dns`.
+    /// The cluster's DNS Service, which answers when the agent does not: `kube-system/kube-dns`.
     pub service: String,
-    /// Where it answers.
+    /// The addresses on which the server answers.
     pub addresses: Vec<IpAddr>,
 }
 
@@ -32,7 +32,7 @@ pub struct DnsStatus {
 pub struct NameEvent(Event);
 
 impl NameEvent {
-    /// `None`: no name depends on it.
+    /// `None` when no name depends on the event.
     #[must_use]
     pub fn new(event: &Event) -> Option<Self> {
         match event {
@@ -48,7 +48,7 @@ impl NameEvent {
     }
 }
 
-/// An object, or `None` for the first complete list.
+/// The key is the object, or `None` for the first complete list.
 impl Keyed for NameEvent {
     type Key = Option<ObjectKey>;
 
@@ -64,7 +64,7 @@ impl Keyed for NameEvent {
 /// Gives events to the server.
 type Absorb = Box<dyn FnMut(&[Event])>;
 
-/// Gives the server its objects, and the queries of this node once it knows all of them.
+/// Gives the server its objects, and the queries of this node once it has all of them.
 pub struct Names {
     absorb: Absorb,
     local: Arc<Mutex<LocalDns>>,
@@ -75,7 +75,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// `absorb` gives events to the server: it must not take long.
+    /// `absorb` gives events to the server, and must return quickly.
     pub fn new(
         absorb: impl FnMut(&[Event]) + 'static,
         local: Arc<Mutex<LocalDns>>,
@@ -101,7 +101,7 @@ impl Names {
                 info!("DNS queries of this node are answered here");
                 self.taken = true;
             }
-            // Tried again with the next objects.
+            // The next objects cause another try.
             Err(error) => {
                 let why = chain(&error);
                 error!(why, "DNS queries of this node go to the cluster's DNS");
@@ -154,7 +154,7 @@ impl Consumer for Names {
     }
 }
 
-/// Whether a client that learns of it may dial an address that needs rules.
+/// Whether a client that gets the name may connect to an address that needs rules.
 fn has_rules(event: &Event) -> bool {
     match event {
         Event::Set(Object::Service(service)) => {

@@ -9,12 +9,12 @@ use axum::response::Response;
 use axum::routing::get;
 use sluice_node::server::{json, plain, query};
 
-/// Answers a question about a DNS name: name, type of the record and the pod that asks. JSON, or one line that says
-/// what is wrong with the question.
+/// Answers a question about a DNS name: name, type of the record, and the pod of the client. The result is JSON, or
+/// one line that says why the question is invalid.
 pub type NameAnswers =
     Arc<dyn Fn(&str, &str, Option<&str>) -> Result<String, String> + Send + Sync>;
 
-/// `/name?name=&type=&from=namespace/pod`: what a DNS name is. `None` for an agent without DNS server.
+/// `/name?name=&type=&from=namespace/pod`: explains a DNS name. `None` for an agent without DNS server.
 pub fn questions(names: Option<NameAnswers>) -> Router {
     Router::new().route("/name", get(name)).with_state(names)
 }

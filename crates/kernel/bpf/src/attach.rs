@@ -23,7 +23,7 @@ use tracing::{debug, warn};
 use crate::object::classifier;
 use crate::{BpfError, Direction, Filter, Object, Order, Pins};
 
-/// What refused a program.
+/// The error of a program that was refused.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 impl Filter {
@@ -49,7 +49,7 @@ pub(crate) struct Attacher {
     links: PathBuf,
     /// Names of the interfaces that have our programs, by number.
     attached: BTreeMap<u32, String>,
-    /// The kernel has TCX; unknown before the first interface.
+    /// The kernel has TCX; `None` before the first interface.
     has_tcx: Option<bool>,
 }
 
@@ -69,14 +69,14 @@ impl Attacher {
         &mut self.loaded
     }
 
-    /// Other programs with the same entries take the place of those that are attached. An interface where that
-    /// fails is tried again when interfaces change, so that all others have the same maps.
+    /// Replaces the attached programs by other programs with the same entries. An interface where that fails is tried
+    /// again when interfaces change, so that all others have the same maps.
     pub(crate) fn replace(&mut self, loaded: Ebpf) {
         self.loaded = loaded;
         self.attach_again();
     }
 
-    /// Attaches the programs wherever they should be, as somebody else may have detached them.
+    /// Attaches the programs wherever they are wanted: another program may have detached them.
     pub(crate) fn attach_again(&mut self) {
         let attached = std::mem::take(&mut self.attached);
         for (index, name) in attached {
@@ -86,7 +86,7 @@ impl Attacher {
         }
     }
 
-    /// Removes the filters of an earlier agent from interfaces that have none now; [`follow`](Self::follow)
+    /// Removes the filters of an earlier agent from interfaces that are not wanted now; [`follow`](Self::follow)
     /// removes links.
     pub(crate) fn forget<'a>(&self, unwanted: impl Iterator<Item = &'a Link>) {
         for link in unwanted {
@@ -94,7 +94,7 @@ impl Attacher {
         }
     }
 
-    /// Makes these the interfaces with our programs. An interface that goes away meanwhile is no error.
+    /// Sets the interfaces that have our programs. An interface that is deleted meanwhile is no error.
     pub(crate) fn follow(&mut self, wanted: &BTreeMap<u32, Link>) {
         // An interface with another name keeps its programs until `attach` has replaced them.
         let is_same =
@@ -166,7 +166,7 @@ impl Attacher {
                 drop(program.take_link(id)?);
                 return Ok(());
             }
-            // The link's interface is gone, and another one has its number.
+            // The link's interface was deleted, and another one has its number.
             fs::remove_file(pin).ok();
         }
         let order = TcAttachOptions::TcxOrder(match self.object.order {
@@ -225,7 +225,7 @@ pub(crate) fn detach_filters(object: &Object) {
 fn detach_filters_of(object: &Object, interface: &str) {
     let filter = object.filter;
     for (_, direction) in object.packets {
-        // An interface without such a filter says so, which is what is wanted.
+        // The error of an interface without such a filter is ignored: there is nothing to remove.
         let at = direction.hook();
         if let Ok(ours) =
             SchedClassifierLink::attached(interface, at, filter.priority, filter.handle(), None)
@@ -235,7 +235,7 @@ fn detach_filters_of(object: &Object, interface: &str) {
     }
 }
 
-/// Removes the pins of interfaces that are gone or not wanted, also of those that an earlier agent knew.
+/// Removes the pins of interfaces that are deleted or not wanted, also of those that an earlier agent knew.
 fn remove_pins_except(links: &Path, wanted: &BTreeMap<u32, Link>) {
     let Ok(pins) = fs::read_dir(links) else {
         return;
@@ -251,7 +251,7 @@ fn remove_pins_except(links: &Path, wanted: &BTreeMap<u32, Link>) {
     }
 }
 
-/// `EINVAL` is what a kernel without this type of link says.
+/// The error is `EINVAL`: the kernel has no link of this type.
 fn lacks_tcx(error: &Failure) -> bool {
     match error.downcast_ref() {
         Some(ProgramError::SyscallError(error)) => {
@@ -261,7 +261,7 @@ fn lacks_tcx(error: &Failure) -> bool {
     }
 }
 
-/// The queue discipline exists.
+/// The queue discipline exists already.
 fn is_there(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {

@@ -241,7 +241,7 @@ pub(crate) fn entries(
         keys.truncate((filled + count) * key_size);
         values.truncate((filled + count) * value_size);
         match code {
-            // A bucket has more.
+            // A bucket has more entries.
             Some(libc::ENOSPC) => room *= 2,
             Some(_) => return Ok(Entries { keys, values }),
             None => is_first = false,

@@ -1,8 +1,8 @@
-//! Attaching of programs to a cgroup: they see the system calls of its processes' sockets.
+//! Attaches programs to a cgroup: they see the system calls of its processes' sockets.
 //!
-//! A link of a cgroup lets the programs of others run as well (`cgroup_bpf_link_attach` adds
-//! `BPF_F_ALLOW_MULTI`). A later process's link takes the pin of the earlier one: for a moment both programs run, and
-//! no call passes without a program.
+//! A link of a cgroup lets other users' programs run as well (`cgroup_bpf_link_attach` adds `BPF_F_ALLOW_MULTI`). A
+//! later process's link replaces the pin of the earlier one: for a moment both programs run, and no call passes
+//! without a program.
 
 use std::fs::{self, File};
 use std::io;
@@ -19,8 +19,8 @@ use crate::object::of_sockets;
 /// The number of the machine's namespace of cgroups (`PROC_CGROUP_INIT_INO` of the kernel).
 const MACHINES_CGROUPS: u64 = 0xefff_fffb;
 
-/// Where the machine's hierarchy of cgroups (version 2) is mounted; `None` when it is not, or when only that of
-/// the container is.
+/// The mount point of the machine's hierarchy of cgroups (version 2); `None` when it is not mounted, or when only the
+/// container's is.
 #[must_use]
 pub fn cgroup_root() -> Option<PathBuf> {
     let own = fs::metadata("/proc/self/ns/cgroup").ok()?;
@@ -44,7 +44,7 @@ fn mounted(mounts: &str, is_machines: bool) -> Option<PathBuf> {
 }
 
 /// Whether the calling process is known to be in the network namespace of the machine's first process. In a
-/// container that is the container's.
+/// container, the first process is the container's.
 #[must_use]
 pub fn is_machines_namespace() -> bool {
     let number = |of| fs::metadata(format!("/proc/{of}/ns/net")).map(|it| it.ino());
@@ -119,7 +119,7 @@ fn link(program: &mut Program, cgroup: &File) -> Result<FdLink, Failure> {
 fn pin(link: FdLink, links: &Path, name: &str) -> Result<(), Failure> {
     // The names of pins have no dots.
     let new = links.join(format!("{name}-new"));
-    // Of an agent that ended half-way.
+    // A pin of an agent that ended half-way.
     if let Err(error) = fs::remove_file(&new)
         && error.kind() != io::ErrorKind::NotFound
     {

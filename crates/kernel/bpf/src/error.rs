@@ -1,4 +1,4 @@
-//! Errors.
+//! Errors of loading and attaching programs, and of maps.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,16 +7,16 @@ use aya::EbpfError;
 use aya::maps::MapError;
 use aya::programs::ProgramError;
 
-/// The programs could not be loaded, attached, or given what they need.
+/// An error of programs, pins or maps.
 #[derive(Debug, thiserror::Error)]
 pub enum BpfError {
     /// The programs cannot run here: one line for each reason, such as a feature that the kernel lacks.
     #[error("{0}")]
     Unable(String),
-    /// The file system for pins cannot be had.
+    /// The file system for pins could not be mounted.
     #[error("mount a bpf file system at {path}")]
     Mount {
-        /// Where.
+        /// The mount point.
         path: PathBuf,
         /// The error of the system.
         source: nix::Error,
@@ -24,14 +24,14 @@ pub enum BpfError {
     /// A file or folder of the pins.
     #[error("{operation} {path}")]
     Pin {
-        /// What was tried.
+        /// The operation that failed.
         operation: &'static str,
         /// The path.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,
     },
-    /// Another process reads what programs do.
+    /// Another process reads the ring buffers.
     #[error("somebody traces packets already: one at a time")]
     Busy,
     /// The object's maps could not be created.
@@ -61,17 +61,17 @@ pub enum BpfError {
     /// A map could not be read or written.
     #[error("{operation} of map {map}: {}", chain(source))]
     Map {
-        /// What was tried.
+        /// The operation that failed.
         operation: &'static str,
         /// Name of the map.
         map: &'static str,
         /// The error.
         source: MapError,
     },
-    /// A fact of the machine could not be read.
+    /// Another operation failed, such as listing the interfaces or locking the maps.
     #[error("{operation}: {}", chain(&**source))]
     Machine {
-        /// What was tried.
+        /// The operation that failed.
         operation: &'static str,
         /// The error.
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -79,8 +79,8 @@ pub enum BpfError {
 }
 
 impl BpfError {
-    /// The refusal of a program. Of the verifier's log, which may have thousands of lines, the last three tell
-    /// what it did not like.
+    /// The error of a refused program. The verifier's log may have thousands of lines; the last three name the
+    /// reason.
     pub(crate) fn program(program: &'static str, error: &ProgramError) -> Self {
         let reason = match error {
             ProgramError::LoadError {

@@ -1,4 +1,4 @@
-//! Follows the machine's interfaces, and attaches programs to new ones.
+//! Follows the machine's interfaces, and attaches programs to new interfaces.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use tracing::warn;
 use crate::attach::Attacher;
 use crate::{BpfError, Patterns};
 
-/// Which interfaces get the programs.
+/// Chooses the interfaces that get the programs.
 pub trait Interfaces: Send {
     /// Whether the programs are attached to an interface.
     fn wants(&self, link: &Link) -> bool;
@@ -21,7 +21,7 @@ pub trait Interfaces: Send {
     ///
     /// # Errors
     ///
-    /// The programs could not be told. The next change tries again.
+    /// The maps could not be written. The next change tries again.
     fn changed(&mut self, _machine: &Machine<'_>) -> Result<(), BpfError> {
         Ok(())
     }
@@ -107,7 +107,7 @@ fn look(attacher: &Mutex<Attacher>, interfaces: &mut dyn Interfaces) -> Result<(
     let addresses = sluice_route::addresses();
     let addresses = &addresses.map_err(|error| failed("list addresses", error))?;
     let mut attacher = attacher.lock().unwrap_or_else(PoisonError::into_inner);
-    // Before packets come, and again when it is known which packets are seen.
+    // Called before packets come, and again when it is known which interfaces have the programs.
     interfaces.changed(&Machine {
         links: &links,
         addresses,
@@ -123,7 +123,7 @@ fn look(attacher: &Mutex<Attacher>, interfaces: &mut dyn Interfaces) -> Result<(
     })
 }
 
-/// An earlier process may have wanted other interfaces.
+/// Removes an earlier process's filters of clsact from interfaces that are not wanted now.
 fn forget_others(attacher: &Mutex<Attacher>, interfaces: &dyn Interfaces) -> Result<(), BpfError> {
     let links = links()?;
     let attacher = attacher.lock().unwrap_or_else(PoisonError::into_inner);

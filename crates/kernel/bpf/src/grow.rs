@@ -1,4 +1,4 @@
-//! Larger maps in the place of those that fill up.
+//! Replaces maps that fill up by larger ones.
 //!
 //! The kernel cannot enlarge a map. A new one gets a copy of every entry, and programs of its own that take the place of
 //! the old ones in one step at each interface. Nobody but the caller may write the map meanwhile, or the caller adds what
@@ -21,8 +21,8 @@ pub(crate) fn too_small(pins: &Pins, sizes: &[MapSize]) -> Result<Vec<&'static s
     Ok(small)
 }
 
-/// Where a larger map is pinned until it takes its name. The file system refuses names with a dot
-/// (`bpf_lookup` in `kernel/bpf/inode.c`).
+/// The pin of a larger map until it takes the map's name. The file system refuses names with a dot (`bpf_lookup` in
+/// `kernel/bpf/inode.c`).
 pub(crate) fn temporary(pins: &Pins, name: &str) -> PathBuf {
     pins.maps().join(format!("{name}-new"))
 }

@@ -1,4 +1,4 @@
-//! An object file, and what its user says about it.
+//! An object file, and the settings of its user.
 
 use std::fmt;
 
@@ -18,11 +18,11 @@ pub struct Object {
     pub packets: &'static [(&'static str, Direction)],
     /// Names of the programs of sockets, in the order in which they are attached to a cgroup.
     pub sockets: &'static [&'static str],
-    /// Where the programs stand before Linux 6.6, among the filters of clsact. Each object needs another one.
+    /// The filter of the programs in clsact before Linux 6.6. Each object needs another one.
     pub filter: Filter,
-    /// Where the programs stand from Linux 6.6 on, among those of TCX that are there.
+    /// The place of the programs among those of TCX from Linux 6.6 on.
     pub order: Order,
-    /// What is lost when something cannot be had.
+    /// Texts about the loss of a feature.
     pub losses: Losses,
 }
 
@@ -35,27 +35,28 @@ pub struct Filter {
     pub handle: u16,
 }
 
-/// The place among programs that are at an interface already. One that comes first later stays before it.
+/// The place among programs that are at an interface already. A program that another user puts first later stays
+/// before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Before all others.
     First,
-    /// Behind all others, which may let no packet come so far.
+    /// Behind all others, which may end the processing of a packet before.
     Last,
 }
 
-/// Sentences for operators: in the log, and of [`probe`](crate::probe).
+/// Sentences for operators, in the log and in the result of [`probe`](crate::probe).
 #[derive(Clone, Copy, Debug)]
 pub struct Losses {
-    /// What to do on a kernel that lacks what programs of packets need.
+    /// The advice for a kernel that lacks a feature that programs of packets need.
     pub programs: &'static str,
-    /// What is lost without programs of sockets.
+    /// The loss without programs of sockets.
     pub sockets: &'static str,
-    /// What is lost at an interface that takes no program.
+    /// The loss at an interface that takes no program.
     pub interface: &'static str,
-    /// What is lost at an interface that keeps its old program.
+    /// The loss at an interface that keeps its old program.
     pub old_interface: &'static str,
-    /// What is lost at a cgroup that keeps its old programs.
+    /// The loss at a cgroup that keeps its old programs.
     pub old_sockets: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! Where programs and maps are pinned, so that they outlive the agent.
+//! The pins of programs and maps, by which they outlive the agent.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -34,8 +34,8 @@ impl Pins {
         })
     }
 
-    /// The pins of the calling thread's network namespace that processes with another version left under this root. What
-    /// their maps mean is not known, but their programs go on.
+    /// The pins of the calling thread's network namespace that processes with another version left under this root.
+    /// The meaning of their maps is not known, but their programs go on.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl Pins {
                 source,
             })?;
         }
-        // Whoever may open a folder may lock it, and keep the agent waiting.
+        // A process that may open a folder may lock it, and keep the agent waiting.
         let private = Permissions::from_mode(0o700);
         fs::set_permissions(&self.folder, private).map_err(|source| BpfError::Pin {
             operation: "close to others",
@@ -102,7 +102,7 @@ impl Pins {
             }
             _ => {}
         }
-        // The folders above go with their last entry.
+        // Empty folders above are removed, too.
         for above in self.folder.ancestors().skip(1).take(2) {
             if fs::remove_dir(above).is_err() {
                 break;

@@ -1,4 +1,4 @@
-//! What the kernel lacks.
+//! Finds features that the kernel lacks.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::cgroup::cgroup_root;
 use crate::pins::netns_cookie;
 use crate::{BpfError, Losses};
 
-/// The types of maps that have a handle here, and what each needs.
+/// The types of maps that have a handle in this crate, and the kernel version or option that has each.
 const MAPS: [(MapType, &str); 5] = [
     (MapType::Hash, "hash maps (CONFIG_BPF_SYSCALL)"),
     (MapType::LruHash, "LRU hash maps (Linux 4.10)"),
@@ -24,9 +24,9 @@ const MAPS: [(MapType, &str); 5] = [
 /// A feature that the kernel lacks. Its text is one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lack {
-    /// The feature, and what has it.
+    /// The feature, and the kernel version or option that has it.
     pub feature: &'static str,
-    /// What is used instead, or what the operator can do.
+    /// The substitute, or advice for the operator.
     pub instead: &'static str,
     /// The programs do not work without it.
     pub is_needed: bool,
@@ -38,7 +38,7 @@ impl fmt::Display for Lack {
     }
 }
 
-/// What the kernel lacks of what programs use, and what that means to a user. Attaches nothing.
+/// The features that programs use and the kernel lacks, with the loss for a user. Attaches nothing.
 ///
 /// # Errors
 ///
@@ -81,7 +81,7 @@ pub fn probe(losses: &Losses) -> Result<Vec<Lack>, BpfError> {
     Ok(lacks)
 }
 
-/// Says what the kernel lacks; an error if the programs need it.
+/// Logs the features that the kernel lacks; an error if the programs need one.
 pub(crate) fn require(losses: &Losses) -> Result<(), BpfError> {
     let (needed, others): (Vec<Lack>, Vec<Lack>) =
         probe(losses)?.into_iter().partition(|it| it.is_needed);

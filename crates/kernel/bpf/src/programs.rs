@@ -51,7 +51,7 @@ impl Programs {
         &self.pins
     }
 
-    /// What the programs were loaded from.
+    /// The object that the programs were loaded from.
     #[must_use]
     pub fn object(&self) -> &Object {
         &self.object
@@ -61,12 +61,12 @@ impl Programs {
         self.attacher.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Attaches the programs to every interface that is wanted, now and whenever one appears. Packets that are on
-    /// their way pass the earlier process's programs or these, never none.
+    /// Attaches the programs to every interface that is wanted, now and when a new one appears. Packets meanwhile
+    /// pass the earlier process's programs or these, never none.
     ///
     /// # Errors
     ///
-    /// The interfaces cannot be listed, or what is told about them fails.
+    /// The interfaces cannot be listed, or [`Interfaces::changed`] fails.
     pub fn attach(&mut self, interfaces: impl Interfaces + 'static) -> Result<(), BpfError> {
         if self.follower.is_none() {
             let follower = Follower::start(Arc::clone(&self.attacher), Box::new(interfaces))?;
@@ -105,9 +105,9 @@ impl Programs {
         cgroup::detach(self.object.sockets, &self.pins.links());
     }
 
-    /// Makes room for this many entries in these maps, without a packet that sees less than all entries. Maps that are
-    /// large enough stay. Returns the names of those that were replaced: handles of them are of the old maps, into which
-    /// programs may have written after the copy.
+    /// Makes room for this many entries in these maps. No packet sees less than all entries meanwhile. Maps that are
+    /// large enough stay. Returns the names of the replaced maps: existing handles of them are of the old maps, into
+    /// which programs may have written after the copy.
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ impl Programs {
             return Ok(small);
         }
         for name in &small {
-            // Of a process that ended half-way.
+            // A map of a process that ended half-way.
             fs::remove_file(grow::temporary(&self.pins, name)).ok();
         }
         let mut loaded = self.object.load(&self.pins, sizes, &small)?;

@@ -1,4 +1,4 @@
-//! Ring buffers: what programs tell.
+//! Ring buffers: records that programs send to the process.
 
 use std::fmt;
 use std::fs::{File, TryLockError};
@@ -57,7 +57,7 @@ impl<T: Pod> Ring<T> {
     /// Waits for a record, at most this long. It may end sooner.
     pub fn wait(&self, milliseconds: u16) {
         let mut buffers = [PollFd::new(self.buffer.as_fd(), PollFlags::POLLIN)];
-        // A signal ends it as well.
+        // A signal ends the wait as well.
         let _ = poll(&mut buffers, PollTimeout::from(milliseconds));
     }
 }
@@ -71,7 +71,7 @@ pub fn are_unread(pins: &Pins) -> Result<bool, BpfError> {
     Ok(lock(pins)?.is_some())
 }
 
-/// The lock of readers; `None` while another one has it.
+/// Takes the lock of readers; `None` while another reader has it.
 fn lock(pins: &Pins) -> Result<Option<File>, BpfError> {
     let folder = pins.open_folder()?;
     match folder.try_lock() {

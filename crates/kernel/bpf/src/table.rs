@@ -51,8 +51,8 @@ impl<K: Pod, V: Pod> Table<K, V> {
         Self::of(pinned(pins, name)?, name)
     }
 
-    /// Creates a map without a pin, such as an inner map of a map of maps. It lives as long as the value, or until no
-    /// outer map has it. `name`: at most 15 letters, digits and `_`.
+    /// Creates a map without a pin, such as an inner map of a map of maps. The kernel removes it when the value is
+    /// dropped and no outer map has it. `name`: at most 15 letters, digits and `_`.
     ///
     /// # Errors
     ///
@@ -91,19 +91,19 @@ impl<K: Pod, V: Pod> Table<K, V> {
         self.map.fd().as_fd()
     }
 
-    /// Its name, as `bpftool map` shows it.
+    /// The map's name, as `bpftool map` shows it.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// How many entries it holds at most.
+    /// The largest number of entries.
     #[must_use]
     pub fn capacity(&self) -> u32 {
         self.capacity
     }
 
-    /// Its id, which no other map has.
+    /// The map's id, which no other map has.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.id
@@ -129,7 +129,7 @@ impl<K: Pod, V: Pod> Table<K, V> {
         result.map_err(in_call("write an entry", self.name, UPDATE))
     }
 
-    /// Adds an entry unless the key has one; whether it was added.
+    /// Adds an entry unless the key has one. Returns whether it was added.
     ///
     /// # Errors
     ///
@@ -143,7 +143,7 @@ impl<K: Pod, V: Pod> Table<K, V> {
         }
     }
 
-    /// Removes an entry; whether it was there.
+    /// Removes an entry. Returns whether it existed.
     ///
     /// # Errors
     ///
@@ -153,7 +153,7 @@ impl<K: Pod, V: Pod> Table<K, V> {
         call::remove(self.fd(), key).map_err(in_call("remove an entry", self.name, call))
     }
 
-    /// Removes an entry and returns its last value, whatever packets make of it at the same time. Of hash maps only.
+    /// Removes an entry and returns its last value, even while programs change it. For hash maps only.
     ///
     /// # Errors
     ///
@@ -162,7 +162,7 @@ impl<K: Pod, V: Pod> Table<K, V> {
         call::take(self.fd(), key).map_err(in_call("remove an entry", self.name, "bpf"))
     }
 
-    /// Every entry, once. Those that come or go during the listing may be missing.
+    /// Every entry, once. Entries that are added or removed during the listing may be missing.
     ///
     /// # Errors
     ///
@@ -199,11 +199,11 @@ impl<K: Pod> Table<K, u32> {
         Self::create_with(kind, name, capacity, Some(example.fd()))
     }
 
-    /// Puts an inner map into a map of maps, in the place of another one. Programs see the old one or the new one.
+    /// Puts an inner map into a map of maps, in the place of an earlier one. Programs see the old one or the new one.
     ///
     /// # Errors
     ///
-    /// [`BpfError::Map`], also when the inner map is not like those that the map is for.
+    /// [`BpfError::Map`], also when the inner map differs in type or sizes from the map's example.
     pub fn insert_map<A: Pod, B: Pod>(
         &mut self,
         key: &K,
@@ -243,7 +243,7 @@ pub(crate) fn copy(name: &'static str, from: &Path, to: &Path) -> Result<(), Bpf
     written.map_err(in_call("write an entry", name, "bpf"))
 }
 
-/// How many entries the pinned map of this name holds at most.
+/// The largest number of entries of the pinned map of this name.
 pub(crate) fn capacity(pins: &Pins, name: &'static str) -> Result<u32, BpfError> {
     let info = pinned(pins, name)?.info();
     Ok(info
@@ -255,7 +255,7 @@ pub(crate) fn capacity(pins: &Pins, name: &'static str) -> Result<u32, BpfError>
 #[derive(Debug)]
 pub struct Single<V: Pod> {
     table: Table<u32, V>,
-    /// Locked by whoever reads the value to write it.
+    /// Locked by a process while it changes the value.
     folder: File,
 }
 
@@ -311,7 +311,7 @@ impl<V: Pod> Single<V> {
     }
 }
 
-/// An array of numbers, of which each processor has its own.
+/// An array of numbers, with a copy for each processor.
 pub struct Counters {
     name: &'static str,
     map: PerCpuArray<MapData, u64>,
@@ -364,7 +364,7 @@ pub(crate) fn failed(
     }
 }
 
-/// An error of this system call.
+/// The error of this system call.
 fn in_call(
     operation: &'static str,
     map: &'static str,

@@ -11,33 +11,33 @@ use crate::{BpfError, Programs};
 const IFINDEX: usize = 40;
 /// Length of `struct __sk_buff`.
 const CONTEXT: usize = 192;
-/// Room for what a program makes of a packet beyond its length.
+/// Room for bytes that a program adds to a packet.
 const LONGER: usize = 256;
 
-/// Which way a packet goes through an interface.
+/// The direction of a packet through an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// It arrives.
+    /// The packet arrives.
     In,
-    /// It leaves.
+    /// The packet leaves.
     Out,
 }
 
-/// What a program made of a packet.
+/// The result of running a program with a packet.
 #[derive(Clone, Debug)]
 pub struct Trial {
     /// `TC_ACT_UNSPEC` and so on.
     pub action: i32,
-    /// The packet, as it is now.
+    /// The packet after the run.
     pub packet: Vec<u8>,
-    /// How long the program ran, on average.
+    /// The average duration of the runs.
     pub took: Duration,
 }
 
 impl Programs {
-    /// Runs the program of a direction with an Ethernet frame, as if it passed the interface of this number, which
-    /// is in the calling thread's network namespace. The maps see what the program writes. The second of `times`
-    /// gets what the first made of the frame.
+    /// Runs the program of a direction with an Ethernet frame, as if it passed the interface of this index, which is
+    /// in the calling thread's network namespace. The program writes into the real maps. The second of `times` runs
+    /// gets the frame as the first run left it.
     ///
     /// # Errors
     ///

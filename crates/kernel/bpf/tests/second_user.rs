@@ -1,4 +1,4 @@
-//! A user that the room does not know: one program and three maps of its own, through the public API only.
+//! A user that the crate does not know: one program and three maps of its own, through the public API only.
 //!
 //! The object is put together here, as a compiler would write it, so the test needs no other toolchain.
 
@@ -21,7 +21,7 @@ use sluice_route::{Kind, Link, Settings, link};
 
 const SOON: Duration = Duration::from_secs(10);
 const VERSION: u32 = 7;
-/// Few entries, so that they do not suffice.
+/// Few entries, so that the maps must grow.
 const SIZES: [(&str, u32); 2] = [("ADMITTED", 4), ("BLOCKED", 4)];
 /// `TC_ACT_UNSPEC`.
 const NEXT: i32 = -1;
@@ -50,7 +50,7 @@ fn object() -> Object {
     }
 }
 
-/// Pins that go with the value.
+/// A folder for pins, which is removed with the value.
 struct Root(PathBuf);
 
 impl Root {

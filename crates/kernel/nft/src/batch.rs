@@ -114,7 +114,7 @@ impl Batch {
         });
     }
 
-    /// Adds a table that goes with the socket that commits this, and that no other program can change.
+    /// Adds a table that the kernel deletes with the socket that commits this, and that no other program can change.
     /// Refused before Linux 5.12.
     pub fn add_owned_table(&mut self, tag: u32, scope: Scope<'_>) {
         let flags = Create::New.flags();

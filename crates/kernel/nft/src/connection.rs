@@ -115,10 +115,10 @@ impl Connection {
         })
     }
 
-    /// Gives the socket the first free descriptor from this number on. A process that is killed closes its
-    /// files one after the other, the highest descriptor first: what this connection
-    /// [owns](Batch::add_owned_table) goes before the files of lower descriptors (`close_files`, fs/file.c,
-    /// and `task_work_run`, kernel/task_work.c).
+    /// Gives the socket the first free descriptor from this number on. A process that is killed closes its files one
+    /// after the other, the highest descriptor first: the tables that this connection [owns](Batch::add_owned_table)
+    /// are deleted before the files of lower descriptors are closed (`close_files`, fs/file.c, and `task_work_run`,
+    /// kernel/task_work.c).
     ///
     /// # Errors
     /// [`SocketError::Io`]: the number is beyond the limit of this process, or no descriptor is free. The
@@ -192,7 +192,7 @@ impl Connection {
         }
     }
 
-    /// All answers of the kernel, and their length in bytes. They are there when the send returns.
+    /// All answers of the kernel, and their length in bytes. The kernel has queued them when the send returns.
     fn answers(&mut self) -> Result<(Vec<Answer>, usize), CommitError> {
         let mut answers = Vec::new();
         let mut bytes = 0;

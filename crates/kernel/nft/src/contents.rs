@@ -1,4 +1,4 @@
-//! What is in a small table that is made as a whole.
+//! The content of a small table that is made as a whole.
 
 use crate::batch::{Batch, Create};
 use crate::element::{Datum, KeyBytes};
@@ -16,7 +16,7 @@ pub struct Contents {
 }
 
 impl Batch {
-    /// Adds everything to a table that has nothing of these names yet.
+    /// Adds these sets and chains to a table that has none of their names yet.
     pub fn add_contents(&mut self, tag: u32, scope: Scope<'_>, contents: &Contents) {
         let mut key = KeyBytes::default();
         for (set, members) in &contents.sets {

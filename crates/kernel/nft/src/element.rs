@@ -31,7 +31,7 @@ pub enum Datum {
 }
 
 impl Datum {
-    /// Appends the bytes, of a range those of its first address.
+    /// Appends the bytes of the value; of a range, those of its first address or port.
     #[inline]
     pub fn put(self, out: &mut Vec<u8>) {
         match self {
@@ -52,7 +52,7 @@ impl Datum {
         matches!(self, Self::Range(_) | Self::Ports(..))
     }
 
-    /// The last of a range, or the value itself.
+    /// The last value of a range, or the value itself.
     fn last(self) -> Self {
         match self {
             Self::Range(net) => Self::Address(net.broadcast()),
@@ -79,7 +79,7 @@ impl Display for Datum {
 /// Writes fields side by side, as nft does.
 ///
 /// # Errors
-/// Those of `out`.
+/// As of `out`.
 pub fn write_fields(out: &mut impl fmt::Write, fields: &[Datum]) -> fmt::Result {
     for (position, field) in fields.iter().enumerate() {
         if position > 0 {
@@ -103,7 +103,7 @@ pub struct KeyBytes {
 }
 
 impl KeyBytes {
-    /// Takes on the bytes of these fields.
+    /// Replaces the bytes by those of these fields.
     #[inline]
     pub fn set(&mut self, fields: &[Datum]) {
         self.start.clear();
@@ -148,7 +148,7 @@ impl KeyBytes {
     }
 }
 
-/// Takes a key or value apart. Every method is `None` when it is not what we would have written.
+/// Decodes a key or value. Every method returns `None` for bytes that we would not have written.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a>(pub &'a [u8]);
 
@@ -188,7 +188,7 @@ impl Reader<'_> {
         self.take().map(u32::from_ne_bytes)
     }
 
-    /// Nothing is left.
+    /// `Some` when no byte is left.
     pub fn end(self) -> Option<()> {
         self.0.is_empty().then_some(())
     }

@@ -25,7 +25,7 @@ pub enum MetaKey {
     IncomingName = 6,
     /// Name of the outgoing interface, as the incoming one.
     OutgoingName = 7,
-    /// Whether the kernel reports the way of the packet to [`super::Tracer`]s, 1 byte.
+    /// Whether the kernel reports the packet's rules to [`super::Tracer`]s, 1 byte.
     Trace = 12,
     /// `IPPROTO_*`, 1 byte.
     L4Proto = 16,
@@ -137,10 +137,10 @@ pub enum Expr {
     /// Drops the packet and sends ICMP destination unreachable, of the table's family, with this
     /// code.
     Reject { code: u8 },
-    /// The packet belongs to no connection: it gets no entry of conntrack, and no chain of kind
+    /// Keeps the packet out of connection tracking: it gets no entry of conntrack, and no chain of kind
     /// [`Nat`](super::ChainKind::Nat) sees it. Works before conntrack, at priority -200.
     Untrack,
-    /// Counts packets. What it has counted is read by [`Connection::rule_packets`].
+    /// Counts packets. [`Connection::rule_packets`] reads the count.
     ///
     /// [`Connection::rule_packets`]: super::Connection::rule_packets
     Counter,

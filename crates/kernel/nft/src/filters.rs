@@ -1,4 +1,4 @@
-//! Chains of all tables and families that may drop packets at a hook, whoever made them.
+//! Chains of all tables and families that may drop packets at a hook, of any program.
 
 use std::fmt;
 
@@ -36,20 +36,20 @@ pub struct AnyChain {
 pub struct Decision {
     /// The kernel's number of the rule.
     pub handle: u64,
-    /// What the rule does.
+    /// The action of the rule.
     pub action: Action,
     /// The comment of the rule.
     pub comment: Option<String>,
 }
 
-/// What a rule does that may keep a packet from its way.
+/// The action of a rule that may drop the packet or move it to another chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Drops.
+    /// The packet is dropped.
     Drop,
-    /// Rejects.
+    /// The packet is rejected.
     Reject,
-    /// Goes on in this chain.
+    /// The packet continues in the chain of this name.
     Continue(String),
 }
 
@@ -60,7 +60,7 @@ impl fmt::Display for AnyChain {
 }
 
 impl AnyChain {
-    /// The family in nft's words.
+    /// The family as nft prints it.
     #[must_use]
     pub fn family(&self) -> &'static str {
         match self.family {
@@ -70,7 +70,7 @@ impl AnyChain {
         }
     }
 
-    /// Whether it drops what no rule decided.
+    /// Whether its policy drops packets that no rule decided.
     #[must_use]
     pub fn drops_by_policy(&self) -> bool {
         self.hook.is_some_and(|it| it.policy == Policy::Drop)

@@ -1,4 +1,4 @@
-//! What a program asks of nf_tables, so that it can be tested without one.
+//! The operations of nf_tables as a trait, so that programs can be tested without a kernel.
 
 use sluice_netlink::{Family, RequestError};
 

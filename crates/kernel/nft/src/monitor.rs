@@ -16,7 +16,7 @@ use super::uapi;
 /// Most kernel memory for unread notices in bytes: a large table of another program.
 const QUEUE: usize = 4 << 20;
 
-/// What was done to which kind of object.
+/// The verb of a change and the kind of its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "a verb and an object")]
 pub enum ChangeKind {
@@ -45,7 +45,7 @@ pub struct Change {
     pub port_id: u32,
 }
 
-/// What a monitor reports.
+/// A report of a monitor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// One change of a transaction.

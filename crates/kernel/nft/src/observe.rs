@@ -1,4 +1,4 @@
-//! What the kernel holds.
+//! Lists the objects in the kernel.
 
 use nix::errno::Errno;
 
@@ -224,8 +224,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The number of the ruleset, which every transaction of anybody raises. Process id and name
-    /// are those of the asking thread; only a [`super::Notice`] has those of the author.
+    /// The generation of the ruleset, which every program's transaction raises. Process id and name are those of the
+    /// asking thread; only a [`super::Notice`] has those of the author.
     ///
     /// # Errors
     /// Any [`RequestError`].

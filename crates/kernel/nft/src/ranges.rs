@@ -9,19 +9,19 @@ use sluice_netlink::Family;
 use crate::element::Reader;
 use crate::object::ElementRef;
 
-/// Addresses that are one range in the kernel.
+/// A range of addresses in the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Range {
     /// The first address.
     pub first: IpAddr,
-    /// The first address after it; `None` when it reaches the end of the address space.
+    /// The first address after the range; `None` when the range reaches the end of the address space.
     pub end: Option<IpAddr>,
-    /// The comment of its first element.
+    /// The comment of the range's first element.
     pub comment: Option<Arc<str>>,
 }
 
 impl Range {
-    /// The prefix that holds exactly these addresses; `None` when there is none.
+    /// The prefix that holds exactly these addresses; `None` when they are no prefix.
     #[must_use]
     pub fn prefix(&self) -> Option<IpNet> {
         let last = match (self.end, self.first) {
@@ -43,7 +43,7 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// Without elements.
+    /// No ranges yet, for a set of this family.
     #[must_use]
     pub const fn new(family: Family) -> Self {
         Self {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-/// A name of a set or chain in rules of which no other type is kept.
+/// The name of a set or chain, for users without a type of their own.
 pub type Name = Cow<'static, str>;
 
 /// One rule: all matches must hold, then the actions happen in order.
@@ -16,7 +16,7 @@ pub type Name = Cow<'static, str>;
 pub struct Rule<S = Name, C = Name> {
     /// Conditions.
     pub matches: Vec<Match<S>>,
-    /// What happens.
+    /// The actions.
     pub actions: Vec<Action<S, C>>,
 }
 
@@ -36,14 +36,14 @@ impl<S, C> Rule<S, C> {
         Self::always(action).and(condition)
     }
 
-    /// With a further condition.
+    /// Adds a condition.
     #[must_use]
     pub fn and(mut self, condition: Match<S>) -> Self {
         self.matches.push(condition);
         self
     }
 
-    /// With a further action.
+    /// Adds an action.
     #[must_use]
     pub fn then(mut self, action: Action<S, C>) -> Self {
         self.actions.push(action);
@@ -51,7 +51,7 @@ impl<S, C> Rule<S, C> {
     }
 }
 
-/// An end of a packet.
+/// The source or the destination of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the ends themselves")]
 pub enum Side {
@@ -73,7 +73,7 @@ pub enum Field {
     Random {
         /// How many numbers there are.
         modulus: u32,
-        /// The first of them.
+        /// The first number.
         offset: u32,
     },
 }
@@ -84,9 +84,9 @@ pub type Key = Cow<'static, [Field]>;
 /// Whether a condition must hold or must not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sense {
-    /// It must.
+    /// The condition must hold.
     Is,
-    /// It must not.
+    /// The condition must not hold.
     IsNot,
 }
 
@@ -108,74 +108,74 @@ pub enum Match<S = Name> {
     Address(Side, Sense, IpNet),
     /// The address is one of this machine.
     IsLocal(Side),
-    /// It arrived through the interface of this name.
+    /// The packet arrived through the interface of this name.
     Interface(Sense, Arc<str>),
-    /// It arrived through an interface whose name starts like this.
+    /// The packet arrived through an interface whose name has this prefix.
     InterfacePrefix(Sense, Arc<str>),
-    /// It leaves through the interface of this name.
+    /// The packet leaves through the interface of this name.
     OutgoingInterface(Sense, Arc<str>),
-    /// Its connection is in one of these states.
+    /// The packet's connection is in one of these states.
     State(&'static [ConnectionState]),
-    /// The destination of its connection has been translated.
+    /// The destination of the packet's connection has been translated.
     DestinationTranslated,
-    /// It carries all bits of this mark.
+    /// The packet carries all bits of this mark.
     Marked(u32),
-    /// It is of this protocol (`IPPROTO_*`).
+    /// The packet is of this protocol (`IPPROTO_*`).
     Protocol(u8),
-    /// It has this port.
+    /// The packet has this port.
     Port(Side, u16),
-    /// Of these flags of the TCP header it has exactly those.
+    /// The flags of the TCP header under `mask` are exactly `value`.
     TcpFlags {
         /// The flags that are compared.
         mask: u8,
-        /// The ones of them that are set.
+        /// The flags of `mask` that are set.
         value: u8,
     },
-    /// The first number of the second, at random.
+    /// A random share of the packets: `Share(part, whole)` matches `part` of `whole` packets.
     Share(u32, u32),
-    /// It is the first within a second for which all conditions before this one hold.
+    /// The packet is the first within a second for which all conditions before this one hold.
     OnePerSecond,
     /// The key is in the set.
     In(Sense, Key, S),
 }
 
-/// What happens to a packet.
+/// An action on a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action<S = Name, C = Name> {
-    /// Leave this base chain; later ones of the hook still see it.
+    /// The packet leaves this base chain; later ones of the hook still see it.
     Accept,
-    /// Continue in the chain, then come back.
+    /// The packet continues in the chain, then comes back.
     Jump(C),
-    /// Continue in the chain.
+    /// The packet continues in the chain.
     Goto(C),
-    /// Go back to the chain that jumped here.
+    /// The packet goes back to the chain that jumped here.
     Return,
-    /// Be counted.
+    /// The rule counts the packet.
     Count,
-    /// Be shown to the listeners of a group of nflog, with this text of at most 127 bytes.
+    /// The packet is shown to the listeners of a group of nflog, with this text of at most 127 bytes.
     Log {
         /// The text.
         prefix: Cow<'static, str>,
         /// The group.
         group: u16,
     },
-    /// Vanish.
+    /// The packet is dropped without an answer.
     Drop,
-    /// Be refused, with an ICMP port unreachable.
+    /// The packet is refused, with an ICMP port unreachable.
     Reject,
-    /// Get these bits of the mark.
+    /// Sets these bits of the packet's mark.
     Mark(u32),
-    /// Lose these bits of the mark.
+    /// Clears these bits of the packet's mark.
     Unmark(u32),
-    /// Leave with the address of the outgoing interface as its source, from a fully random port.
+    /// Translates the source to the address of the outgoing interface, with a fully random port.
     Masquerade,
-    /// Do what the verdict map says of the key.
+    /// Applies the verdict that the map has for the key.
     Verdict(Key, S),
-    /// Go to the address and port that the map has for the key.
+    /// Translates the destination to the address and port that the map has for the key.
     DestinationOf(Key, S),
-    /// Go to this address and port.
+    /// Translates the destination to this address and port.
     DestinationTo(SocketAddr),
-    /// Get another port in the packet itself, beside connection tracking.
+    /// Changes a port in the packet itself, without connection tracking.
     SetPort {
         /// Which port.
         side: Side,
@@ -184,10 +184,10 @@ pub enum Action<S = Name, C = Name> {
         /// The new port.
         port: u16,
     },
-    /// Belong to no connection. Works before connection tracking, at priority -200.
+    /// Keeps the packet out of connection tracking. Works before it, at priority -200.
     Untrack,
-    /// Have its way reported to every [`Tracer`](crate::Tracer).
+    /// The kernel reports the packet's rules to every [`Tracer`](crate::Tracer).
     Trace,
-    /// The key is in the set for this many seconds from now.
+    /// Adds the key to the set for this many seconds from now.
     Remember(S, Key, u32),
 }

@@ -1,4 +1,4 @@
-//! The place of an object: the address family and the table.
+//! The address family and the table of an object.
 
 pub use sluice_netlink::Family;
 

@@ -1,4 +1,4 @@
-//! What the elements of a set are, and how the set is declared to the kernel and described to nft.
+//! The types of a set's elements, how the set is declared to the kernel, and how it is described to nft.
 //!
 //! The kernel stores numbers and lengths; nft prints a set by the numbers of its own data types
 //! and by descriptions that it finds in the set's user data (`set_make_key` and
@@ -49,19 +49,19 @@ const META_L4PROTO: u32 = 16;
 /// `NFT_NG_RANDOM`.
 const NUMGEN_RANDOM: u32 = 1;
 
-/// What the elements of a set or map are.
+/// The types of the elements of a set or map.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape<'a> {
-    /// What identifies an element.
+    /// The fields of a key.
     pub key: &'a [Field],
-    /// What it leads to.
+    /// The type of a value.
     pub value: Value<'a>,
 }
 
-/// What an element leads to.
+/// The type of an element's value.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
-    /// Nothing: it is a member of a set.
+    /// No value: the element is a member of a set.
     None,
     /// A verdict.
     Verdict,
@@ -108,7 +108,7 @@ impl Shape<'_> {
         self.key.iter().any(is_number)
     }
 
-    /// User data by which nft prints the set.
+    /// The user data by which nft prints the set.
     fn describe(self, family: Family) -> Vec<u8> {
         let order = match self.key {
             [_] => BYTEORDER_NETWORK,

@@ -1,4 +1,4 @@
-//! nf_tables without a kernel, for the tests of every user.
+//! nf_tables without a kernel, for tests of this crate's users.
 //!
 //! The fake reads the bytes of a transaction as the kernel would, and refuses what the kernel refuses: objects
 //! that are named and not there, chains and sets that go while something leads to them, elements that do not fit
@@ -28,7 +28,7 @@ pub struct Fake {
     pub generation: u32,
 }
 
-/// What is in a table.
+/// The content of a table.
 #[derive(Clone, Debug, Default)]
 struct Content {
     comment: Option<String>,
@@ -58,7 +58,7 @@ enum Data {
 type Answer = Result<(), Errno>;
 
 impl Fake {
-    /// Without tables.
+    /// A namespace without tables.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -78,7 +78,7 @@ impl Fake {
         }
     }
 
-    /// Makes one change, or many elements of one set; with the number of the refused one.
+    /// Makes one change, or many elements of one set. The error has the index of the refused element.
     fn change(&mut self, message: &Message<'_>) -> Result<(), (usize, Errno)> {
         let attrs = message.attrs();
         let name = attrs.string(uapi::NFTA_TABLE_NAME).unwrap_or_default();
@@ -475,7 +475,7 @@ impl Content {
         }
     }
 
-    /// The chains that the rules of a chain lead to, by maps too.
+    /// The chains that the rules of a chain lead to, also by maps.
     fn targets(&self, chain: &str) -> impl Iterator<Item = &str> {
         let rules = self.chains.get(chain).into_iter().flat_map(|it| &it.1);
         let exprs = rules.flat_map(|it| &it.1.exprs);

@@ -23,10 +23,10 @@ pub const fn family_word(family: Family) -> &'static str {
 }
 
 impl<S: Display, C: Display> Rule<S, C> {
-    /// Writes the rule on one line. A counter is written as nft wants it, without what it has counted.
+    /// Writes the rule on one line, a counter without its count, as nft reads it.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// As of `out`.
     pub fn write(&self, out: &mut impl Write, family: Family) -> fmt::Result {
         let mut separator = "";
         let packet = Packet {
@@ -36,7 +36,7 @@ impl<S: Display, C: Display> Rule<S, C> {
         let of_header = |it: &Match<S>| matches!(it, Match::Port(..) | Match::TcpFlags { .. });
         let says_protocol = self.matches.iter().any(of_header);
         for it in &self.matches {
-            // nft says the protocol with the port.
+            // nft prints the protocol with the port.
             if says_protocol && matches!(it, Match::Protocol(_)) {
                 continue;
             }
@@ -52,7 +52,7 @@ impl<S: Display, C: Display> Rule<S, C> {
         Ok(())
     }
 
-    /// The protocol of all packets that the rule is about, if it is one.
+    /// The protocol of all packets that the rule matches, if there is one.
     fn protocol(&self) -> Option<u8> {
         self.matches.iter().find_map(|it| match it {
             Match::Protocol(protocol) => Some(*protocol),
@@ -61,7 +61,7 @@ impl<S: Display, C: Display> Rule<S, C> {
     }
 }
 
-/// What nft knows of a packet where it prints a field.
+/// The conditions that nft knows of a packet where it prints a field.
 #[derive(Clone, Copy)]
 struct Packet {
     family: Family,
@@ -156,7 +156,7 @@ impl Packet {
         }
     }
 
-    /// Fields that are looked up together, or those that the elements of a set have.
+    /// Writes the fields of a key that is looked up, or of a set's elements.
     fn key(self, out: &mut impl Write, fields: &[Field]) -> fmt::Result {
         let ip = family_word(self.family);
         for (position, field) in fields.iter().enumerate() {
@@ -187,7 +187,7 @@ impl Packet {
 /// Writes a set or map with its elements, one on each line, which `element` writes.
 ///
 /// # Errors
-/// Those of `out`.
+/// As of `out`.
 pub fn write_set<W: Write, E>(
     out: &mut W,
     family: Family,
@@ -232,7 +232,7 @@ pub fn write_set<W: Write, E>(
     out.write_str("\t}\n\n")
 }
 
-/// What the elements are. A random number has no type of its own, so `typeof` names it.
+/// Writes the type of the elements. A random number has no type of its own, so `typeof` names it.
 fn shape_line(out: &mut impl Write, family: Family, shape: Shape<'_>) -> fmt::Result {
     let packet = Packet {
         family,
@@ -271,10 +271,10 @@ fn types(out: &mut impl Write, family: Family, fields: &[Field]) -> fmt::Result 
     separated(out, " . ", fields.iter().map(word))
 }
 
-/// Writes a chain: its comment, where the kernel calls it, its rules.
+/// Writes a chain: its comment, its hook, its rules.
 ///
 /// # Errors
-/// Those of `out`.
+/// As of `out`.
 pub fn write_chain<S: Display, C: Display>(
     out: &mut impl Write,
     family: Family,
@@ -329,10 +329,10 @@ impl HookPoint {
     }
 }
 
-/// A prefix, or the address alone when it is a single one, as nft lists it.
+/// Writes a prefix, or the address alone when it is a single one, as nft lists it.
 ///
 /// # Errors
-/// Those of `out`.
+/// As of `out`.
 pub fn prefix(out: &mut impl Write, net: &IpNet) -> fmt::Result {
     if net.prefix_len() == net.max_prefix_len() {
         write!(out, "{}", net.addr())
@@ -341,8 +341,8 @@ pub fn prefix(out: &mut impl Write, net: &IpNet) -> fmt::Result {
     }
 }
 
-/// A comment as nft can hold it: at most 127 bytes, no quote that could end it, nothing that
-/// moves a terminal's cursor. Nearly all comments are names and pass as they are.
+/// A comment that nft can hold: at most 127 bytes, no quote that could end it, nothing that moves a terminal's
+/// cursor. Nearly all comments are names, which do not change.
 #[must_use]
 pub fn comment(text: &str) -> Cow<'_, str> {
     let is_plain = |byte: u8| byte != b'"' && byte != b'\\' && !byte.is_ascii_control();

@@ -1,5 +1,5 @@
-//! The way of packets through the chains, as the kernel reports it (`nf_tables_trace.c`), and what a
-//! report names by number.
+//! The rules that packets match, as the kernel reports them (`nf_tables_trace.c`), and the rules of a chain by
+//! number.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -66,24 +66,24 @@ impl fmt::Display for TableFamily {
     }
 }
 
-/// What a rule, or the end of a chain, did with a packet. Displays as `nft monitor trace` does.
+/// The verdict of a rule, or of the end of a chain, on a packet. Displays as `nft monitor trace` does.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Fate {
     /// The next rule sees the packet.
     Continue,
-    /// The packet leaves the base chain.
+    /// The packet leaves the base chain; later chains of the hook still see it.
     Accept,
-    /// The packet is gone, after an answer when the rule rejects.
+    /// The packet is dropped, with an answer when the rule rejects.
     Drop,
     /// A program decides about the packet.
     Queue,
-    /// The rule took the packet away, as for another interface.
+    /// The rule took the packet out of the kernel's path, for example to another interface.
     Stolen,
-    /// Back to the chain that jumped here.
+    /// The packet returns to the chain that jumped here.
     Return,
-    /// On in this chain, and back after it.
+    /// The packet continues in the chain of this name, and returns after it.
     Jump(String),
-    /// On in this chain.
+    /// The packet continues in the chain of this name.
     Goto(String),
 }
 
@@ -124,7 +124,7 @@ impl Fate {
     }
 }
 
-/// One report: a rule that a packet fitted, or the end of a chain that it reached.
+/// One report: a rule that a packet matched, or the end of a chain that it reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The kernel's number of the packet. It has another one when it comes back through loopback.
@@ -137,7 +137,7 @@ pub struct Step {
     pub chain: String,
     /// Number of the rule; `None` at the end of a chain, which is the policy of a base chain.
     pub handle: Option<u64>,
-    /// What became of the packet.
+    /// The verdict on the packet.
     pub fate: Fate,
     /// The mark of the packet.
     pub mark: u32,
@@ -232,7 +232,7 @@ impl Tracer {
     /// Waits for the next report; `None` at the deadline.
     ///
     /// # Errors
-    /// Any [`SocketError`]; after [`SocketError::Overrun`] reports are missing and later ones come.
+    /// Any [`SocketError`]; after [`SocketError::Overrun`] some reports are lost, and later ones still come.
     pub fn wait(&mut self, deadline: Instant) -> Result<Option<Step>, SocketError> {
         loop {
             if let Some(step) = self.pending.pop_front() {

@@ -37,22 +37,23 @@ const NEVER_PREFERRED: [u32; 4] = [0, u32::MAX, 0, 0];
 /// An address of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
-    /// The address of this machine, also on a link between two machines.
+    /// The address of this machine, not of the other end, also on a link between two machines.
     pub ip: IpAddr,
     /// Bits of the network that is reached through the interface.
     pub prefix: u8,
     /// Index of the interface.
     pub interface: u32,
-    /// How far away the address means this machine. The kernel itself decides it of an IPv6 address.
+    /// How far the address is valid. The kernel itself decides the scope of an IPv6 address.
     pub scope: Scope,
-    /// The machine accepts packets to it, and programs can bind it. Not so while the uniqueness of an
-    /// IPv6 address is not proven (RFC 4862: tentative), or when it is refuted. Only the kernel says it.
+    /// The machine accepts packets to it, and programs can bind it. An IPv6 address is not usable while its
+    /// uniqueness is not proven (RFC 4862: tentative), or when another machine has it. Only the kernel sets this.
     pub is_usable: bool,
-    /// The others on the link are not asked whether the address is unique: always so of IPv4.
+    /// The kernel does not ask other machines on the link whether the address is unique: always true of IPv4.
     pub is_unchecked: bool,
-    /// It is the source of packets only when there is no other (RFC 4862). Not of IPv4.
+    /// The kernel uses it as a source only when there is no other address (RFC 4862). Only an IPv6 address can be
+    /// added like this.
     pub is_deprecated: bool,
-    /// Metric of the routes that follow from it; 0 is the kernel's usual one (Linux 4.18).
+    /// Metric of the routes that the kernel adds for the address; 0 is the kernel's default (Linux 4.18).
     pub metric: u32,
 }
 

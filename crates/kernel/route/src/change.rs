@@ -63,7 +63,7 @@ impl AddressChange {
         (operation, self.ip().to_string())
     }
 
-    /// The address that it adds or deletes.
+    /// The address of the change.
     fn address(&self, interface: u32) -> Address {
         let added = Address {
             is_deprecated: self.ip().is_ipv6(),
@@ -132,7 +132,7 @@ pub struct Applied {
 pub struct Late {
     /// The first of these addresses.
     pub ip: Ipv6Addr,
-    /// Why the kernel did not tell the route; `None` when it has no local route after a second.
+    /// The error of asking for the route; `None` when the kernel has no local route after a second.
     pub error: Option<RequestError>,
 }
 

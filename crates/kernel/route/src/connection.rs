@@ -36,7 +36,7 @@ impl Messages {
 
 /// An object that the kernel lists and gives notice of.
 pub trait Listed: Sized {
-    /// Its plural, in errors.
+    /// The plural of the object, in errors.
     const PLURAL: &'static str;
     /// The messages about it.
     const MESSAGES: Messages;
@@ -45,15 +45,15 @@ pub trait Listed: Sized {
     /// `AF_*` of a listing: 0 lists all families.
     const FAMILY: u8 = 0;
 
-    /// Reads a message that adds or deletes one; `None` when it is about something else.
+    /// Reads a message about an added or deleted object; `None` when it is about another kind of object.
     fn decode(message: &Message<'_>) -> Option<Self>;
 }
 
-/// An object that is added, replaced and deleted. Its [`Display`] is what errors call it.
+/// An object that can be added, replaced and deleted. Its [`Display`] is its name in errors.
 pub trait Object: Listed + Display {
-    /// The error of deleting one that is not there.
+    /// The kernel's error for deleting a missing object.
     const MISSING: Errno;
-    /// What follows `NLM_F_CREATE` in a replacement.
+    /// The flags of a replacement beside `NLM_F_CREATE`.
     const REPLACE: u16 = message::REPLACE;
 
     /// The first four bytes after `nlmsghdr`.
@@ -107,12 +107,12 @@ impl Connection {
     /// Adds an object.
     ///
     /// # Errors
-    /// Any [`RequestError`]; [`RequestError::already_exists`] tells that there is such an object.
+    /// Any [`RequestError`]; [`RequestError::already_exists`] when there is such an object.
     pub fn add<O: Object>(&mut self, object: &O) -> Result<(), RequestError> {
         self.write("add", object, message::CREATE | message::EXCLUSIVE)
     }
 
-    /// Adds an object, or changes the one with the same key to it.
+    /// Adds an object, or replaces the object with the same key.
     ///
     /// # Errors
     /// Any [`RequestError`].
@@ -129,7 +129,7 @@ impl Connection {
         self.write("append", object, message::CREATE | message::APPEND)
     }
 
-    /// Deletes an object; `false` when it is not there.
+    /// Deletes an object; `false` when it does not exist.
     ///
     /// # Errors
     /// Any other [`RequestError`].

@@ -1,4 +1,4 @@
-//! Kinds of interfaces, and what is particular to each.
+//! Kinds of interfaces, and their properties.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -40,14 +40,14 @@ const IFLA_IPTUN_COLLECT_METADATA: u16 = 19;
 pub enum Kind<'a> {
     Bridge(Bridge),
     Dummy,
-    /// A tunnel of IPv4 in IPv4. Without a remote end, each packet says where it goes (`external`).
+    /// A tunnel of IPv4 in IPv4. Without a remote end, the route of each packet names it (`external`).
     Ipip {
         local: Option<Ipv4Addr>,
         remote: Option<Ipv4Addr>,
     },
-    /// An interface beside another one, with a MAC address of its own.
+    /// An interface on top of another one, with a MAC address of its own.
     Macvlan {
-        /// Index of the other one.
+        /// Index of the parent interface.
         parent: u32,
         mode: MacvlanMode,
     },
@@ -62,41 +62,41 @@ pub enum Kind<'a> {
     Wireguard,
 }
 
-/// What the interfaces of one parent may send each other.
+/// The packets that the interfaces of one parent may send to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum MacvlanMode {
-    /// Nothing.
+    /// No packets.
     Private = 1,
-    /// What the switch outside sends back.
+    /// Packets that the switch outside sends back.
     Vepa = 2,
-    /// Everything, directly.
+    /// All packets, directly.
     Bridge = 4,
 }
 
 /// A bridge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bridge {
-    /// It speaks the spanning tree protocol.
+    /// The bridge speaks the spanning tree protocol.
     pub stp: bool,
     /// How long a new port listens before it forwards, when it speaks STP; in hundredths of a second.
     pub forward_delay: Duration,
-    /// It sends multicast only to ports that asked for it (IGMP, MLD).
+    /// The bridge sends multicast only to ports that asked for it (IGMP, MLD).
     pub multicast_snooping: bool,
     /// Ports have VLANs.
     pub vlan_filtering: bool,
 }
 
-/// The port of a bridge. What is `None` stays as it is.
+/// The port of a bridge. A setting that is `None` stays as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Port {
     /// A frame may leave through the port that it came through.
     pub hairpin: Option<bool>,
-    /// It exchanges frames only with ports that are not isolated.
+    /// The port exchanges frames only with ports that are not isolated.
     pub isolated: Option<bool>,
-    /// The bridge notes the sources of its frames.
+    /// The bridge learns the sources of the port's frames.
     pub learning: Option<bool>,
-    /// The bridge answers ARP and NDP for what it knows.
+    /// The bridge answers ARP and NDP for the entries that it has.
     pub neighbour_suppression: Option<bool>,
 }
 
@@ -132,15 +132,15 @@ impl Port {
 /// A VXLAN tunnel (RFC 7348).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vxlan {
-    /// The VNI of all packets; `None`: each packet has its own and says where it goes (`external`).
+    /// The VNI of all packets; `None`: the route of each packet names it and the remote end (`external`).
     pub id: Option<u32>,
     /// The source address of outer packets.
     pub local: Option<IpAddr>,
     /// Index of the interface that outer packets leave through.
     pub underlay: Option<u32>,
-    /// Of UDP, in both directions.
+    /// UDP port, in both directions.
     pub port: u16,
-    /// It notes the sources of its frames in its FDB.
+    /// The tunnel learns the sources of its frames into its FDB.
     pub learning: bool,
     /// Packets carry a mark (group policy).
     pub group_policy: bool,
@@ -206,7 +206,7 @@ impl Vxlan {
 }
 
 impl Kind<'_> {
-    /// The kernel's name.
+    /// The kernel's name of the kind.
     pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::Bridge(_) => "bridge",
@@ -219,7 +219,7 @@ impl Kind<'_> {
         }
     }
 
-    /// How errors call it.
+    /// The name of the kind in errors.
     pub(crate) const fn shown(&self) -> &'static str {
         match self {
             Self::Vxlan(_) => "VXLAN",
@@ -227,7 +227,7 @@ impl Kind<'_> {
         }
     }
 
-    /// Writes what stands beside the information about the kind.
+    /// Writes the attributes beside those of the kind.
     pub(crate) fn put_parent(&self, writer: &mut AttrWriter) {
         if let Self::Macvlan { parent, .. } = self {
             writer.u32_ne(IFLA_LINK, *parent);
@@ -243,7 +243,7 @@ impl Kind<'_> {
                 let ticks = u32::try_from(ticks).unwrap_or(u32::MAX);
                 writer.u32_ne(IFLA_BR_FORWARD_DELAY, ticks);
                 writer.u32_ne(IFLA_BR_STP_STATE, bridge.stp.into());
-                // A kernel without it refuses even that it be off.
+                // A kernel without VLAN filtering refuses the attribute even with the value off.
                 if bridge.vlan_filtering {
                     writer.u8(IFLA_BR_VLAN_FILTERING, 1);
                 }

@@ -50,15 +50,15 @@ pub struct Link {
     pub mtu: u32,
     /// Its MAC address, when it has one.
     pub mac: Option<Mac>,
-    /// It is switched on.
+    /// The interface is switched on.
     pub is_up: bool,
     /// The other end of its cable is switched on too.
     pub has_carrier: bool,
-    /// What it is as a VXLAN tunnel.
+    /// Settings of a VXLAN tunnel.
     pub vxlan: Option<Vxlan>,
     /// Index of the bridge or bond that it is a port of.
     pub master: Option<u32>,
-    /// What it is as the port of a bridge.
+    /// Settings of a port of a bridge.
     pub port: Option<Port>,
     /// Index of the interface below it, or of the other end of a veth.
     pub parent: Option<u32>,
@@ -102,21 +102,21 @@ impl Listed for Link {
     }
 }
 
-/// What an interface shall be. What is `None` stays as it is, or as the kernel makes it.
+/// Settings of an interface. A setting that is `None` stays as it is, or as the kernel chooses.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Settings<'a> {
-    /// Its number, of a new interface only.
+    /// Its index, of a new interface only.
     pub index: Option<u32>,
     /// Its MAC address.
     pub mac: Option<Mac>,
     /// The largest packet that it sends, in bytes.
     pub mtu: Option<u32>,
-    /// Index of the bridge that it shall be a port of; 0 for none.
+    /// Index of the bridge whose port it becomes; 0 for none.
     pub master: Option<u32>,
     /// Whether it is switched on.
     pub up: Option<bool>,
-    /// The network namespace that it shall be in. Moving an interface there switches it off and takes its
-    /// addresses away; creating it there is faster.
+    /// The network namespace to be in. Moving an interface there switches it off and removes its addresses; creating
+    /// it there is faster.
     pub namespace: Option<&'a Namespace>,
 }
 
@@ -159,12 +159,12 @@ impl Connection {
         }
     }
 
-    /// The number of the interface of this name.
+    /// The index of the interface of this name.
     ///
     /// # Errors
     /// Any [`RequestError`]; [`RequestError::is_missing`] when there is none.
     pub fn index(&mut self, name: &str) -> Result<u32, RequestError> {
-        // The kernel answers or refuses.
+        // The kernel returns the link or refuses.
         Ok(self.find(name)?.map_or(0, |it| it.index))
     }
 
@@ -209,7 +209,7 @@ impl Connection {
         result
     }
 
-    /// Creates an interface, unless there is one of this name, of whatever kind: then `false`.
+    /// Creates an interface, unless an interface of any kind has this name: then `false`.
     ///
     /// # Errors
     /// Any other [`RequestError`].
@@ -239,7 +239,7 @@ impl Connection {
         self.change("rename", name, |index, it| settings.put(index, new, it))
     }
 
-    /// Changes what an interface is as the port of a bridge.
+    /// Changes the settings of a bridge's port.
     ///
     /// # Errors
     /// As of [`set`](Self::set); also when it is no port of a bridge.

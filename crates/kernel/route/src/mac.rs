@@ -1,8 +1,8 @@
-//! Addresses of Ethernet.
+//! Ethernet addresses.
 
 use std::fmt;
 
-/// An address of Ethernet, printed as `ip` does.
+/// An Ethernet address, printed as `ip` does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Mac(pub [u8; 6]);
 

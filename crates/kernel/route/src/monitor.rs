@@ -21,8 +21,8 @@ const IPV6_ADDRESS: u32 = 9;
 const IPV6_ROUTE: u32 = 11;
 const IPV6_RULE: u32 = 19;
 
-/// The groups of a [`Monitor::open`]. Links are among them, because the kernel removes the IPv4
-/// routes of a link that goes down without a notice (`fib_table_flush`).
+/// The multicast groups of [`Monitor::open`]. Links are among them, because the kernel removes the IPv4 routes of a
+/// link that goes down without a notice (`fib_table_flush`).
 const GROUPS: [u32; 9] = [
     LINK,
     IPV4_ADDRESS,
@@ -105,10 +105,10 @@ impl Monitor {
         self.until(due, Self::take_changes)
     }
 
-    /// Waits as [`wait`](Self::wait), and adds the notices of the changes to `notices`.
+    /// Waits as [`wait`](Self::wait) does, and adds the notices of the changes to `notices`.
     ///
     /// # Errors
-    /// As [`Monitor::wait`].
+    /// As of [`Monitor::wait`].
     pub fn next(
         &mut self,
         due: Option<Instant>,
@@ -124,7 +124,7 @@ impl Monitor {
     /// Whether anything changed since the last call; does not wait.
     ///
     /// # Errors
-    /// As [`Monitor::wait`].
+    /// As of [`Monitor::wait`].
     pub fn take_changes(&mut self) -> Result<bool, SocketError> {
         let mut any = false;
         loop {
@@ -183,7 +183,7 @@ pub enum Followed {
     Addresses,
     Routes,
     Rules,
-    /// And the entries of forwarding databases.
+    /// Neighbours, and the entries of forwarding databases.
     Neighbours,
 }
 
@@ -199,7 +199,7 @@ impl Followed {
     }
 }
 
-/// A change that the kernel made, for whomever.
+/// A change in the kernel, made by any program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names of the objects say it")]
 pub enum Notice {
@@ -213,17 +213,17 @@ pub enum Notice {
     Lost,
 }
 
-/// What became of an object.
+/// A change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It was added, or is now like this.
+    /// The object was added, or changed to this.
     Set,
-    /// It was deleted. The addresses and routes of a link that goes may go without a notice.
+    /// The object was deleted. The addresses and routes of a link that is deleted may go without a notice.
     Gone,
 }
 
 impl Notice {
-    /// `None` when the message is about something else.
+    /// `None` when the message is about another kind of object.
     fn decode(message: &Message<'_>) -> Option<Self> {
         changed(message, Self::Link)
             .or_else(|| changed(message, Self::Address))

@@ -1,4 +1,4 @@
-//! Network namespaces: by path, process or file, and running code in them.
+//! Network namespaces: by path, process or file. Runs code in them.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -20,12 +20,12 @@ const NAMED: [&str; 2] = ["/run/netns", "/var/run/netns"];
 #[derive(Debug)]
 pub struct Namespace {
     file: File,
-    /// What errors call it.
+    /// The name in errors.
     name: String,
 }
 
 impl Namespace {
-    /// That of the calling thread.
+    /// The namespace of the calling thread.
     ///
     /// # Errors
     /// `/proc` cannot be read.
@@ -33,7 +33,7 @@ impl Namespace {
         Self::open(Path::new(OWN))
     }
 
-    /// That of a file, as `/run/netns/NAME` or CNI_NETNS.
+    /// The namespace of a file, as `/run/netns/NAME` or CNI_NETNS.
     ///
     /// # Errors
     /// The file cannot be opened.
@@ -45,7 +45,7 @@ impl Namespace {
         }
     }
 
-    /// That of a process.
+    /// The namespace of a process.
     ///
     /// # Errors
     /// The process is gone, or another user's.
@@ -53,7 +53,7 @@ impl Namespace {
         Self::open(&Path::new("/proc").join(pid.to_string()).join("ns/net"))
     }
 
-    /// A new one, without a name and with nothing but loopback, which is down.
+    /// Creates a namespace, without a name and with nothing but loopback, which is down.
     ///
     /// # Errors
     /// The privilege is missing, or the limit of namespaces is reached.
@@ -66,8 +66,8 @@ impl Namespace {
         on_thread(made)?
     }
 
-    /// Runs `task` on a thread of its own inside. Its sockets belong to the namespace and may be used from
-    /// anywhere afterwards; programs that it starts inherit the namespace.
+    /// Runs `task` on a thread of its own inside. Its sockets belong to the namespace and may be used by any thread
+    /// afterwards; programs that it starts inherit the namespace.
     ///
     /// # Errors
     /// The namespace cannot be entered, or no thread be started.

@@ -1,4 +1,4 @@
-//! Neighbours: which MAC address an IP address has, and behind which port or machine a MAC address is (FDB).
+//! Neighbours: the MAC address of an IP address, and the port or machine behind a MAC address (FDB).
 
 use std::fmt;
 use std::net::IpAddr;
@@ -26,26 +26,26 @@ const NDA_IFINDEX: u16 = 8;
 /// `RTM_NEWNEIGH`.
 const MESSAGES: Messages = Messages::from(28);
 const AF_BRIDGE: u8 = 7;
-/// The entry is the interface's own, as of a VXLAN tunnel; otherwise its bridge's.
+/// The entry is in the interface's own database, as of a VXLAN tunnel; otherwise in its bridge's.
 const NTF_SELF: u8 = 0x02;
 const NTF_MASTER: u8 = 0x04;
 const NTF_PROXY: u8 = 0x08;
 
-/// `NUD_*`: how much the kernel believes an entry.
+/// `NUD_*`: how sure the kernel is of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State(pub u16);
 
 impl State {
     /// The neighbour answered a moment ago. Of an FDB: the entry ages.
     pub const REACHABLE: Self = Self(0x02);
-    /// It answered a while ago.
+    /// The neighbour answered a while ago.
     pub const STALE: Self = Self(0x04);
-    /// Nobody answers.
+    /// No machine answers.
     pub const FAILED: Self = Self(0x20);
-    /// Nobody is asked. Of an FDB of a bridge: the entry does not age.
+    /// The kernel does not ask the neighbour. Of an FDB of a bridge: the entry does not age.
     pub const NOARP: Self = Self(0x40);
-    /// Nobody is asked, and the entry stays until it is deleted. Of an FDB of a bridge: the address is the
-    /// machine's own.
+    /// The kernel does not ask the neighbour, and the entry stays until it is deleted. Of an FDB of a bridge: the
+    /// address is the machine's own.
     pub const PERMANENT: Self = Self(0x80);
 }
 
@@ -58,7 +58,7 @@ pub struct Neighbour {
     pub ip: IpAddr,
     /// `None` while it is not known, and of an address that this machine answers for.
     pub mac: Option<Mac>,
-    /// How much it is believed.
+    /// How sure the kernel is of the entry.
     pub state: State,
     /// This machine answers for the address (proxy ARP, proxy NDP).
     pub is_proxy: bool,
@@ -128,7 +128,7 @@ pub struct Forward {
     pub mac: Mac,
     /// The database: the interface's own (of a tunnel), or that of its bridge.
     pub is_own: bool,
-    /// How much it is believed.
+    /// How sure the kernel is of the entry.
     pub state: State,
     /// Of a tunnel: the machine that has the address.
     pub to: Option<IpAddr>,

@@ -1,4 +1,4 @@
-//! Which network namespaces an interface of this one leads to.
+//! The kernel's numbers of other network namespaces, and those that the interfaces of this one lead to.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, BorrowedFd};

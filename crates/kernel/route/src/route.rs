@@ -45,44 +45,45 @@ const ENCAP_IP6: u16 = 4;
 const ENCAP_ID: u16 = 1;
 const ENCAP_DST: u16 = 2;
 
-/// `RTN_*`: what becomes of packets.
+/// `RTN_*`: the kernel's decision about packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteKind(pub u8);
 
 impl RouteKind {
-    /// They go to a next hop.
+    /// Packets go to a next hop.
     pub const UNICAST: Self = Self(1);
-    /// They are for this machine.
+    /// Packets are for this machine.
     pub const LOCAL: Self = Self(2);
-    /// They are dropped.
+    /// Packets are dropped.
     pub const BLACKHOLE: Self = Self(6);
-    /// They are dropped, and the sender hears that the host is unreachable.
+    /// Packets are dropped, and the sender gets an ICMP destination unreachable.
     pub const UNREACHABLE: Self = Self(7);
-    /// They are dropped, and the sender hears that it is forbidden.
+    /// Packets are dropped, and the sender gets an ICMP administratively prohibited.
     pub const PROHIBIT: Self = Self(8);
 }
 
-/// The table that all packets look at last (`RT_TABLE_MAIN`).
+/// The table that all packets use last (`RT_TABLE_MAIN`).
 pub const MAIN_TABLE: u32 = 254;
 
 /// An entry of a routing table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Packets to this network; of length 0 it is the default route.
+    /// The network of the destinations; of length 0 it is the default route.
     pub to: IpNet,
-    /// What becomes of them.
+    /// The kernel's decision about the packets.
     pub kind: RouteKind,
-    /// Where they go, each by its weight; none when they are dropped.
+    /// The next hops, chosen by weight; none when the packets are dropped.
     pub hops: Vec<Hop>,
-    /// How far the network is. The kernel has none for IPv6.
+    /// How far the network is. The kernel has no scope for IPv6.
     pub scope: Scope,
     /// Number of the table.
     pub table: u32,
-    /// The smallest counts; 0 leaves it to the kernel, which takes 0 for IPv4 and 1024 for IPv6.
+    /// The route with the smallest metric is used; 0 leaves it to the kernel, which takes 0 for IPv4 and 1024 for
+    /// IPv6.
     pub metric: u32,
     /// The source address of packets from this machine.
     pub source: Option<IpAddr>,
-    /// Who made it (`RTPROT_*`, `/etc/iproute2/rt_protos`): 3 without a word about it.
+    /// The program that added the route (`RTPROT_*`, `/etc/iproute2/rt_protos`); the default is 3.
     pub protocol: u8,
     /// The largest packet that the way carries, in bytes.
     pub mtu: Option<u32>,
@@ -99,9 +100,9 @@ pub struct Hop {
     pub gateway: Option<IpAddr>,
     /// The router is on the link, whatever the routes say.
     pub onlink: bool,
-    /// Its part of the packets, from 1 to 256, relative to the others.
+    /// Its share of the packets, from 1 to 256, relative to the other hops.
     pub weight: u16,
-    /// Where an interface that is told by each packet sends it.
+    /// The outer header for an external tunnel.
     pub tunnel: Option<Tunnel>,
 }
 
@@ -115,7 +116,7 @@ pub struct Tunnel {
 }
 
 impl Hop {
-    /// Destinations on the link of this interface.
+    /// A hop to destinations on the link of this interface.
     #[must_use]
     pub const fn on(interface: u32) -> Self {
         Self {
@@ -127,7 +128,7 @@ impl Hop {
         }
     }
 
-    /// A router on the link of this interface.
+    /// A hop to a router on the link of this interface.
     #[must_use]
     pub const fn via(interface: u32, gateway: IpAddr) -> Self {
         Self {
@@ -236,7 +237,7 @@ impl Route {
         Self::new(net(any, 0), Hop::via(interface, gateway))
     }
 
-    /// A route of another kind, without hops, in the main table: packets that have it are dropped.
+    /// A route of a kind without hops, in the main table: it drops its packets.
     #[must_use]
     pub fn refusing(to: impl Into<IpNet>, kind: RouteKind) -> Self {
         Self {
@@ -314,7 +315,7 @@ impl Object for Route {
     }
 
     fn put(&self, writer: &mut AttrWriter) {
-        // The number of the table is in the attribute, which has room for all.
+        // The number of the table is in the attribute, which has 32 bits.
         writer.raw(&[0, self.protocol, self.scope.0, self.kind.0]);
         let single = match &*self.hops {
             [hop] => Some(hop),
@@ -360,7 +361,7 @@ fn put_one(hop: &Hop, family: Family, writer: &mut AttrWriter) {
     writer.raw(&[0, 0, flags, weight]);
     writer.raw(&hop.interface.to_ne_bytes());
     hop.put(family, writer);
-    // The kernel refuses the length of what does not fit.
+    // The kernel refuses the wrong length of a hop that is too long.
     let length = u16::try_from(writer.len() - start).unwrap_or(u16::MAX);
     writer.patch(start, &length.to_ne_bytes());
 }

@@ -1,4 +1,4 @@
-//! Routing rules: which table a packet looks at.
+//! Routing rules: they choose the table for a packet.
 
 use std::fmt;
 
@@ -31,15 +31,16 @@ const FRA_PROTOCOL: u16 = 21;
 const FIB_RULE_INVERT: u32 = 2;
 /// `FR_ACT_TO_TBL`.
 const TO_TABLE: u8 = 1;
-/// How the kernel lists that nothing is suppressed.
+/// The kernel's number for a rule that suppresses no prefix.
 const NONE: u32 = u32::MAX;
 
 /// A routing rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// The packets that it is about.
+    /// The family of the packets.
     pub family: Family,
-    /// The smallest is asked first. The kernel has rules of 0 (local), 32766 (main) and 32767 (default).
+    /// The rule with the smallest number comes first. The kernel has rules of 0 (local), 32766 (main) and 32767
+    /// (default).
     pub priority: u32,
     /// Packets from this network; `None`: from all.
     pub from: Option<IpNet>,
@@ -51,13 +52,13 @@ pub struct Rule {
     pub input: Option<String>,
     /// Packets of sockets that are bound to the interface of this name.
     pub output: Option<String>,
-    /// All other packets than those.
+    /// The rule is for all packets that do not match.
     pub inverted: bool,
-    /// The table that they look at; without a route there, the next rule is asked.
+    /// The table for the packets; if it has no route, the next rule is used.
     pub table: u32,
-    /// A route of a shorter or equal prefix does not count: 0 leaves out default routes.
+    /// A route whose prefix is not longer than this is ignored: 0 leaves out default routes.
     pub suppressed_prefix: Option<u32>,
-    /// Who made it (`RTPROT_*`); 0 when nobody says so.
+    /// The program that added the rule (`RTPROT_*`); 0 when it did not say.
     pub protocol: u8,
 }
 
@@ -92,7 +93,7 @@ impl Listed for Rule {
     const MESSAGES: Messages = Messages::from(32);
     const HEADER: usize = HEADER;
 
-    /// `None` also of a rule that leads to no table.
+    /// `None` also for a rule that leads to no table.
     fn decode(message: &Message<'_>) -> Option<Self> {
         let attrs = message.attrs_at(HEADER);
         let byte = |offset: usize| message.body.get(offset).copied();
@@ -127,7 +128,7 @@ impl Listed for Rule {
 
 impl Object for Rule {
     const MISSING: Errno = Errno::ENOENT;
-    /// The kernel replaces no rule: it would add a second one that is the same.
+    /// The kernel cannot replace a rule: it would add an equal second rule.
     const REPLACE: u16 = message::EXCLUSIVE;
 
     fn first(&self) -> [u8; 4] {

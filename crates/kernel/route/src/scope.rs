@@ -5,11 +5,11 @@
 pub struct Scope(pub u8);
 
 impl Scope {
-    /// Anywhere.
+    /// The address or network is reached from anywhere.
     pub const GLOBAL: Self = Self(0);
-    /// The hosts of one link.
+    /// It is reached by the hosts of one link.
     pub const LINK: Self = Self(253);
-    /// This machine alone. No interface without an address of its own borrows such an address as the source of its
-    /// packets (`inet_select_addr`, devinet.c).
+    /// It is reached on this machine alone. An interface without an address of its own does not use such an address
+    /// as the source of its packets (`inet_select_addr`, devinet.c).
     pub const HOST: Self = Self(254);
 }

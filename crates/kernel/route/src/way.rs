@@ -1,4 +1,4 @@
-//! The routes of the machine, one lookup at a time.
+//! Looks up routes of the machine, one at a time.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -14,10 +14,10 @@ use crate::route::{HEADER, RTA_DST, Route, RouteKind};
 /// Answer with the entry of the routing table (Linux 4.13).
 const RTM_F_FIB_MATCH: u32 = 0x2000;
 
-/// The way of a packet to an address.
+/// The route of a packet to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
-    /// Index of the interface that it leaves through.
+    /// Index of the interface that the packet leaves through.
     pub interface: u32,
     /// The next router; `None` on the link itself.
     pub gateway: Option<IpAddr>,
@@ -29,15 +29,15 @@ pub struct Way {
     pub is_local: bool,
 }
 
-/// The way of a packet from this machine to an address, in the network namespace of the calling thread;
-/// `None` when it has no route, or one of type unreachable, prohibit or blackhole.
+/// The route of a packet from this machine to an address, in the network namespace of the calling thread; `None` when
+/// there is no route, or one of type unreachable, prohibit or blackhole.
 ///
 /// # Errors
-/// Any [`RequestError`] but the result of the lookup.
+/// Any [`RequestError`] except the result of the lookup.
 pub fn way(ip: IpAddr) -> Result<Option<Way>, RequestError> {
     let mut connection = Connection::open()?;
     let mut answers = Vec::new();
-    // The first answer is the way of this packet, the second the entry of the table.
+    // The first answer is the route of this packet, the second the entry of the table.
     for flags in [0, RTM_F_FIB_MATCH] {
         let object = ip.to_string();
         let request = lookup(&object, ip, flags);
@@ -78,7 +78,7 @@ fn lookup(object: &str, ip: IpAddr, flags: u32) -> Request<'_> {
 /// Whether the machine accepts packets to this address.
 ///
 /// # Errors
-/// Any [`RequestError`] but the errors of a lookup that finds no local route.
+/// Any [`RequestError`] except the errors of a lookup that finds no local route.
 pub(crate) fn is_local(
     socket: &mut Socket,
     buffer: &mut Vec<u8>,

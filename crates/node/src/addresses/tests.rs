@@ -57,7 +57,7 @@ fn the_default_route_decides_and_its_loss_alone_changes_nothing() {
     }
 }
 
-/// A machine with a cable, and what its follower says.
+/// A machine with a network cable, and the results of its follower.
 struct Machine {
     netns: Netns,
     received: Receiver<LocalAddresses>,
@@ -107,7 +107,7 @@ impl Machine {
     }
 }
 
-/// The program, before it was told anything.
+/// The `ip` program, before it gets its commands.
 fn ip_program(netns: &Netns) -> Child {
     let mut child = netns.command("ip", &["-batch", "-"]);
     child.stdin(Stdio::piped()).spawn().expect("installed")

@@ -13,8 +13,8 @@ use crate::server;
 /// `nobody`.
 const STRANGER: u32 = 65534;
 
-/// Runs this as another user of the machine. The identity for files belongs to a thread, and the
-/// kernel takes the capabilities for files with it (credentials(7)).
+/// Runs the function as another user of the machine. The identity for files belongs to a thread, and the kernel takes
+/// the capabilities for files with it (credentials(7)).
 fn as_stranger<T: Send>(run: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -61,7 +61,7 @@ fn another_user_can_neither_hold_nor_replace_the_files() {
     let folder = open_folder();
     let socket = folder.path().join("run/sluice.sock");
     let lock = socket.with_extension("lock");
-    // What an earlier version left.
+    // The files of an earlier version.
     fs::create_dir(folder.path().join("run")).expect("ours");
     fs::write(&lock, "1").expect("ours");
     fs::set_permissions(&lock, Permissions::from_mode(0o666)).expect("ours");

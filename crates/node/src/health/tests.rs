@@ -3,7 +3,7 @@ use super::*;
 /// kube-proxy's default: twice its sync period.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What happens to a health state, at a second of its life.
+/// An event in the life of a health state, at a second.
 #[derive(Clone, Copy)]
 enum Step {
     Wanted(u64),
@@ -51,7 +51,7 @@ fn time(at: u64) -> Timestamp {
 
 #[test]
 fn a_wish_that_is_pending_for_a_minute_makes_it_unhealthy() {
-    // What happened, when it is asked, whether it is well, lastUpdated in seconds.
+    // Steps, second of the question, whether the node is healthy, lastUpdated in seconds.
     let cases: &[(&str, &[Step], u64, bool, u64)] = &[
         ("starting", &[], 0, true, 0),
         ("no first list yet", &[], 59, true, 59),
@@ -145,7 +145,7 @@ fn the_answer_in_json() {
 
 #[test]
 fn a_family_that_is_not_served_is_not_up_to_date_and_holds_up_nothing() {
-    // What happened, and of each family lastUpdated in seconds and whether it is well.
+    // Steps, and for each family lastUpdated in seconds and whether it is healthy.
     let check = |steps: &[Step], ipv4: (u64, bool), ipv6: (u64, bool)| {
         let world = World::new(NodeObject::Optional, steps);
         let report = world.ask(Probe::Healthz, 100);

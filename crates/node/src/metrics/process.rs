@@ -1,4 +1,4 @@
-//! What client_golang's process collector shows and that of the crate `prometheus` does not.
+//! The metrics that client_golang's process collector shows and that of the crate `prometheus` does not.
 
 use std::fs;
 
@@ -33,7 +33,7 @@ impl Collector for Process {
         self.descriptions.iter().collect()
     }
 
-    /// Without `/proc` only what the process knows itself.
+    /// Without `/proc`, shows only the values that the process knows itself.
     fn collect(&self) -> Vec<MetricFamily> {
         let netstat = fs::read_to_string("/proc/self/net/netstat").unwrap_or_default();
         let count = |name, field| octets(&netstat, field).map(|it| counter(name, it));

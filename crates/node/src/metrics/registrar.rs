@@ -9,7 +9,7 @@ use prometheus::{
 use super::help::help;
 use crate::per_family::PerFamily;
 
-/// The metrics of a vector whose labels are these and, last, `ip_family`.
+/// The metrics of a vector with these labels, then `ip_family`.
 pub fn per_family<B>(vec: &MetricVec<B>, labels: &[&str]) -> PerFamily<B::M>
 where
     B: MetricVecBuilder,
@@ -20,7 +20,7 @@ where
     })
 }
 
-/// Makes a counter show a count of the kernel, which may have begun anew.
+/// Makes a counter show a count of the kernel, which may have started again at zero.
 pub fn follow(counter: &IntCounter, count: u64) {
     match count.checked_sub(counter.get()) {
         Some(more) => counter.inc_by(more),
@@ -36,7 +36,7 @@ pub fn follow(counter: &IntCounter, count: u64) {
 #[derive(Clone, Copy)]
 pub struct Registrar<'a> {
     pub(super) registry: &'a Registry,
-    /// Counts what is registered.
+    /// The number of registered metrics.
     pub(super) registered: &'a IntCounter,
     /// Lines of name and help.
     pub(super) help: &'static str,

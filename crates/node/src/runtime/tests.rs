@@ -1,4 +1,4 @@
-//! Toy consumers, of which the runtime knows nothing: own events, status, metric, questions, due times.
+//! Test consumers that the runtime does not know: with their own events, status, metric, questions and due times.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -91,7 +91,7 @@ impl Consumer for Shelf {
     }
 }
 
-/// What a sign says; it hangs when the thing is on the shelf.
+/// The text of a sign; it is shown when the thing is on the shelf.
 #[derive(Clone, Debug)]
 struct Label(&'static str, &'static str);
 
@@ -181,7 +181,7 @@ fn world(pause: Duration) -> World {
 impl World {
     /// Takes in everything, and steps once.
     fn turn(&mut self) {
-        // Nothing is due for ever: a turn without an input must not wait.
+        // An input, because a turn without one would wait while nothing is due.
         self.shelf.tell(|_| {});
         assert!(self.runtime.turn());
     }
@@ -282,8 +282,8 @@ fn nothing_is_settled_that_the_other_consumer_has_not_taken_in() {
     }
 }
 
-/// A source tells the first consumer, which settles the object before the second one hears of it. There may be
-/// no further step for a long time.
+/// A source sends an object to the first consumer, which settles it before the second one gets the event. There may
+/// be no further step for a long time.
 #[test]
 fn what_is_settled_already_is_not_waited_for() {
     let mut world = world(Duration::ZERO);

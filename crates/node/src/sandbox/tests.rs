@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// Runs this on a thread that can be thrown away: a sandbox is for good.
+/// Runs the function on a thread of its own: a sandbox is for good.
 fn on_a_thread<T: Send>(run: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| scope.spawn(run).join().expect("no panic"))
 }
@@ -24,7 +24,7 @@ fn refused_calls_fail_and_programs_run() {
             assert_eq!(unshare(namespace), Err(Errno::EPERM));
         }
         assert_eq!(chroot("/"), Err(Errno::EPERM));
-        // Threads and programs start, and their children are as limited.
+        // Threads and programs start, and their children have the same limits.
         thread::spawn(|| assert_eq!(chroot("/"), Err(Errno::EPERM)))
             .join()
             .expect("a thread");
@@ -87,7 +87,7 @@ fn only_named_folders_are_within_reach() {
     });
 }
 
-/// As the kubelet replaces a ConfigMap and a token, and as git-sync replaces a checkout.
+/// Replaces files as the kubelet replaces a ConfigMap and a token, and as git-sync replaces a checkout.
 #[test]
 fn what_takes_the_place_of_a_file_is_within_reach() {
     if !has_landlock() {

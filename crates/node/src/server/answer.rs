@@ -13,7 +13,7 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// How long a client waits: consumers answer between two steps.
+/// Timeout of an answer to a client: consumers answer between two steps.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Plain text that no browser interprets as another type.
@@ -40,7 +40,7 @@ pub fn query(uri: &Uri) -> HashMap<String, String> {
 ///
 /// # Errors
 ///
-/// What to answer a client instead: the agent is stopping, or busy with a step.
+/// The response to send to the client instead: the agent is stopping, or busy with a step.
 pub async fn await_answer<T>(answer: oneshot::Receiver<T>) -> Result<T, Response> {
     let unavailable = |why| plain(StatusCode::SERVICE_UNAVAILABLE, why);
     match timeout(ANSWER_TIMEOUT, answer).await {
@@ -50,10 +50,10 @@ pub async fn await_answer<T>(answer: oneshot::Receiver<T>) -> Result<T, Response
     }
 }
 
-/// Makes entity tags (RFC 9110, section 8.8.3), so that a client that asks again gets no answer that it has.
+/// Makes entity tags (RFC 9110, section 8.8.3), so that a client that asks again gets no answer that it already has.
 #[derive(Clone, Debug)]
 pub struct Tags {
-    /// Part of every entity tag: revisions of an earlier agent are not ours.
+    /// Part of every entity tag: revisions of an earlier agent do not match ours.
     started: Arc<str>,
 }
 
@@ -80,7 +80,7 @@ impl Tags {
         self.tagged(headers, tag, || Json(answer).into_response())
     }
 
-    /// The same for an answer without a revision.
+    /// JSON with a tag made of its content, for an answer without a revision.
     pub fn answer_by_content<T: Serialize>(&self, headers: &HeaderMap, answer: &T) -> Response {
         let content = serde_json::to_string(answer).unwrap_or_default();
         self.answer(headers, &hash_of(&content), answer)

@@ -1,5 +1,4 @@
-//! The answers on the status socket: `/status`, what the agent holds and its last sync, and the paths of
-//! consumers.
+//! The answers on the status socket: `/status`, with the agent's state and its last sync, and the paths of consumers.
 
 use axum::Router;
 use axum::extract::State;

@@ -30,7 +30,7 @@ struct Running {
     announcements: mpsc::Receiver<Announcement>,
 }
 
-/// What a test wants to be served, beside the socket.
+/// The servers that a test wants beside the socket.
 struct Plan {
     health_address: Option<SocketAddr>,
     metrics: Option<MetricsServer>,

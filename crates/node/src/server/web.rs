@@ -34,7 +34,7 @@ use access::Access;
 pub struct WebServer {
     /// The address to listen on.
     pub address: SocketAddr,
-    /// What clients must show before they get any data; `None` admits everybody who reaches the
+    /// The token that clients must send before they get any data; `None` admits every client that reaches the
     /// address.
     pub token: Option<Token>,
 }
@@ -61,7 +61,7 @@ pub(super) fn routes(
     guarded(server, pages, data)
 }
 
-/// `pages` for everybody who reaches the server, and `data` for those who know its token. Browsers get both for
+/// `pages` for every client that reaches the server, and `data` for clients with its token. Browsers get both for
 /// this server's own pages only.
 pub fn guarded(server: WebServer, pages: Router, data: Router) -> Router {
     let access = Arc::new(Access::new(server));
@@ -76,8 +76,8 @@ pub fn guarded(server: WebServer, pages: Router, data: Router) -> Router {
         .layer(middleware::map_response(protected))
 }
 
-/// Headers of every answer: no browser keeps it, guesses another type, or gives it to another site. What is no
-/// page runs and shows nothing.
+/// Headers of every answer: browsers must not store it, guess another type, or give it to another site. An answer
+/// that is no page cannot run scripts or load anything.
 async fn protected(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers

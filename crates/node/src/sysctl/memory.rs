@@ -45,9 +45,9 @@ impl fmt::Display for Changed {
 /// The state of a sysctl that an agent changed.
 #[derive(Debug)]
 pub enum State {
-    /// It has the agent's value.
+    /// The sysctl has the agent's value.
     Ours,
-    /// It has the old value, or is gone with its kernel module.
+    /// The sysctl has the old value, or is gone with its kernel module.
     Old,
     /// Another program has set it to this value since.
     Foreign(u64),
@@ -59,14 +59,14 @@ pub enum MemoryError {
     /// The file cannot be read, written or removed.
     #[error("{operation} {}: {source}", path.display())]
     File {
-        /// What was tried.
+        /// The operation that failed.
         operation: &'static str,
         /// The file.
         path: PathBuf,
         /// The reason.
         source: io::Error,
     },
-    /// The file has a line that no agent writes.
+    /// The file has a line that no agent wrote.
     #[error(
         "{}: line {line}: expected the path of a sysctl under /proc/sys/net, its old and its new \
          value: remove the file, or the line",
@@ -92,7 +92,7 @@ pub enum MemoryError {
 #[derive(Clone, Debug)]
 pub struct Memory {
     path: PathBuf,
-    /// Whether the file can be written: not without its folder, where another user makes that.
+    /// Whether the file can be written: not without its folder, if another user creates that.
     has_folder: bool,
 }
 
@@ -106,8 +106,8 @@ impl Memory {
         }
     }
 
-    /// The same for `--init-only`, whose user may not be the agent's. Where all users can make the
-    /// folder, as in the `/run` of a pod, it is left to the agent: in ours the agent could not write.
+    /// As [`beside`](Self::beside), for `--init-only`, whose user may not be the agent's. Where all users can create
+    /// the folder, as in the `/run` of a pod, it is left to the agent: in our folder the agent could not write.
     #[must_use]
     pub fn of_init_only(socket: &Path) -> Self {
         let folder = socket.parent();
@@ -128,8 +128,7 @@ impl Memory {
         &self.path
     }
 
-    /// Keeps a change that is about to be made. Without it the sysctl is set all the same: Services
-    /// need it.
+    /// Records a change that is about to be made. If that fails, the sysctl is set all the same: Services need it.
     pub(super) fn keep(&self, path: &str, old: u64, new: u64) {
         if let Err(error) = self.try_keep(path, old, new) {
             let error = chain(&error);
@@ -158,14 +157,14 @@ impl Memory {
     }
 
     fn write(&self, all: &[Changed]) -> io::Result<()> {
-        // One that a service manager made may belong to the agent's user, and we are root.
+        // A folder that a service manager made may belong to the agent's user, and we are root.
         if let Some(folder) = self.path.parent().filter(|it| !it.exists()) {
             flock::make_directory(folder)?;
         }
         let line = |it: &Changed| format!("{} {} {}\n", it.path, it.old, it.new);
         let text: String = all.iter().map(line).collect();
         let draft = self.path.with_extension("sysctls.new");
-        // Of an agent that was killed. What cannot be removed cannot be made below.
+        // A draft of an agent that was killed. If it cannot be removed, creating the file below fails.
         let _ = fs::remove_file(&draft);
         let mut file = OpenOptions::new()
             .write(true)
@@ -177,7 +176,7 @@ impl Memory {
         fs::rename(&draft, &self.path)
     }
 
-    /// The changes that were kept; `None` without a file.
+    /// The recorded changes; `None` without a file.
     ///
     /// # Errors
     /// [`MemoryError`]: the file cannot be read, or no agent wrote it.

@@ -11,7 +11,7 @@ use sluice_node::Keyed;
 /// Most changes of one slice that are timed: while a sync blocks or fails there may be any number.
 pub(crate) const TIMED_CHANGES: usize = 64;
 
-/// What is new about one subject.
+/// The last event about a subject, and the times of earlier changes.
 #[derive(Debug)]
 pub struct Change {
     /// The last event.
@@ -28,7 +28,7 @@ impl From<Event> for Change {
     }
 }
 
-/// What an event is about.
+/// The subject of an event.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// An object.
@@ -54,7 +54,7 @@ impl Keyed for Change {
         }
     }
 
-    /// The times of a slice's earlier changes stay.
+    /// The times of a slice's earlier changes are kept.
     fn replace(&mut self, old: Self) {
         if let (Event::Set(Object::EndpointSlice(slice)), Event::Set(_)) = (&old.event, &self.event)
         {

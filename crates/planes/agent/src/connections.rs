@@ -31,7 +31,7 @@ pub use report::{EndpointConnections, ServiceConnections};
 
 /// Shortest time between two readings for Prometheus.
 pub(crate) const FOR_METRICS: Duration = Duration::from_secs(10);
-/// The same for people, who look once a second.
+/// The same for people: pages ask once a second.
 pub(crate) const FOR_PEOPLE: Duration = Duration::from_millis(500);
 /// After a reading, the next one waits for this many times its duration, so that reading a large
 /// data plane takes at most a tenth of the time.
@@ -39,13 +39,12 @@ const PAUSE_FACTOR: u32 = 10;
 /// How long a request waits for a reading before it gets the totals of the last one. Prometheus
 /// gives up after ten seconds.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long the agent may take to answer, which it does between two syncs.
+/// Timeout of the agent's answer, which it gives between two syncs.
 const PLANS_TIMEOUT: Duration = Duration::from_secs(10);
 /// Attempts to read all counters at the start. A counter that is missing there counts as new.
 const BASELINE_ATTEMPTS: usize = 5;
 
-/// The connections of a data plane. Shared by all who show them; no call waits for another's
-/// reading.
+/// The connections of a data plane, shared by all readers; no call waits for another call's reading.
 pub struct Connections {
     plans: Plans,
     reader: Mutex<Reader>,
@@ -62,7 +61,7 @@ struct Reader {
 }
 
 impl Connections {
-    /// Counts from now on; a thread of its own makes the first reading.
+    /// Counts from now on; a thread of its own takes the first reading.
     ///
     /// # Errors
     ///
@@ -119,7 +118,7 @@ impl Connections {
         totals
     }
 
-    /// Number of readings so far: the totals are the same until it grows.
+    /// Number of readings so far: the totals change only when it grows.
     pub(crate) fn readings(&self) -> u64 {
         self.ledger().readings()
     }
@@ -182,7 +181,7 @@ impl Connections {
     }
 
     pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        // A panic ends the process; until then older totals are no worse.
+        // A panic ends the process; until then older totals do no harm.
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -192,7 +191,7 @@ impl Reader {
         self.counters.read().map_err(|error| chain(&error))
     }
 
-    /// Logs a change from working to failing and back.
+    /// Logs when readings begin to fail, and when they succeed again.
     fn log(&mut self, result: Result<(), String>) {
         match (result, self.failing) {
             (Ok(()), true) => info!("connections are counted again"),

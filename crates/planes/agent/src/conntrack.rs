@@ -131,7 +131,7 @@ fn merge(wanted: &mut Wanted, batch: Vec<StaleFlows>) {
     }
 }
 
-/// Counts a walk and removes what is done. Returns whether another walk is due.
+/// Counts a walk and removes the frontends that need no further walk. Returns whether another walk is due.
 fn walked(wanted: &mut Wanted) -> bool {
     wanted.retain(|_, staying| match staying {
         Staying::Endpoints(_) => false,

@@ -59,10 +59,9 @@ pub fn health_checks() -> (HealthChecks, HealthCheckServers) {
 }
 
 impl HealthChecks {
-    /// Sets all checks and addresses; an unspecified address stands for all of its family. Listeners
-    /// that stay the same stay open. Ports that were taken are tried again. Services that are
-    /// `unwritten` keep the check that they had: load balancers must not send connections before the
-    /// kernel leads to the endpoints.
+    /// Sets all checks and addresses; an unspecified address stands for all of its family. Listeners that stay the
+    /// same stay open. Ports that were in use are tried again. Services that are `unwritten` keep their earlier
+    /// check: load balancers must not send connections before the kernel has the rules of the endpoints.
     pub fn update(
         &self,
         checks: &BTreeMap<NamespacedName, HealthCheck>,
@@ -163,7 +162,7 @@ struct Servers {
     links: Links,
     budget: Arc<Budget>,
     open: BTreeMap<SocketAddr, Open>,
-    /// What was announced and still holds.
+    /// The failures that were announced and still exist.
     failures: Failures,
 }
 
@@ -207,7 +206,7 @@ impl Servers {
         }
     }
 
-    /// Tells in one line why the address cannot be had.
+    /// Opens a listener. The error is one line that says why the address cannot be used.
     fn listen(&self, address: SocketAddr) -> Result<TcpListener, String> {
         let most = self.budget.listeners();
         if self.open.len() >= most {

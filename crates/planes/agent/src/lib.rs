@@ -1,5 +1,5 @@
 //! The Service proxy as a consumer of the node agent ([`Services`]): plans, writes through a data plane, and
-//! publishes what follows.
+//! publishes the results.
 //!
 //! ```text
 //! events ─▶ Services: plan, sync ──┬─▶ kernel (Reconciler, Backend)

@@ -33,8 +33,8 @@ const ENTRIES_PER_BUCKET: u64 = 4;
 /// Sets the limits of connection tracking in the network namespace of the calling thread.
 ///
 /// # Errors
-/// [`SysctlError`]. The process should not start then, as kube-proxy does not: a table that is too
-/// small drops connections.
+/// Any [`SysctlError`]. The process should not start then, as kube-proxy does not: a table that is too small drops
+/// connections.
 pub fn apply(settings: &ConntrackLimits, memory: &Memory) -> Result<(), SysctlError> {
     if read(MAX).is_none() {
         load_conntrack();

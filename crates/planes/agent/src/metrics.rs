@@ -1,8 +1,7 @@
 //! The metrics of Services: kube-proxy's under kube-proxy's names, and our own.
 //!
-//! Each exists from the start with the value zero, except those of at most 20 service ports without
-//! endpoints. No other label has values that somebody else than the operator can choose, unless the
-//! operator asks for connections by Service.
+//! Each exists from the start with the value zero, except those of at most 20 service ports without endpoints. No
+//! other label has values that a user of the cluster can choose, unless the operator asks for connections by Service.
 
 pub(crate) mod connections;
 mod denials;
@@ -38,16 +37,16 @@ pub struct ServiceMetrics {
     pub(crate) kube_proxy: KubeProxy,
     pub(crate) ours: Ours,
     network: Network,
-    /// In the modes that count by reason.
+    /// Only in modes that count by reason.
     denials: Option<Denials>,
-    /// In the modes whose tables have a size.
+    /// Only in modes whose tables have a size.
     tables: Option<Tables>,
     plane: Description,
     connections: OnceLock<Arc<Connections>>,
 }
 
 impl ServiceMetrics {
-    /// All metrics, at zero. Which of kube-proxy's exist depends on the data plane.
+    /// All metrics, at zero. The data plane decides which of kube-proxy's metrics exist.
     pub fn new(of_process: &Arc<Metrics>, plane: Description) -> Arc<Self> {
         let to = of_process.registrar(HELP);
         let has = plane.metrics;
@@ -61,13 +60,13 @@ impl ServiceMetrics {
             connections: OnceLock::new(),
             of_process: of_process.clone(),
         });
-        // A weak reference: the metrics of the process outlive nobody.
+        // A weak reference: the metrics of the process must not keep these metrics alive.
         let own = Arc::downgrade(&metrics);
         of_process.on_scrape(move || own.upgrade().iter().for_each(|it| it.refresh()));
         metrics
     }
 
-    /// Reads what the kernel counts.
+    /// Reads the kernel's counters.
     fn refresh(&self) {
         if let Some(packets) = &self.kube_proxy.packets {
             packets.refresh();
@@ -120,7 +119,7 @@ impl ServiceMetrics {
         self.plane
     }
 
-    /// `None` when nobody counts connections.
+    /// `None` when connections are not counted.
     pub(crate) fn connections(&self) -> Option<&Arc<Connections>> {
         self.connections.get()
     }

@@ -12,16 +12,15 @@ const REPAIR_PERIOD: Duration = Duration::from_secs(1);
 /// Longest time between two foreign changes of one streak.
 const STREAK_GAP: Duration = Duration::from_secs(10);
 
-/// Between two probes for what the machine lacks, while a Service needs it: an operator may load
-/// a kernel module.
+/// Pause between two probes for missing features, while a Service needs one: an operator may load a kernel module.
 const PROBE_PERIOD: Duration = Duration::from_secs(60);
 
 /// How often the agent syncs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Periods {
-    /// Between the end of one sync and the start of the next.
+    /// Pause between the end of one sync and the start of the next.
     pub min_sync: Duration,
-    /// Between two comparisons of the whole kernel state.
+    /// Time between two comparisons of the whole kernel state.
     pub resync: Duration,
 }
 
@@ -34,14 +33,14 @@ impl Periods {
     }
 }
 
-/// Why a sync does more than write the difference to the last one.
+/// The reason why a sync does more than write the difference to the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resync {
     /// Another program changed our rules.
     Drift,
     /// The last comparison with the kernel is a resync period ago.
     Periodic,
-    /// A Service needs what the machine lacked at the last probe.
+    /// A Service needs a feature that the machine lacked at the last probe.
     Probe,
 }
 
@@ -109,7 +108,7 @@ impl Pace {
         self.dirty = true;
     }
 
-    /// Requests the next part of what the last sync began.
+    /// Requests the next part of a sync that wrote only some of the changes.
     pub(crate) fn go_on(&mut self) {
         self.unfinished = true;
     }
@@ -147,7 +146,7 @@ impl Pace {
         candidates.into_iter().flatten().min()
     }
 
-    /// Why the sync at `now` has to do more than write a difference; `None` when it need not.
+    /// The reason why the sync at `now` must do more than write a difference; `None` when it need not.
     pub(crate) fn resync_reason(&self, now: Instant) -> Option<Resync> {
         let is_due = |due: Option<Instant>| due.is_some_and(|it| it <= now);
         if is_due(self.repair_due(now)) {

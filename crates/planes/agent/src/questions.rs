@@ -10,9 +10,9 @@ use tokio::sync::oneshot;
 use crate::services::Services;
 use crate::status::SyncStatus;
 
-/// What can be asked.
+/// The facts that questions read.
 pub(crate) trait Facts {
-    /// The plan, and what it is made of.
+    /// The plan and its inputs.
     fn planner(&self) -> &Planner;
     /// The last syncs, the oldest first.
     fn syncs(&self) -> Vec<SyncStatus>;
@@ -34,7 +34,7 @@ impl Plans {
         Self(Arc::new(ask))
     }
 
-    /// The answer never comes when the agent stops before.
+    /// Asks the proxy. No answer comes when the agent stops before.
     pub(crate) fn ask<T: Send + 'static>(
         &self,
         ask: impl FnOnce(&dyn Facts) -> T + Send + 'static,
@@ -47,7 +47,7 @@ impl Plans {
         answer
     }
 
-    /// Asks, and leaves it to the question to reply. `false`: the agent has stopped.
+    /// Sends a question, which replies itself. `false`: the agent has stopped.
     pub(crate) fn tell(&self, question: impl FnOnce(&dyn Facts) + Send + 'static) -> bool {
         (self.0)(Box::new(question))
     }

@@ -40,7 +40,7 @@ use crate::pace::{Pace, Periods, Resync};
 use crate::questions::Facts;
 use crate::status::SyncStatus;
 
-/// Removes the rules that an earlier proxy left of these families.
+/// Removes an earlier proxy's rules of these families.
 pub type TakeOver = Box<dyn FnMut(&[IpFamily]) + Send>;
 
 /// Sets sysctls, and logs those that cannot be set.
@@ -139,7 +139,7 @@ impl<P: DataPlane> Services<P> {
         }
     }
 
-    /// Lets the data plane do its deferred work.
+    /// Lets the data plane do the work that it deferred.
     fn keep_up(&mut self, now: Instant) {
         self.upkeep = match self.proxy.reconciler_mut().upkeep() {
             Ok(Upkeep::Nothing) => None,
@@ -210,7 +210,7 @@ impl<P: DataPlane> Consumer for Services<P> {
 
     /// Plans and writes, if a sync is due.
     fn step(&mut self, now: Instant) -> Option<Settled> {
-        // Half a cluster would delete the other half's rules.
+        // An incomplete state would delete the rules of the missing Services.
         if !self.proxy.planner().is_synced() {
             return None;
         }

@@ -17,7 +17,7 @@ pub struct ServiceStatus {
     pub services: usize,
     /// Service ports planned, per family.
     pub service_ports: usize,
-    /// Those that no endpoint anywhere answers.
+    /// Service ports without an endpoint on any node.
     #[serde(default)]
     pub without_endpoints: usize,
     /// Addresses and ports that clients connect to.
@@ -72,7 +72,7 @@ pub struct Status {
     pub proxy: ServiceStatus,
 }
 
-/// Most readers ask for the proxy.
+/// The fields of the proxy are read directly, because most readers need those.
 impl Deref for Status {
     type Target = ServiceStatus;
 

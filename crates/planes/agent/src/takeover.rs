@@ -1,5 +1,5 @@
-//! Replaces an earlier proxy on the same node: removes the rules that it left, once our own rules
-//! work. Each data plane knows its rules ([`Leftovers`]).
+//! Replaces an earlier proxy on the same node: removes its rules once our own rules work. Each data plane knows its
+//! rules ([`Leftovers`]).
 //!
 //! Both rulesets can apply for a while. The rules that see a connection's first packet translate
 //! it, and the others then find an address that is no Service's. Conntrack keeps translations, so
@@ -51,9 +51,8 @@ fn remove(all: &[&dyn Leftovers], request: &Request<'_>) -> Removal {
     removal
 }
 
-/// Removes what an earlier proxy left of these families, on a thread of its own; then watches for a
-/// kube-proxy that comes back, and warns once. Failures are logged, because two rulesets at once are
-/// no reason to stop.
+/// Removes an earlier proxy's rules of these families, on a thread of its own; then watches for a kube-proxy that
+/// comes back, and warns once. Failures are logged only, because two rulesets at once are no reason to stop.
 pub fn take_over(all: AllLeftovers, keep: Arc<Keep>, families: &[IpFamily]) {
     let families = families.to_vec();
     let thread = thread::Builder::new().name("takeover".into());
@@ -90,7 +89,7 @@ fn run(all: &[&dyn Leftovers], keep: &Keep, families: &[IpFamily]) {
             }
         }
     }
-    // Rules that are left look like a running kube-proxy.
+    // Rules that could not be removed look like a running kube-proxy.
     let leaves_rules = removal.errors.iter().any(LeftoverError::leaves_rules);
     if !leaves_rules && request.is_whole() {
         watch(all, keep);

@@ -1,4 +1,4 @@
-//! What tests of several modules need.
+//! Helpers for tests of several modules.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Mutex;
@@ -14,7 +14,7 @@ pub(crate) fn free_port() -> SocketAddr {
     listener.local_addr().expect("bound")
 }
 
-/// A proxy that has planned this, and synced once.
+/// A proxy with this plan, which has synced once.
 struct Planned(Planner);
 
 impl Facts for Planned {
@@ -27,7 +27,7 @@ impl Facts for Planned {
     }
 }
 
-/// Asks a proxy that has planned this.
+/// Handles questions to a proxy with this plan.
 pub(crate) fn plans(planner: Planner) -> Plans {
     let planned = Mutex::new(Planned(planner));
     Plans::through(move |question| {

@@ -1,4 +1,4 @@
-//! What the servers of the agent show of Services.
+//! The answers of the agent's servers about Services.
 //!
 //! ```text
 //! status socket:
@@ -129,7 +129,7 @@ fn one_service(planner: &Planner, name: &str) -> Result<impl Serialize + use<>, 
     inventory::service(planner, &name).ok_or_else(|| explain::unknown(&name, planner))
 }
 
-/// The answer to a question about the plan: JSON, or one line that says what is wrong with the question.
+/// The answer to a question about the plan: JSON, or one line that says why the question is invalid.
 async fn question<T: Serialize, E: fmt::Display>(
     plans: &Plans,
     ask: impl FnOnce(&Planner) -> Result<T, E> + Send + 'static,
@@ -158,7 +158,7 @@ struct Web {
 }
 
 impl Web {
-    /// The answer to a question about the plan, unless the client has that of this revision.
+    /// The answer to a question about the plan, unless the client has the answer of this revision.
     async fn question<T: Serialize + Send + 'static>(
         &self,
         headers: &HeaderMap,
@@ -222,7 +222,7 @@ mod tagged {
     struct Totals {
         /// By `namespace/name`, without those that are 0.
         services: BTreeMap<String, u64>,
-        /// Why nobody counts them; absent where somebody does.
+        /// The reason why connections are not counted; absent where they are.
         #[serde(skip_serializing_if = "Option::is_none")]
         uncounted: Option<&'static str>,
     }

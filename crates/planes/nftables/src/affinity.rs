@@ -38,7 +38,7 @@ use crate::rule::{Action, Rule};
 /// Endpoints of a block, about.
 const BLOCK: usize = 32;
 
-/// The numbers by which a service port's set of clients names its endpoints.
+/// The labels by which a service port's set of clients names its endpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Labels {
     of: BTreeMap<SocketAddr, u32>,
@@ -47,8 +47,8 @@ pub(crate) struct Labels {
 }
 
 impl Labels {
-    /// Labels for the endpoints of a port: who stays keeps its label, and who comes gets one of the
-    /// block of somebody who left, so that one block changes.
+    /// Labels for the endpoints of a port: an endpoint that stays keeps its label, and a new endpoint joins the block
+    /// of an endpoint that left, so that only one block changes.
     pub(crate) fn assign(port: &PortPlan, previous: &Self) -> Self {
         let endpoints = port.reachable();
         let is_here = |addr: &SocketAddr| {
@@ -151,7 +151,7 @@ pub(crate) fn render(port: &PortPlan, placement: &Placement, objects: &mut Vec<(
     out.objects.push((set, sticky));
 }
 
-/// A chain that frontends lead to: does what is due to their clients, then chooses.
+/// A chain that frontends jump to: it applies the rules for their clients, then chooses an endpoint.
 struct Entry {
     chain: AffinityChain,
     first: Standing,
@@ -223,7 +223,7 @@ impl Render<'_> {
         }
     }
 
-    /// Known clients first, then one endpoint at random, each as likely as any other.
+    /// Sends known clients to their endpoint, all others to a random one, each as likely as any other.
     fn choice(&mut self, choice: AffinityChain, pool: &Pool) {
         let port = self.port;
         let (name, family) = (&port.key.name, port.key.family);

@@ -28,8 +28,7 @@ use crate::set::{ElementKey, ElementValue, SetName, ValueKind};
 /// Elements in one part of a fresh ruleset.
 const PART: usize = 16_384;
 
-/// The transactions that carry out a delta, to be committed in this order. A tag stands for the
-/// object that [`key`] gives.
+/// The transactions that carry out a delta, to be committed in this order. [`key`] finds the object of a tag.
 pub(crate) fn transactions(delta: &Delta<Key, Object>) -> Box<dyn Iterator<Item = Batch> + '_> {
     if !is_fresh(delta) {
         return Box::new(std::iter::once(whole(delta)));
@@ -72,8 +71,8 @@ fn is_fresh(delta: &Delta<Key, Object>) -> bool {
         && added.all(|it| tables.contains(&it))
 }
 
-/// Indices of the elements that are added: what others lead to comes first, and what refuses or
-/// drops comes last.
+/// Indices of the elements that are added. Elements that others lead to come first, and elements that refuse or drop
+/// come last.
 fn elements_in_order(delta: &Delta<Key, Object>) -> Vec<usize> {
     let rank = |index: &usize| match &delta.add[*index].0 {
         Key::Element(family, set, _) => {
@@ -96,7 +95,7 @@ fn elements_in_order(delta: &Delta<Key, Object>) -> Vec<usize> {
     elements
 }
 
-/// Everything until the elements that come.
+/// The part of the transaction before the elements that are added.
 fn shape(delta: &Delta<Key, Object>) -> Writer {
     let mut writer = Writer::new();
     for (tag, (key, _)) in adds(delta) {
@@ -152,7 +151,7 @@ fn deletes(delta: &Delta<Key, Object>) -> impl Iterator<Item = (u32, &Key)> + Cl
     (to_tag(delta.add.len() + delta.replace.len())..).zip(&delta.delete)
 }
 
-/// Whether an object is in the kernel already, in another form.
+/// Whether an object is in the kernel already, with another content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Existing {
     Absent,
@@ -181,7 +180,7 @@ impl Writer {
         }
     }
 
-    /// Creates a table. One that is replaced goes with everything in it.
+    /// Creates a table. A table that is replaced is deleted first, with everything in it.
     fn table(&mut self, tag: u32, key: &Key, existing: Existing) {
         let Key::Table(family) = key else {
             return;
@@ -194,7 +193,7 @@ impl Writer {
         self.batch.add_table(tag, scope, comment, Create::IfMissing);
     }
 
-    /// Creates what others refer to.
+    /// Creates the objects that others refer to: sets and empty chains.
     fn declare(&mut self, tag: u32, key: &Key, object: &Object, existing: Existing) {
         let batch = &mut self.batch;
         let scope = scope(key.family());

@@ -26,22 +26,22 @@ use crate::set::{Counting, SetName};
 use crate::unreachable::{self, Search};
 use crate::{drift, layout, live, observe, render, slots, text};
 
-/// How often a search in the background is asked whether it has ended.
+/// Pause between two checks whether a search in the background has ended.
 const SEARCH_POLL: Duration = Duration::from_secs(1);
 
 /// The nftables data plane of one network namespace.
 #[derive(Debug)]
 pub struct Nftables {
     connection: Connection,
-    /// The number that the namespace's ruleset has as long as nobody but us changed it since the last
+    /// The generation that the namespace's ruleset has if no other program changed it since the last
     /// [`observe`](Backend::observe): every transaction raises it by one.
     generation: u32,
     counting: Counting,
-    /// Maps of which the last observation may have left out elements.
+    /// Maps whose elements the last observation may not have listed all.
     unlisted: Unlisted,
-    /// Lists those maps.
+    /// The running search of those maps.
     search: Option<Search>,
-    /// What the last search found: elements that no frontend led to.
+    /// The result of the last search: elements that no frontend led to.
     unreachable: Vec<Key>,
 }
 
@@ -62,8 +62,8 @@ impl Nftables {
         })
     }
 
-    /// Counts this; without it nothing. Tables that count something else are replaced by the first
-    /// sync, and what they counted is lost.
+    /// Sets what to count; the default is nothing. Tables that count something else are replaced by the first sync,
+    /// and their counts are lost.
     #[must_use]
     pub fn counting(mut self, counting: Counting) -> Self {
         self.counting = counting;
@@ -74,7 +74,7 @@ impl Nftables {
     ///
     /// # Errors
     ///
-    /// The kernel could not be asked, refused, or a table of that name is not ours.
+    /// The kernel could not be asked, refused, or a table of our name is not ours.
     pub fn cleanup(&mut self, families: &[IpFamily]) -> Result<Vec<String>, BackendError> {
         let mut batch = Batch::new();
         let mut removed = Vec::new();
@@ -296,7 +296,7 @@ impl DataPlane for Nftables {
     }
 }
 
-/// What the operator wants counted.
+/// The counting that the operator's options ask for.
 fn counting(options: &Options<'_>) -> Counting {
     if options.counts_connections {
         Counting::Connections

@@ -24,9 +24,9 @@ pub struct Block {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Clients that the set has.
+    /// For clients that the set has.
     Known,
-    /// Everyone else: one endpoint at random.
+    /// For all other clients: one endpoint at random.
     Random,
 }
 
@@ -59,7 +59,7 @@ impl Part {
     pub(crate) const ALL: [Self; 2] = [Self::Known, Self::Random];
 }
 
-/// `size` in `of` packets.
+/// A rule for `size` in `of` packets.
 pub(crate) fn share(size: usize, of: usize, action: Action) -> Rule {
     let number = |it| u32::try_from(it).expect("a pool has fewer than 2^32 endpoints");
     if size == of {

@@ -18,8 +18,7 @@ pub(crate) fn encode_key(key: &ElementKey, out: &mut KeyBytes) {
     key.with_fields(|fields| out.set(fields));
 }
 
-/// Decodes a key of a set that has no ranges of single addresses; `None` when we would not have
-/// written it.
+/// Decodes a key of a set that has no ranges of single addresses; `None` for a key that we would not write.
 pub(crate) fn decode_key(
     family: IpFamily,
     kind: KeyKind,
@@ -59,7 +58,7 @@ pub(crate) fn decode_key(
     end.is_none().then_some(decoded)
 }
 
-/// An endpoint as `dnat` takes it.
+/// Appends the bytes of an endpoint, as `dnat` takes it.
 pub(crate) fn encode_endpoint(addr: SocketAddr, out: &mut Vec<u8>) {
     out.clear();
     Datum::Address(addr.ip()).put(out);

@@ -27,9 +27,9 @@ impl ElementCounters {
 }
 
 impl Counters for ElementCounters {
-    /// Lists the four endpoint maps of both families once. A listing that somebody's transaction
-    /// interrupts is not begun again: on a busy node a large map may never be listed without. What
-    /// it showed is true, but some may be missing.
+    /// Lists the four endpoint maps of both families once. A listing that another program's transaction interrupts is
+    /// not repeated: on a busy node a large map may never be listed without an interruption. The listed elements are
+    /// right, but some may be missing.
     fn read(&mut self) -> Result<Reading, BackendError> {
         let mut reading = Reading {
             counts: Vec::new(),
@@ -54,7 +54,7 @@ impl Counters for ElementCounters {
     }
 }
 
-/// What an element counted; `None` for one that counts nothing or that we would not have written.
+/// The count of an element; `None` for an element without a counter, or one that we would not write.
 fn count(family: IpFamily, map: SetName, element: &ElementRef<'_>) -> Option<ConnectionCount> {
     let Some(DataRef::Value(value)) = element.data else {
         return None;

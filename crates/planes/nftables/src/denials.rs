@@ -17,7 +17,7 @@ use crate::name::{
 };
 use crate::observe;
 
-/// The chains whose rules count, and the reason of each rule in its order.
+/// The chains whose rules count, and the reason of each rule, in their order.
 const COUNTING: [(Standing, &[DenialReason]); 4] = [
     (OUTSIDE_SOURCE_RANGES, &[SourceRanges]),
     (CLUSTER_IP_GUARD, &[UndefinedPort, UnallocatedClusterIp]),

@@ -1,9 +1,9 @@
 //! Notices when another program changes our tables.
 //!
-//! The monitor is opened after the first sync: as long as anybody listens, the kernel builds a
-//! message for each element that is written, which costs more than writing it. What happened in
-//! between shows in the generation of the ruleset. Later the kernel itself drops the notices about
-//! our own port ids (a socket filter), so our writes wake nobody.
+//! The monitor is opened after the first sync: while any program listens, the kernel builds a message for each
+//! element that is written, which costs more than writing it. Changes before that show in the generation of the
+//! ruleset. Later the kernel itself drops the notices about our own port ids (a socket filter), so our writes cause
+//! no wake-up.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -14,9 +14,9 @@ use tracing::{info, warn};
 
 use crate::name::TABLE;
 
-/// Reports foreign changes of our tables from now on, in the network namespace of the caller, and at
-/// once if the ruleset is not of this generation any more. `port_id` is that of our own writes; what
-/// a takeover removes is no foreign change either.
+/// Reports foreign changes of our tables from now on, in the network namespace of the caller, and at once if the
+/// ruleset has another generation than `generation`. `port_id` is that of our own writes; a takeover's deletions are
+/// no foreign change either.
 pub(crate) fn watch(port_id: u32, generation: u32, report: ForeignChange) {
     let monitor = match Monitor::ignoring(&[port_id, chains::port_id()]) {
         Ok(monitor) => monitor,
@@ -56,15 +56,15 @@ fn run(mut monitor: Monitor, report: &ForeignChange) {
     }
 }
 
-/// Puts the notices of one transaction together.
+/// Collects the notices of one transaction.
 #[derive(Default)]
 struct Foreign {
-    /// What the transaction that is being reported did to our tables.
+    /// The changes of our tables by the transaction that is being reported.
     touched: BTreeMap<&'static str, String>,
 }
 
 impl Foreign {
-    /// One line about a transaction that touched our tables, when its last notice has come.
+    /// One line about a transaction that changed our tables, at its last notice.
     fn take(&mut self, notice: Notice) -> Option<String> {
         match notice {
             Notice::Change(change) => {
@@ -83,7 +83,7 @@ impl Foreign {
     }
 }
 
-/// One line; `None` when nothing of ours was touched.
+/// One line; `None` when no table of ours was changed.
 fn describe(touched: &BTreeMap<&str, String>, by: &Generation) -> Option<String> {
     let table = touched.values().next()?;
     let touched: Vec<&str> = touched.keys().copied().collect();

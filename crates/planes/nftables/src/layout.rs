@@ -143,7 +143,7 @@ fn base_chains() -> Vec<StandingChain> {
     ]
 }
 
-/// The chains that those jump to.
+/// The chains that the base chains jump to.
 fn inner_chains(node: &NodePlan, family: IpFamily) -> Vec<StandingChain> {
     let plan = node.family(family);
     let mark = node.masquerade_mark;
@@ -231,12 +231,12 @@ fn inner_chains(node: &NodePlan, family: IpFamily) -> Vec<StandingChain> {
     ]
 }
 
-/// What the map of verdicts says of the packet.
+/// The action of looking up the packet in a verdict map.
 fn verdict_of(map: SetName) -> Action {
     Action::Verdict(map.key().fields().into(), SetRef::Standing(map))
 }
 
-/// The set has the packet.
+/// The packet is in the set.
 fn is_in(set: SetName) -> Match {
     Match::In(Sense::Is, set.key().fields().into(), SetRef::Standing(set))
 }
@@ -299,7 +299,7 @@ fn masquerade(plan: &FamilyPlan, mark: u32) -> Vec<Rule> {
     rules
 }
 
-/// The elements that the node itself contributes.
+/// The elements that come from the node's plan.
 fn members(family: IpFamily, plan: &FamilyPlan) -> Vec<(Key, Object)> {
     let element = |set, net: IpNet, comment: Option<&str>| {
         let element = Element {

@@ -83,8 +83,8 @@ fn remove_kube_proxy(families: &[IpFamily]) -> Result<Vec<&'static str>, Leftove
     Ok(removed)
 }
 
-/// Whether there is a table of this name. What a kernel without nf_tables holds is nothing; it says so with
-/// `EINVAL` (`nfnetlink_rcv_msg`).
+/// Whether a table of this name exists. On a kernel without nf_tables none does; the kernel answers with `EINVAL`
+/// then (`nfnetlink_rcv_msg`).
 pub(crate) fn has_table(
     connection: &mut Connection,
     family: IpFamily,

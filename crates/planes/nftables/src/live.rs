@@ -1,13 +1,13 @@
-//! What our table, or that of a kube-proxy, does with one packet: the rules are followed through their
-//! chains, and of each set only the elements are read that the packet finds.
+//! Evaluates our table, or that of a kube-proxy, for one packet: follows the rules through their chains, and reads
+//! only the elements that the packet finds.
 //!
 //! ```text
 //! base chains of prerouting or output ─▶ services ─▶ element of frontends ─▶ its chain ─▶ endpoints
 //!                  of input or forward ─▶ element of no-endpoints ─▶ drop, reject
 //! ```
 //!
-//! `machine.rs` runs the instructions of a rule as the kernel does (`nf_tables_core.c`), all values of a
-//! random number at once. So names that an agent chose need not be known.
+//! `machine.rs` runs the instructions of a rule as the kernel does (`nf_tables_core.c`), all values of a random
+//! number at once. So it needs no knowledge of the names that an agent chose.
 
 mod elements;
 mod machine;
@@ -126,7 +126,7 @@ fn is_decision(end: &End) -> bool {
     !matches!(end, End::Past | End::Accept)
 }
 
-/// The table could not be read.
+/// The error of a table that could not be read.
 fn failed(scope: Scope<'_>, error: sluice_netlink::RequestError) -> BackendError {
     BackendError::new(format!("read table {}", place(scope)), error)
 }

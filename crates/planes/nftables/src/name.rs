@@ -10,10 +10,10 @@ use sluice_nft::Scope;
 
 use crate::source_list::SourceList;
 
-/// Both families' table.
+/// The name of the table, in both families.
 pub const TABLE: &str = "sluice";
 
-/// Our table of a family.
+/// The table of a family.
 pub(crate) fn scope(family: IpFamily) -> Scope<'static> {
     Scope {
         family: netlink(family),
@@ -21,7 +21,7 @@ pub(crate) fn scope(family: IpFamily) -> Scope<'static> {
     }
 }
 
-/// The family as the kernel's rooms name it.
+/// The family in the type of the crate `sluice-netlink`.
 pub(crate) fn netlink(family: IpFamily) -> Family {
     match family {
         IpFamily::V4 => Family::Ipv4,
@@ -32,16 +32,16 @@ pub(crate) fn netlink(family: IpFamily) -> Family {
 /// Longest name that we write. The kernel's limit is 255 (`NFT_NAME_MAXLEN` without the NUL).
 const MAX_NAME: usize = 240;
 
-/// What kind of client a pool chain serves, and which map its endpoints are in.
+/// The clients that a pool chain serves. The kind also decides which map has its endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PoolKind {
     /// Clients of a ClusterIP.
     ClusterIp,
     /// Clients of a load balancer address or external IP, policy Cluster.
     External,
-    /// Clients outside this node of such an address, policy Local.
+    /// Clients outside this node, of a load balancer address or external IP with policy Local.
     Local,
-    /// Clients on this node of such an address, policy Local: any endpoint.
+    /// Clients on this node, of a load balancer address or external IP with policy Local: any endpoint.
     Near,
     /// Clients of a NodePort, policy Cluster.
     NodePort,
@@ -83,9 +83,9 @@ pub enum ChainName {
     Standing(Standing),
     /// Balances over pools of this many endpoints.
     Pool(PoolKind, u32),
-    /// Drops who is not in the list.
+    /// Drops the clients that are not in the list.
     Sources(SourceList),
-    /// A chain of one service port, or one that we did not make.
+    /// A chain of one service port, or a chain that we did not make.
     Named(Arc<str>),
 }
 

@@ -59,48 +59,47 @@ impl fmt::Display for Key {
     }
 }
 
-/// Comment of our tables: by it we know them.
+/// The comment of our tables, which identifies them as ours.
 pub(crate) const TABLE_COMMENT: &str = "Sluice: Kubernetes Services of this node";
 
-/// Everything we want to be true of an object.
+/// The content that an object should have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Object {
     /// A table of ours.
     Table,
-    /// A set whose definition follows from its name and from what it counts.
+    /// A set whose definition follows from its name and its counting.
     Set(Counting),
-    /// A set that remembers the clients of a service port, and its comment. How long is said by the
-    /// rules that fill it.
+    /// A set that remembers the clients of a service port, and its comment. The timeout is in the rules that fill it.
     Sticky(Arc<str>),
-    /// A set of sources with its members. Its name says what they are, so they never change.
+    /// A set of sources with its members. Its name is a hash of the members, so they never change.
     Sources(Arc<[IpNet]>),
     /// A chain.
     Chain(Chain),
     /// An element.
     Element(Element),
-    /// Something under one of our names that we would not have made.
+    /// An object with one of our names that we would not have made.
     Foreign,
 }
 
 /// A chain with its rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chain {
-    /// Where the kernel calls it; `None` when only other chains do.
+    /// The hook of a base chain; `None` when only other chains lead here.
     pub hook: Option<Hook>,
-    /// For people; empty when the name says it all.
+    /// Comment for people; empty when the name says enough.
     pub comment: Arc<str>,
     /// Its rules.
     pub rules: Rules,
 }
 
-/// The rules of a chain: as we write them, or as the kernel shows them. The two are equal when
-/// ours would look like that in the kernel.
+/// The rules of a chain: as we write them, or as the kernel lists them. The two are equal when the kernel would list
+/// our rules like this.
 #[derive(Clone, Debug)]
 pub enum Rules {
     /// Rendered by us, for a table of this family.
     Ours(IpFamily, Arc<[Rule]>),
-    /// Those of a block of sticky endpoints: made into rules where they are needed, since most blocks
-    /// are compared and found equal.
+    /// The rules of a block of sticky endpoints. They are made when they are needed, since most blocks are only
+    /// compared and found equal.
     Block(IpFamily, Block),
     /// Read from the kernel.
     Observed(Vec<Vec<Expr>>),
@@ -116,7 +115,7 @@ impl Rules {
         }
     }
 
-    /// Whether the kernel would show our rules like this.
+    /// Whether the kernel would list our rules like this.
     fn look_like(&self, family: IpFamily, seen: &[Vec<Expr>]) -> bool {
         let rules = self.as_rules();
         let mut pairs = rules.iter().zip(seen);
@@ -144,7 +143,7 @@ impl PartialEq for Rules {
 impl Eq for Rules {}
 
 impl Object {
-    /// Which Service it is for; empty when it is for all, or when its text says it.
+    /// The Service of the object; empty when the object is for all Services, or when its text names the Service.
     pub(crate) fn comment(&self) -> &str {
         match self {
             Self::Element(it) => it.comment.as_deref().unwrap_or_default(),
@@ -155,8 +154,8 @@ impl Object {
     }
 }
 
-/// [`text::comment`], shared as it is when nothing has to change: objects carry comments in the form in
-/// which the kernel gives them back.
+/// As [`text::comment`], without a copy when nothing has to change: objects carry comments in the form in which the
+/// kernel lists them.
 pub(crate) fn shared_comment(comment: &Arc<str>) -> Arc<str> {
     match text::comment(comment) {
         Cow::Borrowed(_) => comment.clone(),

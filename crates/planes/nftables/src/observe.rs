@@ -20,7 +20,7 @@ use crate::set::{Counting, Element, ElementKey, ElementValue, KeyKind, SetName, 
 use crate::slots;
 use crate::source_list::SourceList;
 
-/// How often a listing is begun again because somebody changed what was being listed.
+/// Attempts to list a table when transactions interrupt the listing.
 const ATTEMPTS: u32 = 20;
 
 /// Elements in the endpoint maps of a table up to which these are listed. Listing 16,384 elements
@@ -30,13 +30,12 @@ const LISTED: usize = 16_384;
 /// Objects by their keys.
 pub(crate) type Objects = BTreeMap<Key, Object>;
 
-/// Endpoint maps that were asked for by key, and how many of their elements nobody asked for;
-/// `None` when the kernel does not say how many there are (before 6.16).
+/// Endpoint maps that were asked for by key, and the number of their elements that were not found in this way; `None`
+/// when the kernel does not say how many there are (before 6.16).
 pub(crate) type Unlisted = BTreeMap<(IpFamily, SetName), Option<usize>>;
 
-/// Everything in our tables. A table whose sets are declared otherwise than we would, such as
-/// one that counts when this one is not to, is reported as [`Object::Foreign`] and nothing else, so
-/// that it is replaced whole.
+/// All objects of our tables. A table with sets that we would declare otherwise, such as a table that counts when
+/// this one is not to, is reported as one [`Object::Foreign`], so that it is replaced as a whole.
 ///
 /// # Errors
 ///
@@ -57,7 +56,7 @@ pub(crate) fn tables(
     Ok((objects, unlisted))
 }
 
-/// The number of the ruleset now.
+/// The generation of the ruleset.
 ///
 /// # Errors
 ///
@@ -67,11 +66,11 @@ pub(crate) fn generation(connection: &mut Connection) -> Result<u32, BackendErro
     asked.map_err(|error| BackendError::new("ask for the generation of the ruleset", error))
 }
 
-/// Whether our table of this family is there.
+/// Whether our table of this family exists.
 ///
 /// # Errors
 ///
-/// The kernel could not be asked, or a table of that name is not ours: it lacks our comment.
+/// The kernel could not be asked, or a table of our name is not ours: it lacks our comment.
 pub(crate) fn owns_table(
     connection: &mut Connection,
     family: IpFamily,
@@ -95,7 +94,7 @@ pub(crate) fn owns_table(
     }
 }
 
-/// Begins a listing again while transactions interrupt it.
+/// Repeats a listing while transactions interrupt it.
 pub(crate) fn retry<T>(
     mut list: impl FnMut() -> Result<T, RequestError>,
 ) -> Result<T, RequestError> {
@@ -108,7 +107,7 @@ pub(crate) fn retry<T>(
     list()
 }
 
-/// The table of a family could not be listed.
+/// The error of a table that could not be listed.
 pub(crate) fn failed(family: IpFamily, error: RequestError) -> BackendError {
     BackendError::new(format!("list table {} {TABLE}", family.nft_name()), error)
 }
@@ -158,9 +157,9 @@ fn table(
     }
 }
 
-/// Reads endpoint maps, given with their numbers of elements: lists them when they are small, else
-/// asks for what the frontends lead to. That is also how large they are where the kernel does not
-/// say it, unless there are no frontends.
+/// Reads endpoint maps, given with their numbers of elements: lists small maps, else asks for the keys that the
+/// frontends lead to. Where the kernel does not tell the number of elements, the number of these keys takes its
+/// place, unless there are no frontends.
 fn endpoints(
     connection: &mut Connection,
     family: IpFamily,
@@ -232,7 +231,7 @@ fn chains(
     Ok(())
 }
 
-/// Lists a list of sources. What is no prefix makes the set one that we did not write.
+/// Lists a list of sources. A range that is no prefix makes the set one that we did not write.
 fn sources(
     connection: &mut Connection,
     family: IpFamily,
@@ -308,7 +307,7 @@ fn value(family: IpFamily, element: &ElementRef<'_>) -> ElementValue {
     }
 }
 
-/// The key of a range. What is no prefix has a key that we would not write.
+/// The key of a range. A range that is no prefix gets a key that we would not write.
 fn range_key(range: &Range) -> ElementKey {
     match range.prefix() {
         Some(net) => ElementKey::Range(net),

@@ -1,4 +1,4 @@
-//! Slots: which endpoint of a pool has which number in the kernel's maps.
+//! Slots: the numbers of a pool's endpoints in the kernel's maps.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ pub struct Placement {
     cluster: Box<[u32]>,
     /// Slot to index in the local pool.
     local: Box<[u32]>,
-    /// With session affinity, in place of slots.
+    /// The labels of a port with session affinity, which has no slots.
     labels: Option<Box<Labels>>,
 }
 
@@ -49,8 +49,8 @@ impl Placement {
     }
 }
 
-/// Places the endpoints of a port so that few slots change: who stays keeps its slot, newcomers
-/// take the slots of those who left, and what is then too many at the end moves into the gaps.
+/// Places the endpoints of a port so that few slots change: an endpoint that stays keeps its slot, new endpoints take
+/// the slots of those that left, and endpoints beyond the new end move into the gaps.
 pub(crate) fn place(port: &PortPlan, previous: Option<(&PortPlan, &Placement)>) -> Placement {
     if port.affinity_seconds.is_some() {
         let labels = previous.and_then(|(_, it)| it.labels.as_deref());
@@ -79,7 +79,7 @@ fn addresses(plan: &PortPlan, placement: &Placement, scope: Scope) -> Vec<Socket
         .collect()
 }
 
-/// `old`: the addresses by slot until now.
+/// `old` are the present addresses by slot.
 fn assign(pool: Option<&Pool>, old: &[SocketAddr]) -> Box<[u32]> {
     let Some(pool) = pool else {
         return Box::default();
@@ -96,7 +96,7 @@ fn assign(pool: Option<&Pool>, old: &[SocketAddr]) -> Box<[u32]> {
             slots[slot] = Some(to_u32(index));
         }
     }
-    // Whoever has no slot yet: those beyond the new end, and newcomers.
+    // Endpoints without a slot: those beyond the new end, and new endpoints.
     let mut waiting = (0..endpoints.len()).filter(|&index| !placed[index]);
     let filled = slots
         .iter()
@@ -108,8 +108,8 @@ fn to_u32(index: usize) -> u32 {
     u32::try_from(index).expect("a pool has fewer than 2^32 endpoints: slices are bounded")
 }
 
-/// Reads the slots of a port back from the kernel's elements. All frontends of a port share them,
-/// so the first that has any is enough.
+/// Reads the slots of a port back from the kernel's elements. All frontends of a port share them, so the first
+/// frontend that has any is enough.
 pub(crate) fn recover(port: &PortPlan, observed: &BTreeMap<Key, Object>) -> Placement {
     if port.affinity_seconds.is_some() {
         return Placement::labelled(Labels::recover(port, observed));

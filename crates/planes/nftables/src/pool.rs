@@ -18,7 +18,7 @@ use crate::set::SetName;
 /// (`nft_add_set_elem`).
 const RESERVED_SIZES: u32 = 16;
 
-/// The pool chains to have ready ahead of need.
+/// The pool chains that a large plan creates before they are needed.
 pub(crate) fn reserved_pools() -> impl Iterator<Item = (PoolKind, u32)> {
     (1..=RESERVED_SIZES).map(|size| (PoolKind::ClusterIp, size))
 }
@@ -33,8 +33,8 @@ pub(crate) fn endpoints_of(kind: PoolKind) -> SetName {
     }
 }
 
-/// The chain of a kind and size. Size 0 exists for Local policies without an endpoint here: who
-/// is near still gets through, the rest falls through and is dropped.
+/// The chain of a kind and size. Size 0 exists for Local policies without an endpoint on this node: clients on this
+/// node still get through, all others are dropped.
 pub(crate) fn pool_chain(family: IpFamily, kind: PoolKind, size: u32) -> (Key, Object) {
     let first = match kind {
         PoolKind::ClusterIp => Some(CLUSTER_IP_CLIENTS),
@@ -57,7 +57,7 @@ pub(crate) fn pool_chain(family: IpFamily, kind: PoolKind, size: u32) -> (Key, O
     )
 }
 
-/// To a random one of this many endpoints, which are in the map under a frontend and slots.
+/// A rule that sends packets to a random one of this many endpoints, which are in the map under a frontend and slots.
 fn balance(map: SetName, size: u32) -> Rule {
     let mut key = map.key().fields().to_vec();
     if let Some(Field::Random { modulus, .. }) = key.last_mut() {

@@ -34,8 +34,8 @@ pub(crate) fn port(port: &PortPlan, placement: &Placement) -> Vec<(Key, Object)>
     out.objects
 }
 
-/// The map that holds the endpoints of a scope for a frontend; `None` when the frontend does not
-/// send anyone there, or no map is involved.
+/// The map that holds the endpoints of a scope for a frontend; `None` when the frontend sends no packets to
+/// this scope.
 pub(crate) fn slots_set(frontend: &Frontend, route: Route, scope: Scope) -> Option<SetName> {
     let names = Names::of(frontend);
     let sends = |verdict, kind| (verdict == Verdict::Balance(scope)).then_some(kind);
@@ -155,7 +155,7 @@ impl Render<'_> {
         }
     }
 
-    /// `frontend` in `set` leads to a pool chain, or to the port's own chain if clients stick.
+    /// Leads `frontend` in `set` to a pool chain, or with session affinity to the port's own chain.
     fn balance(
         &mut self,
         frontend: &Frontend,

@@ -17,13 +17,13 @@ pub type Rule = rule::Rule<SetRef, ChainName>;
 /// A condition on a packet.
 pub type Match = rule::Match<SetRef>;
 
-/// What happens to a packet.
+/// An action on a packet.
 pub type Action = rule::Action<SetRef, ChainName>;
 
 /// A set that a rule refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetRef {
-    /// One that is always there.
+    /// A set that is always there.
     Standing(SetName),
     /// A list of sources that may connect.
     Sources(SourceList),

@@ -15,13 +15,13 @@ use crate::name::ChainName;
 /// A set or map that is always there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SetName {
-    /// Virtual IP and port to what to do.
+    /// Virtual IP and port to a chain.
     Frontends,
-    /// The same for clients on this node, where the external policy is Local.
+    /// Virtual IP and port to a chain, for clients on this node where the external policy is Local.
     NearFrontends,
-    /// Port of the node to what to do.
+    /// NodePort to a chain.
     NodePorts,
-    /// The same for clients on this node, where the external policy is Local.
+    /// NodePort to a chain, for clients on this node where the external policy is Local.
     NearNodePorts,
     /// Frontend and slot to endpoint.
     Endpoints,
@@ -47,7 +47,7 @@ pub enum SetName {
     Hairpin,
 }
 
-/// What identifies an element.
+/// The fields that identify an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyKind {
     /// An address.
@@ -79,7 +79,7 @@ const PORT: Field = Field::Port(Side::Destination);
 const ENDPOINT: &[Field] = &[TO, PORT];
 
 impl KeyKind {
-    /// The fields of a packet that are looked up.
+    /// The fields of a packet that are compared with the key.
     pub const fn fields(self) -> &'static [Field] {
         match self {
             Self::Address | Self::Range => &[TO],
@@ -92,7 +92,7 @@ impl KeyKind {
     }
 }
 
-/// What an element leads to.
+/// The kind of value that an element has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueKind {
     /// Nothing: the element is a member of a set.
@@ -103,7 +103,7 @@ pub enum ValueKind {
     Endpoint,
 }
 
-/// What the data plane counts.
+/// The counts that the data plane keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Counting {
     /// Nothing.
@@ -175,7 +175,7 @@ impl SetName {
         }
     }
 
-    /// What its keys are.
+    /// The fields of its keys.
     pub const fn key(self) -> KeyKind {
         match self {
             Self::Frontends | Self::NearFrontends | Self::NoEndpoints => KeyKind::Frontend,
@@ -189,7 +189,7 @@ impl SetName {
         }
     }
 
-    /// What its elements lead to.
+    /// The kind of its values.
     pub const fn value(self) -> ValueKind {
         match self {
             Self::Frontends | Self::NearFrontends | Self::NodePorts | Self::NearNodePorts => {
@@ -208,7 +208,7 @@ impl SetName {
         }
     }
 
-    /// Keys and values of its elements.
+    /// The fields of its keys and values.
     pub(crate) const fn shape(self) -> Shape<'static> {
         Shape {
             key: self.key().fields(),
@@ -220,7 +220,7 @@ impl SetName {
         }
     }
 
-    /// What its elements count when the data plane counts this.
+    /// The counting of its elements when the data plane counts `wanted`.
     pub(crate) fn counting(self, wanted: Counting) -> Counting {
         match self.value() {
             ValueKind::Endpoint => wanted,
@@ -257,8 +257,8 @@ pub enum ElementKey {
     NodePortSlot(Protocol, u16, u32),
     /// An endpoint that reaches itself.
     Hairpin(IpAddr, Protocol, u16),
-    /// Something that we would not write: the raw key and the end of a range if it has one. An
-    /// empty key is the catch-all element.
+    /// A key that we would not write: its bytes, and the end of a range if it has one. An empty key is the catch-all
+    /// element.
     Foreign(Box<[u8]>, Option<Box<[u8]>>),
 }
 
@@ -311,7 +311,7 @@ impl fmt::Display for ElementKey {
     }
 }
 
-/// What an element leads to. Displays as nft writes it.
+/// The value of an element. Displays as nft writes it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ElementValue {
     /// Nothing: a member of a set.
@@ -320,7 +320,7 @@ pub enum ElementValue {
     Goto(ChainName),
     /// An endpoint.
     Endpoint(SocketAddr),
-    /// Something that we would not write.
+    /// A value that we would not write.
     Foreign,
 }
 
@@ -338,8 +338,8 @@ impl fmt::Display for ElementValue {
 /// An element without its key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Element {
-    /// What it leads to.
+    /// The value.
     pub value: ElementValue,
-    /// For people.
+    /// Comment for people.
     pub comment: Option<Arc<str>>,
 }

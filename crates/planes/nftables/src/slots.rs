@@ -1,7 +1,7 @@
-//! The endpoint maps of a large ruleset: asked for by key.
+//! Reads the endpoint maps of a large ruleset by key.
 //!
-//! Listing a hash is quadratic in its size (`nft_rhash_walk`), asking for keys is not. Which keys
-//! an endpoint map should have follows from the frontends: one that goes to `cluster-ip-3` has the
+//! The time to list a hash grows with the square of its size (`nft_rhash_walk`), the time to ask for keys does not.
+//! The frontends determine the keys that an endpoint map should have: a frontend that goes to `cluster-ip-3` has the
 //! slots 0 to 2.
 
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ fn slot_of(map: SetName, frontend: &ElementKey, slot: u32) -> Option<ElementKey>
     }
 }
 
-/// The frontend whose slot this is; `None` for a key that is no slot.
+/// The frontend of a slot's key; `None` for a key without a slot.
 pub(crate) fn frontend_of(slot: &ElementKey) -> Option<ElementKey> {
     match slot {
         ElementKey::FrontendSlot(addr, protocol, port, _) => {
@@ -57,7 +57,7 @@ pub(crate) fn frontend_of(slot: &ElementKey) -> Option<ElementKey> {
     }
 }
 
-/// Adds the elements of a map that have one of these keys to `objects`; returns how many there are.
+/// Adds the elements of a map that have one of these keys to `objects`; returns their number.
 ///
 /// # Errors
 ///

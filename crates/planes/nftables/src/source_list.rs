@@ -5,11 +5,11 @@ use std::fmt;
 use ipnet::IpNet;
 use sha2::{Digest, Sha256};
 
-/// How the names of lists begin.
+/// First part of the names of lists.
 const PREFIX: &str = "sources/";
 
-/// Name of a list's set and chain: a hash of its content. 128 bits, so that nobody can make up a
-/// list that gets the name of somebody else's.
+/// The name of a list's set and chain: a hash of its content. It has 128 bits, so that no user can construct a list
+/// that gets the name of another user's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceList(u128);
 

@@ -15,7 +15,7 @@ use crate::object::{Chain, Key, Object, Rules};
 use crate::rule::{Action, Match, Rule, Sense, SetRef};
 use crate::source_list::SourceList;
 
-/// The set and the chain of a list. The chain is left by who may connect.
+/// The set and the chain of a list. Packets of allowed sources return from the chain.
 pub(crate) fn objects(family: IpFamily, ranges: &Arc<[IpNet]>) -> (SourceList, [(Key, Object); 2]) {
     let list = SourceList::of(ranges);
     let others = Match::In(Sense::IsNot, SOURCES.key.into(), SetRef::Sources(list));

@@ -1,8 +1,7 @@
 //! Finds elements of endpoint maps that no frontend leads to.
 //!
-//! No packet finds them. Another program wrote them, or an agent that was killed during its first
-//! sync, which writes endpoints before frontends. Only a listing shows them; it runs on a thread of
-//! its own, while changes are written.
+//! No packet finds them. Another program wrote them, or an agent that was killed during its first sync, which writes
+//! endpoints before frontends. Only a listing finds them; it runs on a thread of its own, while changes are written.
 
 use std::collections::BTreeSet;
 use std::thread::{self, JoinHandle};
@@ -18,11 +17,11 @@ use crate::observe::{self, Objects, element};
 use crate::set::{ElementKey, KeyKind, SetName, ValueKind};
 use crate::slots;
 
-/// A search that runs. Its result are the elements that no frontend led to.
+/// A running search. Its result are the elements that no frontend led to.
 pub(crate) type Search = JoinHandle<Result<Vec<Key>, BackendError>>;
 
-/// Listings after which the search ends though transactions interrupted all of them, or it would
-/// never end on a busy node. An interrupted listing may miss elements, which have no effect.
+/// Listings after which the search ends although transactions interrupted all of them: it would never end on a busy
+/// node. An interrupted listing may miss elements, which have no effect.
 const LISTINGS: usize = 3;
 
 /// Begins to search these maps.
@@ -66,8 +65,8 @@ fn list(
         }
     });
     let is_complete = observe::is_complete(listed)?;
-    // Asked for by key, because an interrupted listing may miss frontends. Asked for later, so that
-    // they lead to what was added meanwhile.
+    // Asked for by key, because an interrupted listing may miss frontends. Asked for after the listing, so that new
+    // frontends of new elements are found.
     let asked: BTreeSet<ElementKey> = keys.iter().filter_map(slots::frontend_of).collect();
     let kind = match map.key() {
         KeyKind::NodePortSlot => KeyKind::NodePort,
@@ -81,7 +80,7 @@ fn list(
     let reachable = slots::reachable(&frontends).remove(&map);
     let reachable: BTreeSet<ElementKey> = reachable.into_iter().flatten().collect();
     keys.retain(|key| !reachable.contains(key));
-    // What was deleted meanwhile is not found any more.
+    // Elements that were deleted meanwhile are not found any more.
     slots::find(connection, family, map, &keys, found)?;
     Ok(is_complete)
 }

@@ -35,7 +35,7 @@ impl<'a> Node<'a> {
         self.proxy.change(events.to_vec());
     }
 
-    /// Connections by what was dialled and who answered, in all maps.
+    /// Connections by frontend and endpoint, in all maps.
     fn counts(&self) -> BTreeMap<(Frontend, SocketAddr), u64> {
         let backend = self.proxy.reconciler().backend();
         let counters = self.netns.run(|| backend.counters());
@@ -120,7 +120,7 @@ fn every_connection_counts_once_for_the_endpoint_that_answered() {
         }
     }
 
-    // Who replaces an endpoint begins at zero, who stays goes on.
+    // An endpoint that replaces another begins at zero, an endpoint that stays goes on.
     let before = proxy.counts();
     proxy.change(&slices(&[pods[0], pods[2]]));
     let counts = proxy.counts();
@@ -129,8 +129,8 @@ fn every_connection_counts_once_for_the_endpoint_that_answered() {
     let stayed = (address(V4), endpoint(V4, pods[0]));
     assert_eq!(counts[&stayed], before[&stayed]);
 
-    // Another agent that counts too finds what was counted; one that does not, and back again,
-    // changes nothing for those who are connected.
+    // Another agent that counts too finds these counts; switching counting off and on
+    // again breaks no connection.
     let mut held = Session::connect(client, V4.parse().unwrap()).unwrap();
     events.extend(slices(&[pods[0], pods[2]]));
     let counts = proxy.counts();
@@ -147,7 +147,7 @@ fn every_connection_counts_once_for_the_endpoint_that_answered() {
     }
 }
 
-/// By reason, in the order of [`DenialReason::ALL`], for each family.
+/// Denied packets by reason, in the order of [`DenialReason::ALL`], for each family.
 fn denied(netns: &Netns, proxy: &Proxy<Nftables>) -> [[u64; 5]; 2] {
     let backend = proxy.reconciler().backend();
     let counters = netns.run(|| backend.denial_counters());
@@ -232,7 +232,7 @@ fn what_is_refused_is_counted_by_reason() {
         assert_eq!(grown.collect::<Vec<_>>(), [(family, reason)], "{target}");
         last = now;
     }
-    // What was counted makes no rule differ: neither for this agent nor for the next.
+    // The counts make no rule differ: neither for this agent nor for the next.
     assert!(proxy.proxy.resync().is_empty());
     let restarted = Node::start(home.netns(), Counting::Nothing, &events);
     assert_eq!(denied(home.netns(), &restarted.proxy), last);

@@ -10,7 +10,7 @@ use sluice_reconcile::Backend;
 use sluice_tracers::chance::planned;
 use sluice_tracers::nftables::outcomes;
 
-/// Names in rules lead to objects that exist.
+/// Checks that names in rules lead to objects that exist.
 fn references_hold(objects: &BTreeMap<Key, Object>) {
     for (key, object) in objects {
         if let Object::Element(element) = object
@@ -43,7 +43,7 @@ proptest! {
         }
     }
 
-    /// Only keys that say so may be rendered by more than one service port.
+    /// Service ports may render the same object only if its key allows it.
     #[test]
     fn objects_of_service_ports_are_their_own(
         settings in arbitrary_settings(),

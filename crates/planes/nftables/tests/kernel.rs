@@ -1,4 +1,4 @@
-//! What the kernel and nft make of the objects: read back, listed, loaded again, tampered with.
+//! Tests the objects in the kernel: read back, listed, loaded again by nft, changed by other programs.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ fn a_restart_finds_everything_as_it_was() {
         assert!(node.synced().added > 100);
         let report = node.resync();
         assert!(report.full && report.is_empty(), "{report:?}");
-        // Another process, with slots that a fresh plan would number otherwise.
+        // Another process, whose slots differ from those of a fresh plan.
         node.change(endpoints(
             "default/web",
             "10.244.0.99:8080@ 10.244.1.10:8080",
@@ -96,7 +96,7 @@ fn rendered_text_is_what_netlink_writes() {
         load(Path::new("nft"), &rules);
         let loaded = nft(&["list", "ruleset"]);
         assert_eq!(facts(&written), facts(&loaded));
-        // Loading twice replaces; and what nft declared is taken over in one transaction.
+        // Loading twice replaces the tables; the tables that nft declared are adopted in one transaction.
         load(Path::new("nft"), &rules);
         assert_eq!(facts(&nft(&["list", "ruleset"])), facts(&loaded));
         node.resync();
@@ -178,7 +178,7 @@ fn whatever_a_stranger_did_is_undone() {
                 "delete chain ip sluice nat-prerouting",
                 "add chain ip sluice nat-prerouting { type nat hook prerouting priority -90; }",
             ],
-            // As versions wrote them that did not count what they refuse.
+            // The rules of versions that did not count refused packets.
             &[
                 "flush chain ip sluice rejected",
                 "add rule ip sluice rejected reject",
@@ -252,8 +252,8 @@ fn a_foreign_table_of_our_name_stops_us() {
     });
 }
 
-/// Somebody adds an element that we are about to add with another meaning: the kernel refuses ours
-/// and says which. The next sync reads what is there and puts it right.
+/// Another program adds an element that we are about to add with another value: the kernel refuses ours and names it.
+/// The next sync reads the kernel and repairs it.
 #[test]
 fn a_refused_element_fails_the_sync_and_is_named() {
     require_netns!();
@@ -301,7 +301,7 @@ fn members(range: std::ops::Range<u32>) -> String {
     members.collect::<Vec<_>>().join(" ")
 }
 
-/// What was added, replaced and deleted.
+/// The numbers of added, replaced and deleted objects.
 fn written(report: &sluice_reconcile::Report) -> (usize, usize, usize) {
     (report.added, report.replaced, report.deleted)
 }
@@ -336,12 +336,12 @@ fn a_large_pool_with_affinity_is_in_blocks() {
         node.resync();
         assert!(node.resync().is_empty());
 
-        // One endpoint gives way to another: both chains of its block.
+        // One endpoint replaces another: both chains of its block change.
         let report = node.change(sticky(1..301));
         assert_eq!(written(&report), (0, 2, 0), "{report:?}");
         node.change(sticky(2..300));
 
-        // Labels that a fresh plan would choose otherwise.
+        // The labels differ from those of a fresh plan.
         let mut restarted = with_examples();
         restarted.tell(sticky(2..300));
         let report = restarted.synced();

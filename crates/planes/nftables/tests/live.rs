@@ -1,4 +1,4 @@
-//! `sluice explain --live`: what the kernel holds about a packet, and where that differs from the plan.
+//! `sluice explain --live`: what the kernel does with a packet, and where that differs from the plan.
 
 use std::process::Command;
 
@@ -24,7 +24,7 @@ fn nft(arguments: &[&str]) {
     assert!(output.status.success(), "nft {arguments:?}: {error}");
 }
 
-/// Whatever the Services are, kernel and plan agree after a sync.
+/// For any Services, kernel and plan agree after a sync.
 #[test]
 fn the_kernel_does_what_the_plan_says() {
     require_netns!();
@@ -198,7 +198,7 @@ fn a_kube_proxy_can_be_asked() {
         assert_eq!(reject.differences, [""; 0], "{reject}");
         let undefined = ask(&proxy, "10.96.0.11:81");
         assert_eq!(undefined.differences, [""; 0], "{undefined}");
-        // Its source ranges refuse a client that ours admit.
+        // Its source ranges refuse a client that our table admits.
         let stranger = live::ask::<Nftables>(proxy.planner(), "192.0.2.1", "10.96.0.10:80").1;
         let differs = "by the plan this node sends the packet to an endpoint, but the kernel drops \
                        the packet";

@@ -1,5 +1,5 @@
-//! A difference that is written in parts, while events go on: nothing is added twice, nothing that
-//! another service port needs goes, and in the end the kernel holds the plan.
+//! Tests a delta that is written in parts while events go on: no object is added twice, no object that another
+//! service port needs is deleted, and in the end the kernel has the plan.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use sluice_plan::{PortKey, PortPlan};
 use sluice_plane::{Proxy, Scene, ServiceBackend};
 use sluice_reconcile::{Backend, BackendError, Delta, Objects};
 
-/// A kernel in memory, which is strict where nf_tables would take one object for another.
+/// A kernel in memory, which is strict where nf_tables would accept another object in the place of one.
 #[derive(Clone, Debug, Default)]
 struct Memory(Rc<RefCell<BTreeMap<Key, Object>>>);
 

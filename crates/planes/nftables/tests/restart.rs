@@ -16,7 +16,7 @@ use sluice_scenarios::Drive as _;
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// Together more endpoints than are listed.
+/// Together they have more endpoints than are listed.
 const SERVICES: u8 = 70;
 const ENDPOINTS: u8 = 250;
 
@@ -60,7 +60,7 @@ fn as_nft(rules: &[&str]) {
     load(Path::new("nft"), &rules.join("\n"));
 }
 
-/// Does everything that had to wait; returns how many objects were deleted meanwhile.
+/// Does all deferred work; returns how many objects were deleted meanwhile.
 fn settle(node: &mut Proxy<Nftables>) -> usize {
     let mut deleted = 0;
     let settled = || match node.reconciler_mut().upkeep().unwrap() {
@@ -81,7 +81,7 @@ fn a_restart_writes_nothing() {
     in_namespace(|| {
         let mut node = started();
         node.synced();
-        // Slots that a fresh plan would number otherwise.
+        // Slots that differ from those of a fresh plan.
         node.change(set(1, 7..ENDPOINTS));
         let client = "10.244.9.9";
         let listed = nft(&["list", "sets", "ip"]);
@@ -161,7 +161,7 @@ fn whatever_was_done_to_the_rules_is_undone() {
                 "add element ip sluice cluster-ips { 10.96.77.77 }",
             ],
             &["flush map ip sluice endpoints"],
-            // As if killed during the first sync.
+            // The state of an agent that was killed during the first sync.
             &[
                 "flush map ip sluice frontends",
                 "flush map ip sluice nodeports",
@@ -214,7 +214,7 @@ fn what_nft_cannot_write_is_deleted_too() {
     });
 }
 
-/// Nothing says which slots its endpoints have, and those that a fresh plan has are taken.
+/// No frontend tells which slots its endpoints have, and those of a fresh plan are in use.
 #[test]
 fn slots_that_no_frontend_leads_to_are_replaced() {
     require_netns!();
@@ -239,7 +239,7 @@ fn a_restart_before_the_search_has_ended_searches_again() {
         started().synced();
         let before = listing();
         as_nft(&UNREACHABLE);
-        // Killed before the search, then during it.
+        // The agent is killed before the search, then during it.
         assert!(started().synced().is_empty());
         let mut searching = started();
         assert!(searching.synced().is_empty());
@@ -253,7 +253,7 @@ fn a_restart_before_the_search_has_ended_searches_again() {
     });
 }
 
-/// A change goes on while the maps are listed, and does not look like a leftover.
+/// A change goes on while the maps are listed, and is not taken for a leftover.
 #[test]
 fn changes_flow_during_the_search() {
     require_netns!();

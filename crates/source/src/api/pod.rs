@@ -13,7 +13,6 @@ pub type AllLabels = BTreeMap<String, Option<String>>;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Namespace {
-    /// `metadata`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) metadata: ObjectMeta<AllLabels>,
 }
@@ -22,13 +21,10 @@ pub struct Namespace {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Pod {
-    /// `metadata`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) metadata: ObjectMeta<AllLabels>,
-    /// `spec`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) spec: PodSpec,
-    /// `status`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) status: PodStatus,
 }
@@ -39,11 +35,9 @@ pub struct Pod {
 pub(crate) struct PodSpec {
     /// `nodeName`; `None` before the pod is scheduled.
     pub(crate) node_name: Option<String>,
-    /// `hostNetwork`.
     pub(crate) host_network: Option<bool>,
     /// `dnsPolicy`, default ClusterFirst.
     pub(crate) dns_policy: Option<String>,
-    /// `dnsConfig`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) dns_config: PodDnsConfig,
     /// `containers`. Init containers are none of them: a sidecar's ports have no names for Services and policies
@@ -56,7 +50,6 @@ pub(crate) struct PodSpec {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Container {
-    /// `ports`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) ports: Vec<ContainerPort>,
 }
@@ -65,9 +58,7 @@ pub(crate) struct Container {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ContainerPort {
-    /// `name`.
     pub(crate) name: Option<String>,
-    /// `containerPort`.
     pub(crate) container_port: Option<i64>,
     /// `protocol`, default TCP.
     pub(crate) protocol: Option<String>,
@@ -77,10 +68,8 @@ pub(crate) struct ContainerPort {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct PodDnsConfig {
-    /// `searches`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) searches: Vec<String>,
-    /// `options`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) options: Vec<PodDnsOption>,
 }
@@ -89,9 +78,7 @@ pub(crate) struct PodDnsConfig {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct PodDnsOption {
-    /// `name`.
     pub(crate) name: Option<String>,
-    /// `value`.
     pub(crate) value: Option<String>,
 }
 
@@ -99,12 +86,10 @@ pub(crate) struct PodDnsOption {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct PodStatus {
-    /// `phase`.
     pub(crate) phase: Option<String>,
     /// `podIP`: the first of `podIPs`.
     #[serde(rename = "podIP")]
     pub(crate) pod_ip: Option<String>,
-    /// `podIPs`.
     #[serde(rename = "podIPs", deserialize_with = "nullable")]
     pub(crate) pod_ips: Vec<PodIp>,
 }
@@ -113,6 +98,5 @@ pub(crate) struct PodStatus {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct PodIp {
-    /// `ip`.
     pub(crate) ip: Option<String>,
 }

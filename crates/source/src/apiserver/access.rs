@@ -28,7 +28,7 @@ pub struct Access {
     /// Requests per second that are not watches; 0 means 5, less than 0 means no limit
     /// (client-go, `rest/config.go`).
     pub qps: f32,
-    /// How many such requests may go out at once; 0 or less means 10.
+    /// Largest number of such requests sent at once; 0 or less means 10.
     pub burst: i32,
     /// The `User-Agent` header.
     pub user_agent: String,
@@ -50,11 +50,11 @@ pub struct Certificates {
 /// Whether the programs may be run that a kubeconfig names to get credentials.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Plugins {
-    /// They are run.
+    /// Plugins are run.
     #[default]
     Run,
-    /// A kubeconfig whose current user has one is refused: our starter, who may choose the
-    /// kubeconfig, has fewer privileges than we.
+    /// A kubeconfig whose current user needs a plugin is refused: the user that starts us may choose the kubeconfig,
+    /// and has fewer privileges than we have.
     Refuse,
 }
 
@@ -98,7 +98,7 @@ pub fn is_in_pod() -> bool {
 /// request, runs no plugin and starts no thread.
 ///
 /// # Errors
-/// [`SourceError::Access`] names the file and what is wrong with it.
+/// [`SourceError::Access`] names the file and the reason.
 pub fn check(access: &Access) -> Result<(), SourceError> {
     if let Some(path) = &access.kubeconfig {
         std::fs::File::open(path).map_err(|error| failed(&file(path), &error))?;
@@ -191,7 +191,7 @@ impl Access {
         let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
         let mut config = config.map_err(|error| failed(&file(path), &error))?;
         if !proxy {
-            // kube took the proxy of the environment, but without NO_PROXY: `proxy` does both.
+            // kube took the proxy of the environment and ignored NO_PROXY: `proxy` reads both.
             config.proxy_url = None;
         }
         read_token(&mut config.auth_info).map_err(|error| SourceError::Access {
@@ -212,7 +212,7 @@ impl Access {
 }
 
 impl Certificates {
-    /// Towards this server: what a kubeconfig with these files says.
+    /// The configuration for this server, as a kubeconfig with these files gives it.
     async fn config(&self, server: &str) -> Result<Config, KubeconfigError> {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let kubeconfig = json!({

@@ -66,7 +66,7 @@ struct Inner {
 struct Opened {
     client: kube::Client,
     since: Instant,
-    /// The credentials may have been replaced since.
+    /// The files of the credentials may have been replaced since they were read.
     is_old: bool,
 }
 
@@ -86,7 +86,7 @@ impl Connection {
         kube::Client::new(self.clone(), "default")
     }
 
-    /// Waits for the next answer to any request, whatever it says.
+    /// Waits for the next answer to any request, whatever its status.
     pub(super) fn answered(&self) -> impl Future<Output = ()> {
         self.0.answered.notified()
     }
@@ -306,7 +306,7 @@ where
     Ok(kube::Client::new(service, "default"))
 }
 
-/// What a refusal says. `longest`: for the next bytes of its body to arrive.
+/// The failure of a refusal. `longest`: timeout for the next bytes of its body.
 async fn refused(response: Response<Answer>, longest: Duration) -> Failure {
     let code = response.status().as_u16();
     let header = response.headers().get(RETRY_AFTER);

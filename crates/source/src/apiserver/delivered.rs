@@ -64,7 +64,7 @@ impl Delivered {
         all.map(|(key, problems)| (key.to_string().into(), problems.clone()))
     }
 
-    /// An object exists and looks like this now: appends what is new about it to `events`.
+    /// Sets an object to its present content: appends an event if it differs from the delivered object.
     pub(super) fn set(&mut self, outcome: Outcome, events: &mut Vec<Event>) {
         match outcome {
             Outcome::Usable(object, faults) => {

@@ -13,7 +13,7 @@ use super::access::chain;
 /// A request without a good answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// No answer: nobody listens, the network drops the packets, or the server is silent.
+    /// No answer: the connection is refused, the network drops the packets, or the server is silent.
     Unreachable(String),
     /// No request could be sent (credentials, TLS), or an answer broke off.
     Broken(String),
@@ -21,7 +21,7 @@ pub(super) enum Failure {
     Garbage(String),
     /// An answer with the status of an error.
     Refused {
-        /// The HTTP status code, or that of an ERROR event.
+        /// The HTTP status code, or the code of an ERROR event.
         code: u16,
         /// The server's reason.
         message: String,
@@ -45,7 +45,7 @@ impl fmt::Display for Failure {
 impl Error for Failure {}
 
 impl Failure {
-    /// The same, with the server that gave no answer.
+    /// The same failure, with the name of the server that gave no answer.
     pub(super) fn at(self, host: &str) -> Self {
         match self {
             Self::Unreachable(why) => Self::Unreachable(format!("cannot reach {host}: {why}")),

@@ -1,4 +1,4 @@
-//! What a kubeconfig names on this machine.
+//! The files on this machine that a kubeconfig names.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use super::Access;
 /// Where the kubelet puts the token of a pod's service account.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
-/// What the credentials are read from, at start and again while we run.
+/// The files of the credentials, which are read at start and again while we run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Files {
     /// Kubeconfig, certificates, keys and tokens.

@@ -53,7 +53,7 @@ const BATCH: usize = 256;
 /// The annotation of the bookmark that ends a list as a watch (KEP-3157).
 const END_OF_LIST: &str = "k8s.io/initial-events-end";
 
-/// What all followers share.
+/// The state that all followers share.
 pub(crate) struct Shared {
     pub(super) connection: Connection,
     pub(super) client: kube::Client,
@@ -64,14 +64,15 @@ pub(crate) struct Shared {
     pub(super) probe: Mutex<()>,
 }
 
-/// What it means that the server does not know a kind (404), or refuses to show it (403), the mildest first.
+/// The meaning of a server's answer that it does not know a kind (404) or refuses to show it (403), the mildest
+/// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Absence {
-    /// There are no objects, and nothing is amiss.
+    /// There are no objects, and this is no problem.
     Normal,
-    /// We go on without the objects, and say what is lost.
+    /// We go on without the objects and report the loss.
     Loss(&'static str),
-    /// The objects are there, and cannot be read now.
+    /// The objects exist and cannot be read now.
     Outage,
 }
 
@@ -345,7 +346,7 @@ impl<'a, K: Kind> Follower<'a, K> {
         Err(Failure::Garbage(why).into())
     }
 
-    /// The list is complete: delivers what is different.
+    /// The list is complete: delivers the differences.
     ///
     /// An empty list in place of objects is only believed when two consistent reads, each after a
     /// wait, say the same: believing it removes every rule.
@@ -366,7 +367,8 @@ impl<'a, K: Kind> Follower<'a, K> {
         Ok(())
     }
 
-    /// There are no objects of the kind: what is missing if any, and how long to wait before the next try.
+    /// Goes on without the objects of the kind: reports the loss if there is one, and returns the wait before the
+    /// next try.
     fn go_without(&mut self, end: &End) -> Duration {
         let wait = self.shared.timeouts.absent;
         match (self.absence(), end.reason()) {

@@ -19,7 +19,7 @@ pub(super) struct Received {
     pub(super) outcome: Outcome,
 }
 
-/// What became of an object that was read.
+/// The result of reading an object.
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// The object can be used, without the values that the problems name.
@@ -81,10 +81,10 @@ pub(super) fn read<K: Kind>(json: &str, names: &mut Interner) -> Result<Received
     Ok(Received { version, outcome })
 }
 
-/// Reads which object it is, and its version.
+/// Reads the key and the version of an object.
 ///
 /// # Errors
-/// As [`read`].
+/// [`Failure::Garbage`], in the same cases as [`read`].
 pub(super) fn read_identity<K: Kind>(json: &str) -> Result<(Reference, Option<String>), Failure> {
     let meta = parse::<Identity>(json)?.unwrap_or_default().metadata;
     let key = key::<K>(meta.name.as_deref(), meta.namespace.as_deref())?;
@@ -102,7 +102,7 @@ fn key<K: Kind>(name: Option<&str>, namespace: Option<&str>) -> Result<Reference
     Err(Failure::Garbage(why))
 }
 
-/// The inner error: JSON, but not of the expected types.
+/// Parses JSON. The inner error is for JSON that does not have the expected types.
 fn parse<T: DeserializeOwned>(json: &str) -> Result<Result<T, String>, Failure> {
     serde_json::from_str(json).map(Ok).or_else(|error| {
         let text = message(&error.to_string());

@@ -1,4 +1,4 @@
-//! What the log and the consumers are told of topics that are not up to date.
+//! Reports topics that are not up to date, to the log and to the consumers.
 
 use crate::hub::Core;
 
@@ -10,12 +10,12 @@ pub const ORIGIN: &str = "API server";
 pub(crate) struct Stale {
     pub(crate) since: jiff::Timestamp,
     pub(crate) reason: String,
-    /// What is lost without the kind; `None` while its last state stays in force.
+    /// The effect of the missing kind; `None` while its last state stays in force.
     pub(crate) lost: Option<&'static str>,
 }
 
 impl Stale {
-    /// The problem, as a person reads it.
+    /// The problem as one line for a person.
     pub(crate) fn line(&self, kind: &str) -> String {
         let since = self.since.strftime("%Y-%m-%dT%H:%M:%SZ");
         let reason = &self.reason;

@@ -59,7 +59,7 @@ impl End {
     }
 }
 
-/// The waits of one kind. They double from failure to failure, up to [`Timeouts::longest_retry`].
+/// The waits of one kind. They double with each failure, up to [`Timeouts::longest_retry`].
 ///
 /// An unreachable server is tried every [`Timeouts::reconnect`] or sooner: a connection that is not
 /// accepted costs the server nothing. So is a server that answers with errors shortly after it was

@@ -1,4 +1,4 @@
-//! What is followed, and the selectors of each kind that follow from it.
+//! The objects to follow, and the selectors of each kind that select them.
 
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ use crate::wanted_kinds::{Kinds, Pods};
 /// The Nodes that are followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Nodes {
-    /// The one of this name.
+    /// The Node of this name.
     One(Arc<str>),
-    /// All of the cluster.
+    /// All Nodes of the cluster.
     All,
 }
 
 /// The Services that are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Services {
-    /// Those that this proxy serves: no headless ones, and none of another proxy.
+    /// The Services that this proxy serves: no headless Service, and none of another proxy.
     Proxied,
-    /// All, as DNS names them.
+    /// All Services, for DNS.
     All,
 }
 
@@ -31,9 +31,9 @@ pub enum Services {
 pub enum Slices {
     /// No EndpointSlice.
     None,
-    /// Those that are not of headless Services.
+    /// The EndpointSlices of Services that are not headless.
     Proxied,
-    /// All.
+    /// All EndpointSlices.
     All,
 }
 
@@ -55,7 +55,8 @@ pub struct Wanted {
     /// Whether Namespaces and Pods must be there, where they are followed. Otherwise a client without the right to read
     /// them goes on without.
     pub is_required: bool,
-    /// The label selector of Services, EndpointSlices and Pods. The EndpointSlices of a Service have its labels.
+    /// The label selector of Services, EndpointSlices and Pods. The EndpointSlices of a Service have the labels of
+    /// the Service.
     pub labels: Selector,
     /// The label selector of Namespaces.
     pub namespace_labels: Selector,
@@ -65,7 +66,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// What a proxy needs.
+    /// The objects that a proxy needs.
     #[must_use]
     pub fn proxy(nodes: Nodes) -> Self {
         Self {
@@ -82,7 +83,7 @@ impl Wanted {
         }
     }
 
-    /// What a DNS server needs for the names of a whole cluster, without those of pods.
+    /// The objects that a DNS server needs for the names of a whole cluster, without those of pods.
     #[must_use]
     pub fn dns() -> Self {
         Self {
@@ -99,8 +100,9 @@ impl Wanted {
         }
     }
 
-    /// The same and what the DNS server inside an agent needs: one watch of each kind serves both. Namespaces and the
-    /// Pods of the agent's node are optional, so that the rules never wait for a permission that only DNS needs.
+    /// These objects, and those that the DNS server inside an agent needs: one watch of each kind serves both.
+    /// Namespaces and the Pods of the agent's node are optional, so that the rules never wait for a permission that
+    /// only DNS needs.
     #[must_use]
     pub fn with_dns(self, node: Arc<str>) -> Self {
         Self {
@@ -122,7 +124,7 @@ impl Wanted {
         }
     }
 
-    /// What a consumer of [`Event`]s wants.
+    /// The wants of a consumer of [`Event`]s.
     #[must_use]
     pub fn wants(&self) -> Wants<Event> {
         let mut wants =
@@ -229,7 +231,7 @@ impl Nodes {
     }
 }
 
-/// As an event.
+/// Makes an event of a notice.
 pub(crate) fn notice(notice: Notice) -> Event {
     match notice {
         Notice::Problems { origin, problems } => Event::Problems { origin, problems },

@@ -1,4 +1,4 @@
-//! What one file contains, with its earlier content where that is still in force.
+//! The content of one file, and its earlier content where that is still in force.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -28,7 +28,7 @@ pub(super) struct Version {
 }
 
 impl Version {
-    /// What a message calls the object: the one that is written in the file.
+    /// The name of the object in messages: the name of the object that the file contains.
     pub(super) fn label(&self) -> String {
         match (self.origin, self.object.owner()) {
             (Origin::Endpoints | Origin::ControllersEndpoints, Some(owner)) => {
@@ -143,7 +143,7 @@ pub(super) fn further(name: &str, count: usize) -> Problem {
     problem(name, 0, "", format!("{count} further problems"))
 }
 
-/// An object that is also in another place, which counts.
+/// Reports an object that also exists in another place, whose version counts.
 pub(super) fn duplicate(
     name: &str,
     version: &Version,
@@ -154,7 +154,7 @@ pub(super) fn duplicate(
     problem(name, version.line, &version.label(), message)
 }
 
-/// What belongs to an object that no file has.
+/// Reports an object whose owner is in no file.
 pub(super) fn without_owner(name: &str, version: &Version, owner: &Owner) -> Problem {
     let Owner { object, lost } = owner;
     let kind = object.kind.name;
@@ -164,7 +164,7 @@ pub(super) fn without_owner(name: &str, version: &Version, owner: &Owner) -> Pro
     problem(name, version.line, &version.label(), message)
 }
 
-/// Endpoints of a Service that has EndpointSlices too.
+/// Reports Endpoints of a Service that also has EndpointSlices.
 pub(super) fn superseded(name: &str, version: &Version) -> Problem {
     let message = "the Service has EndpointSlices in these files, which count: this object is \
                    ignored: remove it, or them";

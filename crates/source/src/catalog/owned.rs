@@ -1,4 +1,5 @@
-//! What belongs to each object, such as the EndpointSlices of a Service, and which of it is made from Endpoints.
+//! The objects that belong to an owner, such as the EndpointSlices of a Service, and which of them are made from
+//! Endpoints.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +8,7 @@ use sluice_model::{NamespacedName, Reference};
 use super::file::Version;
 use crate::manifest::Origin;
 
-/// The owner, and what belongs to it.
+/// The owner, then the object that belongs to it.
 type Key = (Reference, Reference);
 
 /// The owned objects of all files, by owner.
@@ -15,7 +16,7 @@ type Key = (Reference, Reference);
 pub(super) struct Owned {
     /// Number of versions of each object: files that have it.
     written: BTreeMap<Key, usize>,
-    /// The same of slices that are made from Endpoints.
+    /// The same for slices that are made from Endpoints.
     mirrored: BTreeMap<Key, usize>,
     /// Owners whose objects of either sort changed.
     changed: Vec<Reference>,
@@ -41,7 +42,7 @@ impl Owned {
         }
     }
 
-    /// What belongs to an object.
+    /// The objects that belong to an owner.
     pub(super) fn of(&self, owner: &Reference) -> impl Iterator<Item = Reference> {
         of(&self.written, owner).chain(of(&self.mirrored, owner))
     }
@@ -90,7 +91,7 @@ fn of(owned: &BTreeMap<Key, usize>, owner: &Reference) -> impl Iterator<Item = R
     own.map(|((_, object), _)| object.clone())
 }
 
-/// Comes before everything that belongs to the owner.
+/// The smallest key of the owner: it sorts before the keys of all its objects.
 fn first(owner: &Reference) -> Key {
     static LEAST: sluice_model::KindName = sluice_model::KindName {
         name: "",

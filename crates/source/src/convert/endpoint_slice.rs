@@ -51,7 +51,7 @@ pub(crate) fn endpoint_slice(
     collected.finish(object)
 }
 
-/// Only for measurements, so a time that cannot be read is no problem of the slice.
+/// The time of the change. It is only for measurements, so a time that cannot be read is no problem of the slice.
 fn triggered(metadata: &api::ObjectMeta) -> Option<i64> {
     let text = metadata.annotations.trigger_time.as_deref()?;
     let time: jiff::Timestamp = text.parse().ok()?;
@@ -232,7 +232,7 @@ pub(super) fn target(
     }
 }
 
-/// A name that DNS does not know is left out: the endpoint works without it.
+/// Checks the host name. A name that DNS does not allow is left out: the endpoint works without it.
 pub(super) fn hostname(
     text: Option<&str>,
     at: At<'_>,

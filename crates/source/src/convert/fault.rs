@@ -21,7 +21,7 @@ pub enum Step {
 pub struct Fault {
     /// The path to the field, outermost first.
     pub path: Vec<Step>,
-    /// What is wrong with it.
+    /// The reason.
     pub message: String,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A model object, and what of the API object could not be used.
+/// The result of a conversion: the model object, and the faults of the API object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Converted<T> {
     /// The object; `None` when it is refused.
@@ -165,7 +165,7 @@ impl<'n> Faults<'n> {
         self.names.share(text)
     }
 
-    /// What the texts of objects are shared by.
+    /// The interner that shares the texts of objects.
     pub fn names(&mut self) -> &mut Interner {
         self.names
     }

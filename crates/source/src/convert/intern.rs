@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use sluice_model::{ContainerPort, ContainerPorts, Labels};
 
-/// Gives one copy of what many objects have: node names, zones and namespaces repeat in every endpoint, labels and
-/// ports in every Pod of a Deployment. 100,000 endpoints should not hold 100,000 copies.
+/// Shares equal values between objects: node names, zones and namespaces repeat in every endpoint, labels and ports
+/// in every Pod of a Deployment. 100,000 endpoints should not hold 100,000 copies.
 #[derive(Debug, Default)]
 pub struct Interner {
     texts: Pool<Arc<str>>,
@@ -37,7 +37,7 @@ impl Interner {
     }
 }
 
-/// What has clones that share its memory.
+/// A value whose clones share its memory.
 trait Shared: Clone + Eq + Hash {
     /// How many clones there are, this one included. 0 where a clone takes no memory.
     fn clones(&self) -> usize;

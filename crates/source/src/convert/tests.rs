@@ -1,4 +1,4 @@
-//! One field at a time: a text in, what the model says out.
+//! Converts objects that differ in one field, and compares the model with the expected text.
 
 use sluice_model::{AddressType, ClusterIps, Conditions, Endpoint, SessionAffinity, TrafficPolicy};
 
@@ -213,7 +213,7 @@ fn ports_may_share_a_number_across_protocols() {
     assert!(!json(r#"{"port": 53}, {"name": "b", "port": 54}"#));
 }
 
-/// Of 80,000 values each is looked at once; duplicates are left out, and bad ones are counted.
+/// Each of 80,000 values is checked once; duplicates are left out, and bad values are counted.
 #[test]
 fn many_addresses_of_one_service() {
     let ip = |i: u32| format!("\"10.{}.{}.{}\"", i >> 16, (i >> 8) & 255, i & 255);

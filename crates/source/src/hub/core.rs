@@ -10,7 +10,7 @@ use super::wants::{Need, Notice, Stated, Want, Wants};
 use crate::apiserver::{Absence, Delivered, ORIGIN, Stale};
 use crate::object::{Event, Object};
 
-/// What the consumers are told. Topics go by their position.
+/// A message to the consumers. Topics are given by their position.
 #[derive(Clone, Debug)]
 pub(crate) enum Told {
     Set(usize, Object),
@@ -19,19 +19,19 @@ pub(crate) enum Told {
     Listed(usize),
     /// The first list of every topic is complete.
     Complete,
-    /// What is not required is not waited for any more.
+    /// The topics that are not required are not waited for any more.
     GoOn,
-    /// Problems of an origin, of a topic or of none.
+    /// The problems of an origin, and its topic if it has one.
     Problems(Option<usize>, Arc<str>, Vec<String>),
 }
 
-/// A consumer that has come.
+/// A consumer that has subscribed.
 #[derive(Debug)]
 pub(crate) struct Joined {
     pub(crate) consumer: usize,
     /// Its topics.
     pub(crate) topics: Vec<usize>,
-    /// Those that nobody wanted before.
+    /// The topics that no consumer wanted before.
     pub(crate) new: Vec<usize>,
 }
 
@@ -41,16 +41,16 @@ pub(crate) struct Core {
     consumers: Vec<Box<dyn Consume>>,
 }
 
-/// A topic, and what is known of it.
+/// A topic and its state.
 pub(crate) struct State {
     pub(crate) topic: Topic,
     /// The objects of the API server.
     pub(crate) delivered: Delivered,
-    /// The API server has listed it.
+    /// The API server has sent its first complete list of the topic.
     is_listed: bool,
-    /// Why it is not up to date.
+    /// Why the topic is not up to date.
     stale: Option<Stale>,
-    /// Of a folder's objects of the kind those that are selected, where not all are.
+    /// The selected objects of a folder, for a topic that does not select all objects of its kind.
     chosen: HashSet<NamespacedName>,
 }
 
@@ -86,7 +86,7 @@ impl Core {
         }
     }
 
-    /// Tells a consumer that has come what the API server has said of its topics before.
+    /// Sends a new consumer the earlier answers of the API server about its topics.
     pub(crate) fn welcome(&mut self, joined: &Joined) {
         let mut told = Vec::new();
         for at in &joined.topics {
@@ -123,7 +123,7 @@ impl Core {
         Topics(self.topics.iter().map(|it| it.topic.clone()).collect())
     }
 
-    /// What a folder says of all its objects, as each topic has it.
+    /// Sorts the events of a folder, which are about all its objects, by topic.
     pub(crate) fn split(&mut self, events: Vec<Event>) -> Vec<Told> {
         let mut told = Vec::new();
         for event in events {
@@ -144,7 +144,7 @@ impl Core {
         told
     }
 
-    /// What a list or watch says of the objects of one topic.
+    /// Sends the events of a list or watch about the objects of one topic.
     pub(crate) fn send(&mut self, topic: usize, events: Vec<Event>, is_list: bool) {
         let one = |event| match event {
             Event::Set(object) => Told::Set(topic, object),
@@ -159,7 +159,7 @@ impl Core {
         self.tell(&told);
     }
 
-    /// The same for one consumer, which has these topics.
+    /// The events for one consumer that wants these topics.
     pub(crate) fn split_for(&mut self, topics: &[usize], events: Vec<Event>) -> Vec<Told> {
         let mut told = self.split(events);
         told.retain(|it| match it {
@@ -169,7 +169,7 @@ impl Core {
         told
     }
 
-    /// What it means to the consumers that the server does not know the topic's kind: the strictest counts.
+    /// What it means to the consumers that the server does not have the topic's kind: the strictest meaning counts.
     pub(crate) fn absence(&self, topic: usize) -> Absence {
         let needs = self.consumers.iter().filter_map(|it| it.need(topic));
         let absences = needs.map(|it| match it {
@@ -180,7 +180,7 @@ impl Core {
         absences.max().unwrap_or(Absence::Normal)
     }
 
-    /// A consumer does not wait any more for what it does not require.
+    /// A consumer stops waiting for the topics that it does not require.
     pub(crate) fn go_on_without(&mut self, consumer: usize) {
         for topic in self.consumers[consumer].optional() {
             let kind = self.topics[topic].topic.known.objects;
@@ -209,7 +209,7 @@ impl Core {
         was_fresh
     }
 
-    /// The topic is up to date. Returns whether it was not before.
+    /// Marks the topic as up to date. Returns whether it was not before.
     pub(crate) fn report_fresh(&mut self, topic: usize) {
         if self.topics[topic].stale.take().is_some() {
             let kind = self.topics[topic].topic.known.objects;
@@ -218,12 +218,12 @@ impl Core {
         }
     }
 
-    /// Whether nobody waits any more.
+    /// Whether no consumer waits any more.
     pub(crate) fn is_synced(&self) -> bool {
         self.consumers.iter().all(|it| it.is_synced())
     }
 
-    /// Tells those who want the topic which of their topics are not up to date.
+    /// Tells the consumers of the topic which of their topics are not up to date.
     fn report(&mut self, topic: usize) {
         for consumer in 0..self.consumers.len() {
             if self.consumers[consumer].need(topic).is_some() {
@@ -244,7 +244,7 @@ impl Core {
 }
 
 impl State {
-    /// What an event about an object of the kind is for this topic.
+    /// The message of an event for this topic; `None` when the event does not concern it.
     fn choose(&mut self, at: usize, event: &Event) -> Option<Told> {
         let is_narrow = self.topic.selection.is_narrow();
         match event {
@@ -268,13 +268,13 @@ impl State {
 
 type Sink<E> = Box<dyn FnMut(Vec<E>) + Send>;
 
-/// A consumer, whatever its events are.
+/// A consumer, of whatever event type.
 trait Consume: Send {
     /// Takes in a batch.
     fn tell(&mut self, told: &[Told]);
     /// How it needs a topic; `None` if it does not want it.
     fn need(&self, topic: usize) -> Option<Need>;
-    /// The topics that it waits for and does not require.
+    /// The topics that the consumer waits for and does not require.
     fn optional(&self) -> Vec<usize>;
     fn is_synced(&self) -> bool;
 }

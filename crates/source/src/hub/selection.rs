@@ -11,22 +11,22 @@ use crate::object::Object;
 /// Which objects of a kind are wanted; by default all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Those with such labels.
+    /// Only objects with these labels.
     pub labels: Selector,
-    /// Those with such fields.
+    /// Only objects with these fields.
     pub fields: Vec<FieldTest>,
-    /// The fields only save work: a server that does not know one (400) is asked without them.
+    /// The field conditions only save work: a server that does not know a field (status 400) is asked without them.
     pub are_fields_optional: bool,
-    /// Those in these namespaces; empty: in all. The server sends only one namespace or all, so with several the objects
-    /// of all others are read and dropped.
+    /// Only objects in these namespaces; empty: in all. The server sends only one namespace or all, so with several
+    /// the objects of all others are read and dropped.
     pub namespaces: Vec<Arc<str>>,
-    /// Those of these names; empty: all. Read and dropped like those of other namespaces.
+    /// Only objects of these names; empty: all. Objects with other names are read and dropped.
     pub names: Vec<Arc<str>>,
-    /// Every cluster has such an object: an empty list is doubted even at the start.
+    /// Every cluster has such an object, so an empty list is not believed at once even at the start.
     pub is_never_empty: bool,
 }
 
-/// What a field of an object must be, as in a `fieldSelector`.
+/// A condition on a field of an object, as in a `fieldSelector`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldTest {
     /// The path: `spec.nodeName`.
@@ -103,7 +103,7 @@ impl Selection {
         is_among(&self.namespaces, &name.namespace) && is_among(&self.names, &name.name)
     }
 
-    /// Whether there is one condition less now.
+    /// Drops the field conditions if they are optional. Returns whether there is one condition less now.
     pub(crate) fn drop_fields(&mut self) -> bool {
         self.are_fields_optional && !std::mem::take(&mut self.fields).is_empty()
     }
@@ -119,13 +119,13 @@ impl Selection {
             && (object.labels()).is_none_or(|it| self.labels.selects(|key| it.get(key)))
     }
 
-    /// Whether it may leave out objects of a manifest.
+    /// Whether the selection may leave out objects of a manifest.
     pub(crate) fn is_narrow(&self) -> bool {
         *self != Self::default()
     }
 }
 
-/// A kind, and which objects of it.
+/// A kind and a selection of its objects.
 #[derive(Clone, Debug)]
 pub(crate) struct Topic {
     pub(crate) known: &'static Known,
@@ -138,12 +138,12 @@ impl PartialEq for Topic {
     }
 }
 
-/// All topics that somebody wants, in the order in which they were first wanted.
+/// All topics that some consumer wants, in the order in which they were first wanted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Topics(pub(crate) Vec<Topic>);
 
 impl Topics {
-    /// How manifests write the kinds.
+    /// The forms of the kinds in manifests.
     pub(crate) fn forms(&self) -> impl Iterator<Item = &'static Form> {
         self.0.iter().flat_map(|it| it.known.forms())
     }

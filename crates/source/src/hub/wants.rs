@@ -1,4 +1,4 @@
-//! What a consumer wants to be told, and in which words.
+//! The objects that a consumer wants, and the events of its own type that they become.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::selection::{Selection, Topic};
 use crate::kind::{Kind, Known};
 use crate::object::Object;
 
-/// What a feed says that is about no kind.
+/// A message of a feed that is about no kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// The problems of one origin (a file, an object, the API server). Replaces the problems of this origin; an empty
@@ -20,8 +20,8 @@ pub enum Notice {
         /// Every problem, with object and field.
         problems: Vec<String>,
     },
-    /// The first complete list of all that the consumer waits for was delivered. Half a cluster would delete the other
-    /// half's rules, so nothing should be applied before. Comes once.
+    /// The first complete list of every kind that the consumer waits for was delivered. Half a cluster would delete
+    /// the other half's rules, so nothing should be applied before. Comes once.
     Synced,
 }
 
@@ -32,17 +32,17 @@ pub enum Notice {
 pub enum Need {
     /// [`Notice::Synced`] waits for the first list.
     Required,
-    /// It waits for an object that is complete ([`Model::is_complete`]), but for
+    /// [`Notice::Synced`] waits for an object that is complete ([`Model::is_complete`]), but for
     /// [`Timeouts::node`](crate::apiserver::Timeouts::node) at most.
     Complete,
-    /// It waits for the first list, but for [`Timeouts::node`](crate::apiserver::Timeouts::node) at most. A server without
-    /// the kind has no objects of it, and nothing is amiss.
+    /// [`Notice::Synced`] waits for the first list, but for [`Timeouts::node`](crate::apiserver::Timeouts::node) at
+    /// most. A server without the kind has no objects of it, and this is no problem.
     MayBeAbsent,
-    /// The same, but a server that does not know or show the kind is a problem that says what is lost.
+    /// As `MayBeAbsent`, but a server that does not know or show the kind is a problem. The text names the loss.
     Optional(&'static str),
 }
 
-/// What a consumer wants, as events `E` of its own: for each kind a selection, and what a change is among its events.
+/// The objects that a consumer wants: for each kind a selection, and the event `E` that a change becomes.
 pub struct Wants<E> {
     pub(super) wants: Vec<Want<E>>,
     pub(super) notice: Box<dyn Fn(Notice) -> E + Send>,
@@ -54,14 +54,14 @@ pub(super) struct Want<E> {
     pub(super) event: Box<dyn Fn(Stated) -> E + Send>,
 }
 
-/// A change of an object whose kind is that of a topic.
+/// A change of an object that has the kind of the topic.
 pub(crate) enum Stated {
     Set(Object),
     Delete(NamespacedName),
 }
 
 impl<E> Wants<E> {
-    /// Nothing yet but notices.
+    /// Wants no object yet, only notices.
     #[must_use]
     pub fn new(notice: impl Fn(Notice) -> E + Send + 'static) -> Self {
         Self {
@@ -70,7 +70,7 @@ impl<E> Wants<E> {
         }
     }
 
-    /// The objects of a selection, too.
+    /// Adds the objects of a selection.
     #[must_use]
     pub fn want<K: Kind>(
         mut self,
@@ -87,7 +87,7 @@ impl<E> Wants<E> {
         self
     }
 
-    /// What a folder or file has now, in the order of [`Wants::want`].
+    /// The events for the present objects of a folder or file, in the order of [`Wants::want`].
     pub(crate) fn events_of(&self, objects: &[Object]) -> Vec<E> {
         let of_want = |want: &Want<E>| {
             let kind = want.topic.known.form.kind();
@@ -106,7 +106,7 @@ impl<E> Wants<E> {
         self.wants.iter().map(|it| (&it.topic, it.need))
     }
 
-    /// The topics that this makes.
+    /// The topics of these wants.
     pub(crate) fn topics(&self) -> super::Topics {
         super::Topics(self.wants.iter().map(|it| it.topic.clone()).collect())
     }

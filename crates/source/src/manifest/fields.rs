@@ -1,5 +1,5 @@
-//! Fields that the API does not have: a misspelt one is ignored, and the object means something
-//! else than its author wrote.
+//! Fields that the API does not have: the API ignores a misspelt field, and the object means something else than its
+//! author wrote.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -53,8 +53,8 @@ subsets[].ports[]: appProtocol name port protocol",
 });
 
 impl Fields {
-    /// Reads lines of the form `path: field field`, with `path[]` for the elements of a list and no path for the object
-    /// itself. Those of `metadata` belong to every kind.
+    /// Reads lines of the form `path: field field`, with `path[]` for the elements of a list and no path for the
+    /// object itself. The fields of `metadata` belong to every kind.
     #[must_use]
     pub fn of(own: &'static str) -> Self {
         let lines = METADATA.lines().chain(own.lines());
@@ -85,8 +85,8 @@ impl Fields {
         found.into_iter().map(unknown).collect()
     }
 
-    /// The field to write: the nearest one of the same mapping, or the outermost one of this name
-    /// elsewhere.
+    /// The field to write: the nearest field of the same mapping, or the outermost field of this name in another
+    /// mapping.
     fn instead(&self, siblings: &Mapping, name: &str) -> String {
         let known = siblings.known.iter().map(|(it, _)| *it);
         if let Some(near) = nearest(name, known) {
@@ -104,7 +104,7 @@ impl Fields {
 }
 
 impl Mapping {
-    /// The fields of the mapping at `path`, with those below.
+    /// The fields of the mapping at `path`, and of the mappings below it.
     fn of(path: &str, lines: &BTreeMap<&str, Vec<&'static str>>) -> Self {
         let below = |name: &str| {
             let path = match path {

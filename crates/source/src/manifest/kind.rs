@@ -1,4 +1,4 @@
-//! What a document of a manifest is.
+//! The kind of a document in a manifest.
 
 use sluice_model::Model as _;
 use sluice_yaml::Node;
@@ -39,19 +39,19 @@ impl Form {
     }
 }
 
-/// What a document is.
+/// A document, by its kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Document {
     /// One object.
     Object(&'static Form),
-    /// `items`; of a typed list the kind they have if they do not say.
+    /// `items`, with the kind that a typed list gives to items that name none.
     List(Option<&'static Form>),
-    /// Nothing that is wanted.
+    /// A document of a kind that is not wanted.
     Other,
 }
 
 impl Document {
-    /// From `kind`.
+    /// The kind of document for this `kind`.
     pub(super) fn of(kind: &str, wanted: &Topics) -> Self {
         let known = |name: &str| wanted.forms().find(|it| it.name == name);
         match kind.strip_suffix("List") {
@@ -61,8 +61,8 @@ impl Document {
         }
     }
 
-    /// The kind that was probably meant by one that is none of ours. `version` decides: other API
-    /// groups have kinds of nearly the same name.
+    /// The known kind that was probably meant by an unknown kind. `version` decides: other API groups have kinds of
+    /// nearly the same name.
     pub(super) fn meant(
         kind: &str,
         version: Option<&str>,

@@ -1,9 +1,9 @@
-//! The word that somebody meant.
+//! The known word nearest to a misspelt word.
 
 /// The known word that is nearest to a misspelt one: equal but for upper and lower case, or with one
 /// letter in four wrong, missing, too many, or in the place of its neighbour.
 pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Nobody misspells a word of this length, and the search takes time.
+    // Longer words are hardly misspelt known words, and the search takes time.
     const LONGEST: usize = 64;
     if word.len() > LONGEST {
         return None;

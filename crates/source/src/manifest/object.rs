@@ -21,7 +21,7 @@ pub(crate) struct Reader<'a> {
     file: &'a str,
     wanted: &'a Topics,
     names: &'a mut Interner,
-    /// Keys that are there twice still have to be found.
+    /// Repeated keys still have to be found.
     check_keys: bool,
     pub(super) manifest: Manifest,
 }
@@ -99,7 +99,7 @@ impl<'a> Reader<'a> {
         let Value::Map(entries) = node.value() else {
             return;
         };
-        // Nobody can say which of two `items` is meant.
+        // It is unknown which of two `items` is meant.
         if let Some((key, _)) = entries.iter().find(|(key, _)| key.repeated) {
             let message = format!("the key {} is there twice", quoted(&key.text));
             return self.broken(key.place.line, message);
@@ -122,8 +122,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The faults of an object, at their places. `skip` are the values that could not be read, which
-    /// are noted already.
+    /// Reports the faults of an object, at their places. `skip` are the values that could not be read, which are
+    /// reported already.
     fn faults(&mut self, node: &Node<'_>, label: &str, faults: Vec<Fault>, skip: &[usize]) {
         for fault in faults {
             let at = locate(node, &fault, skip);
@@ -133,7 +133,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What the object is, unless something in it refuses it. Every problem of it is noted.
+    /// Converts the object and reports every problem; `None` when a fault refuses it.
     fn convert<W: Written, O>(
         &mut self,
         node: &Node<'_>,
@@ -168,7 +168,7 @@ impl<'a> Reader<'a> {
         Some(object)
     }
 
-    /// Reads an object whose label and versions are these.
+    /// Reads an object with this label and these versions.
     fn read<W: Written, O>(
         &mut self,
         node: &Node<'_>,
@@ -218,7 +218,7 @@ pub(super) fn read<K: Kind + Written>(
     } else if let Some(key) = key::<K>(node) {
         manifest.refused.push((key, line));
     } else {
-        // It may be any of those the file gave before.
+        // It may be any of the objects that the file gave before.
         manifest.broken = true;
     }
 }
@@ -239,7 +239,7 @@ pub(super) fn read_endpoints(reader: &mut Reader<'_>, node: &Node<'_>, is_known_
     });
     let (line, manifest) = (line(node), &mut reader.manifest);
     let Some(slices) = slices else {
-        // Nobody knows which slices it would be.
+        // It is unknown which slices it would be.
         manifest.broken = true;
         return;
     };

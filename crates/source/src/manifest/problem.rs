@@ -1,4 +1,4 @@
-//! What is wrong with a manifest.
+//! A problem of a manifest.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use sluice_yaml::escaped;
 
 use serde::Serialize;
 
-/// One problem of a manifest: where, and what.
+/// One problem of a manifest, and its place.
 ///
 /// Displays as `web.yaml:12: Service default/web: spec.ports[0].port: 0 is not in 1..=65535`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -20,7 +20,7 @@ pub struct Problem {
     pub object: String,
     /// The field as `spec.ports[0].port`; empty when the whole object is meant.
     pub field: String,
-    /// What is wrong.
+    /// The reason.
     pub message: String,
 }
 

@@ -1,5 +1,5 @@
-//! What is true of an object in a manifest alone: the API server's defaults are not in it yet, and
-//! nothing allocates or fills in what a cluster would.
+//! Rules for objects in manifests alone: the API server's defaults are not in them yet, and nothing allocates or
+//! fills in the fields that a cluster would.
 
 use serde::de::DeserializeOwned;
 
@@ -38,7 +38,7 @@ impl Written for api::Endpoints {
         Some(&fields::ENDPOINTS)
     }
 
-    /// As those of the slices that are made from it.
+    /// The defaults of the slices that are made from the object.
     fn set_defaults(&mut self) {
         self.subsets
             .iter_mut()

@@ -1,4 +1,4 @@
-//! A folder of which any file changed, for readers that read all of it again.
+//! Watches a folder for readers that read all of it again after any change.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,16 +12,16 @@ use super::settle::{Notice, Settle};
 use super::{MISSING_RETRY, Reading, wait};
 use crate::folder::{Folder, is_manifest};
 
-/// After the last change: most writers of several files are then done.
+/// Quiet time after the last change: most writers of several files are then done.
 const QUIET: Duration = Duration::from_millis(40);
 
-/// What the thread of [`super::watch_changes`] owns.
+/// State of the thread of [`super::watch_changes`].
 pub(super) struct ChangeWatch<F> {
     path: PathBuf,
     /// `None` while the folder is missing or the kernel has no watch for us.
     places: Option<PathWatch>,
     settle: Settle,
-    /// When to call `changed` again that could not do its work.
+    /// When to call `changed` again after it failed.
     retry: Backoff,
     changed: F,
 }

@@ -1,5 +1,5 @@
-//! One file, whichever way it changes: written in place, renamed over, removed, or behind a link
-//! that is swapped, as in the volume of a ConfigMap.
+//! Watches one file, however it changes: written in place, renamed over, removed, or behind a link that is swapped,
+//! as in the volume of a ConfigMap.
 
 use std::fs;
 use std::io;
@@ -13,19 +13,19 @@ use super::path::{Noticed, PathWatch, notice};
 use super::settle::{Notice, Settle};
 use super::{MISSING_RETRY, wait};
 
-/// After the last change: an editor's or a kubelet's work is then done.
+/// Quiet time after the last change: an editor or a kubelet is then done.
 const QUIET: Duration = Duration::from_millis(200);
 
 /// The one name of all entries on the way: they lead to the same file.
 const ANY: String = String::new();
 
-/// What the thread of [`super::watch_file`] owns.
+/// State of the thread of [`super::watch_file`].
 pub(super) struct FileWatch<F> {
     path: PathBuf,
     /// `None` while the kernel has no watch for us: then the file is read every second.
     places: Option<PathWatch>,
     settle: Settle,
-    /// What `changed` was told last, `None` before the first look.
+    /// The last result that `changed` got; `None` before the first look.
     told: Option<Result<Vec<u8>, io::ErrorKind>>,
     /// When to read a file again that could not be read.
     retry: Backoff,
@@ -71,7 +71,7 @@ impl<F: FnMut(io::Result<Vec<u8>>)> FileWatch<F> {
     fn note(&mut self) {
         let now = Instant::now();
         let reported = self.places.as_ref().map(PathWatch::drain);
-        // What was lost may be a change.
+        // The lost events may be changes.
         let is_lost = !matches!(reported, Some(Ok(_)));
         let reported = reported.and_then(Result::ok).unwrap_or_default();
         for it in &reported {

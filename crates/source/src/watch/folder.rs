@@ -22,14 +22,14 @@ use crate::object::Event;
 use crate::report::Reported;
 use sluice_yaml::escaped;
 
-/// After a missing folder has come back: time to fill it.
+/// Quiet time after a missing folder has come back: time to fill it.
 const RETURN_QUIET: Duration = Duration::from_secs(1);
 
-/// After the swap of a ConfigMap: the kubelet changes the names of its items then
+/// Quiet time after the swap of a ConfigMap: the kubelet changes the names of its items then
 /// (`pkg/volume/util/atomic_writer.go`).
 const SWAP_QUIET: Duration = Duration::from_millis(40);
 
-/// What the thread of [`super::watch`] owns.
+/// State of the thread of [`super::watch`].
 pub(super) struct FolderWatch {
     path: PathBuf,
     /// `None` while the folder is missing.
@@ -39,16 +39,16 @@ pub(super) struct FolderWatch {
     hub: Hub,
     core: Core,
     catalog: Catalog,
-    /// Events that take objects away, and those that came with them.
+    /// Events that delete objects, and the events that came with them.
     held: Held,
     /// Events before the first list is complete.
     first: Vec<Event>,
     /// The files that the first list waits for, and until when: they were being written while it
     /// was read.
     awaited: (BTreeSet<String>, Instant),
-    /// When to read again what could not be read, and to watch what could not be watched.
+    /// When to read again the entries that could not be read, and to watch the folders that could not be watched.
     retry: Backoff,
-    /// Why there is no new watch: the one before goes on, but may have missed something.
+    /// Why there is no new watch: the earlier watch goes on, but may have missed changes.
     unwatched: Option<io::Error>,
     /// The problem with the folder itself, if there is one.
     problems: Reported<String, String>,
@@ -92,7 +92,7 @@ impl FolderWatch {
         }
     }
 
-    /// Takes in the consumers that have come.
+    /// Takes in the new consumers.
     fn join(&mut self) {
         for request in self.hub.requests() {
             let joined = request(&mut self.core);
@@ -108,7 +108,7 @@ impl FolderWatch {
         }
     }
 
-    /// Tells a consumer what is known already. With new topics the next scan is its first complete list.
+    /// Sends a new consumer the known objects and problems. With new topics the next scan is its first complete list.
     fn welcome(&mut self, joined: &Joined) {
         let objects = self.catalog.objects();
         let objects = objects.into_iter().map(Event::Set);
@@ -126,7 +126,7 @@ impl FolderWatch {
         self.places.is_some() && !self.settle.is_everything()
     }
 
-    /// Somebody writes a file that was not there: it may have the objects that have gone.
+    /// Whether a new file is being written: it may have the deleted objects.
     fn is_new_written(&self) -> bool {
         self.settle.writing().any(|it| !self.folder.is_known(it))
     }
@@ -139,8 +139,7 @@ impl FolderWatch {
         waiting.into_iter().flatten().min()
     }
 
-    /// Takes in what the kernel reports. False when the path leads to another folder now, or to
-    /// none.
+    /// Takes in the kernel's events. False when the path leads to another folder now, or to none.
     fn note(&mut self) -> bool {
         let reported = self.places.as_ref().and_then(|it| it.drain().ok());
         let is_same = self.places.as_ref().is_some_and(|it| it.is_of(&self.path));
@@ -185,7 +184,7 @@ impl FolderWatch {
         }
     }
 
-    /// Tries again what failed, if it is time. Whether a new watch is to be tried.
+    /// Retries the failed reads, if it is time. Returns whether to try a new watch.
     fn retry(&mut self) -> bool {
         let now = Instant::now();
         if self.retry.due().is_none_or(|it| now < it) {
@@ -203,7 +202,7 @@ impl FolderWatch {
         self.unwatched.is_some()
     }
 
-    /// After a scan: what it could not read is tried again later.
+    /// Plans the next try of the reads that failed in this scan.
     fn plan_retry(&mut self) {
         if self.folder.unreadable().is_empty() && self.unwatched.is_none() {
             self.retry.succeed();
@@ -212,7 +211,7 @@ impl FolderWatch {
         }
     }
 
-    /// What an event says about an entry with this path below the folder.
+    /// The meaning of an event about an entry with this path below the folder.
     fn notice(&self, event: &InotifyEvent, name: &str) -> Option<Notice> {
         let has = |flags| event.mask.intersects(flags);
         let (path, entry) = (self.path.join(name), name.rsplit('/').next()?);
@@ -231,7 +230,7 @@ impl FolderWatch {
         is_manifest(entry).then(|| notice(event, name, &path))
     }
 
-    /// Forgets what was noticed: the folder is another one, or none.
+    /// Forgets all changes that were noticed: the folder is another one, or none.
     fn restart(&mut self) {
         self.settle = Settle::new(Duration::ZERO);
         self.awaited.0.clear();
@@ -245,7 +244,7 @@ impl FolderWatch {
         self.report(Some(problem), Vec::new());
     }
 
-    /// Every file, each folder watched before it is listed.
+    /// Lists every file. Each folder is watched before it is listed.
     fn list(&mut self) -> io::Result<Vec<Arc<str>>> {
         let (places, root, unwatched) = (&mut self.places, &self.path, &mut self.unwatched);
         if let Some(places) = places {
@@ -260,7 +259,7 @@ impl FolderWatch {
         })
     }
 
-    /// Reads what changed and reports what follows.
+    /// Reads the changed files and reports the result.
     fn scan(&mut self, batch: &Batch) {
         let mut names: Vec<Arc<str>> = if batch.everything {
             match self.list() {
@@ -302,7 +301,7 @@ impl FolderWatch {
         self.report(problem, events);
     }
 
-    /// After a scan before the first list is complete: which files it waits for.
+    /// Sets the files that the first complete list waits for, after a scan.
     fn renew_awaited(&mut self, read: &Batch) {
         let (names, until) = &mut self.awaited;
         if read.everything {
@@ -316,7 +315,7 @@ impl FolderWatch {
         }
     }
 
-    /// Calls the sink with what is new, if anything is.
+    /// Sends the new events to all consumers, if there are any.
     fn report(&mut self, problem: Option<String>, mut events: Vec<Event>) {
         let origin = escaped(&self.path.to_string_lossy());
         let problem = problem.map(|it| format!("{origin}: {it}"));
@@ -337,7 +336,7 @@ impl FolderWatch {
         }
     }
 
-    /// Tells all consumers. `is_complete`: with this they know of every object.
+    /// Tells all consumers. `is_complete`: they now have every object.
     fn send(&mut self, events: Vec<Event>, is_complete: bool) {
         let mut told = self.core.split(events);
         told.extend(is_complete.then_some(Told::Complete));

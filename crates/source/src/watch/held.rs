@@ -1,4 +1,5 @@
-//! Changes that take objects away wait for what may bring them back. Pure: time is an argument.
+//! Holds back changes that delete objects, until other changes may have brought the objects back. Pure: time is an
+//! argument.
 //!
 //! An object moves from one file to another, or from a file to its next version, in two steps: `mv`
 //! is one system call with two events, an editor renames the old file and writes a new one, a program
@@ -12,7 +13,7 @@ use sluice_model::Reference;
 
 use crate::object::Event;
 
-/// Wait after the last object went or came back.
+/// Wait after the last object was deleted or came back.
 const QUIET: Duration = Duration::from_millis(40);
 
 /// The longest wait when no object comes back.
@@ -21,13 +22,13 @@ const MAX_WAIT: Duration = Duration::from_millis(80);
 /// The longest wait while objects come back, or somebody writes a new file.
 const MAX_MOVE: Duration = Duration::from_secs(2);
 
-/// Events that wait, the latest of each object.
+/// Events that wait, the latest event of each object.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     events: BTreeMap<Reference, Event>,
-    /// When the first object went, and when the last one went or came back.
+    /// When the first object was deleted, and when the last one was deleted or came back.
     since: Option<(Instant, Instant)>,
-    /// An object that had gone is back.
+    /// A deleted object has come back.
     is_move: bool,
 }
 

@@ -29,9 +29,8 @@ const CONTENT: AddWatchFlags = AddWatchFlags::IN_MODIFY
     .union(AddWatchFlags::IN_DELETE_SELF)
     .union(AddWatchFlags::IN_MOVE_SELF);
 
-/// Watches every folder entry that decides where a path leads, and what is at its end: the content
-/// of the file, or all entries of the folder and of its subfolders. ADR 6 says why this is inotify
-/// itself.
+/// Watches every folder entry that decides where a path leads, and the end of the path: the content of the file, or
+/// all entries of the folder and of its subfolders. ADR 6 says why this uses inotify directly.
 #[derive(Debug)]
 pub(super) struct PathWatch {
     inotify: Inotify,
@@ -45,7 +44,7 @@ pub(super) struct PathWatch {
     pub(super) is_complete: bool,
 }
 
-/// What the kernel reported.
+/// An event of the kernel.
 #[derive(Debug)]
 pub(super) enum Noticed {
     /// The path may lead elsewhere, or the file at its end is different. Or events were lost.
@@ -74,8 +73,8 @@ impl PathWatch {
         self.folders.retain(|_, folder| folder.is_empty());
     }
 
-    /// Watches a subfolder of the folder at the end. One that has gone meanwhile or may not be read
-    /// is no error: the folder above reports when that changes.
+    /// Watches a subfolder of the folder at the end. It is no error when the subfolder is gone or may not be read:
+    /// the folder above reports when that changes.
     pub(super) fn watch_subfolder(&mut self, root: &Path, folder: &str) -> io::Result<()> {
         match self.add(&root.join(folder), ENTRIES | CONTENT) {
             Ok(it) => {
@@ -125,12 +124,12 @@ impl PathWatch {
         self.folder.as_ref().map(|(_, it)| *it) == identity
     }
 
-    /// To wait for.
+    /// The descriptor to poll.
     pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
         self.inotify.as_fd()
     }
 
-    /// What has happened since the last call; never waits.
+    /// The events since the last call; never waits.
     pub(super) fn drain(&self) -> io::Result<Vec<Noticed>> {
         let mut reported = Vec::new();
         loop {
@@ -146,8 +145,8 @@ impl PathWatch {
     fn report(&self, event: InotifyEvent) -> Option<Noticed> {
         let folder = self.folders.get(&event.wd);
         let Some(name) = &event.name else {
-            // What happens to a watched folder itself has no name, nor has an overflow of the queue.
-            // The folder above reports what happens to a subfolder.
+            // An event about a watched folder itself has no name, nor has an overflow of the queue. The folder above
+            // reports the events about a subfolder.
             let is_subfolder = folder.is_some_and(|it| !it.is_empty());
             let is_forgotten = event.mask.contains(AddWatchFlags::IN_IGNORED) && folder.is_none();
             let is_way = self.way.contains_key(&event.wd);
@@ -162,7 +161,7 @@ impl PathWatch {
     }
 }
 
-/// What an event says about the file with this name and path.
+/// The meaning of an event about the file with this name and path.
 pub(super) fn notice(event: &InotifyEvent, name: &str, path: &Path) -> Notice {
     let has = |flag| event.mask.intersects(flag);
     let name = name.to_owned();
@@ -178,7 +177,7 @@ pub(super) fn notice(event: &InotifyEvent, name: &str, path: &Path) -> Notice {
     }
 }
 
-/// A file that somebody has just created will be written and closed; a link or a folder will not.
+/// A new file will be written and closed; a new link or folder will not.
 fn is_new_file(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|it| it.is_file() && it.nlink() == 1)
 }

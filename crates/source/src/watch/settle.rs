@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// A writer that writes nothing for so long is not waited for any more.
+/// A writer that writes nothing for this long is not waited for any more.
 const WRITER_QUIET: Duration = Duration::from_secs(1);
 
 /// The longest wait for a writer, and for other changes where there is a quiet time.
@@ -15,7 +15,7 @@ pub(super) const MAX_WAIT: Duration = Duration::from_secs(2);
 /// A change of a watched path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Notice {
-    /// Somebody created or wrote to a file, and has not closed it yet.
+    /// A file was created or written, and its writer has not closed it yet.
     Writing(String),
     /// A file has other rights or times: often the last thing a writer does before it closes.
     Touched(String),
@@ -27,10 +27,10 @@ pub(super) enum Notice {
     Everything,
 }
 
-/// What is to be read now.
+/// The files to read now.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Batch {
-    /// Every file, but not those that are pending again.
+    /// Read every file, except those that are pending again.
     pub(super) everything: bool,
     /// These files, which are complete.
     pub(super) names: BTreeSet<String>,
@@ -41,18 +41,18 @@ pub(super) struct Batch {
 /// Changes that have not been acted on.
 #[derive(Debug)]
 pub(super) struct Settle {
-    /// After the last complete change, before it is acted on.
+    /// Quiet time between the last complete change and the read.
     quiet: Duration,
-    /// The same for the next batch only.
+    /// The quiet time of the next batch only.
     next_quiet: Duration,
-    /// Files that are being written, with the first and the last sign of it.
+    /// Files that are being written, with the times of the first and the last event.
     writing: BTreeMap<String, (Instant, Instant)>,
     /// Files that were written and closed, or are gone.
     names: BTreeSet<String>,
-    /// Files that came complete: a reader gets the old or the new content, never a mixture.
+    /// Files that were replaced: a reader gets the old or the new content, never a mixture.
     replaced: BTreeSet<String>,
     everything: bool,
-    /// First and last change among those that are complete.
+    /// Times of the first and the last complete change.
     since: Option<(Instant, Instant)>,
 }
 
@@ -74,7 +74,7 @@ impl Settle {
         self.next_quiet = quiet;
     }
 
-    /// Takes in what happened.
+    /// Takes in a change.
     pub(super) fn note(&mut self, notice: Notice, now: Instant) {
         match notice {
             Notice::Writing(name) => {
@@ -136,7 +136,7 @@ impl Settle {
         self.since.map(due)
     }
 
-    /// What is to be read now, if anything is.
+    /// The files to read now, if there are any.
     pub(super) fn take(&mut self, now: Instant) -> Option<Batch> {
         if self.due().is_none_or(|it| now < it) {
             return None;

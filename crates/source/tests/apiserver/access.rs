@@ -15,7 +15,7 @@ use sluice_source::apiserver::{Access, Certificates, connect};
 use crate::apiserver::cluster::{BASE, Files, Followed, base_and, cluster};
 use crate::support::service_object;
 
-/// A kubeconfig whose user is this.
+/// A kubeconfig with this user.
 fn kubeconfig(api: &MiniApi, user: &serde_json::Value) -> String {
     json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "c",
@@ -238,7 +238,7 @@ fn wrong_authority_is_told() {
     assert_eq!(source.view.synced, 0);
 }
 
-/// What [`connect`] says about a kubeconfig.
+/// Checks the error of [`connect`] about a kubeconfig.
 #[track_caller]
 fn refused(text: &str, expected: &[&str]) {
     let files = Files::new();
@@ -334,7 +334,7 @@ fn no_error_shows_what_is_in_the_file() {
     );
 }
 
-/// A proxy that connects one client after another to where they want, and counts them.
+/// A proxy that connects each client to the server that it names, and counts the clients.
 fn proxy() -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -349,7 +349,7 @@ fn proxy() -> (u16, Arc<AtomicUsize>) {
     (port, clients)
 }
 
-/// Ends with its connection.
+/// Carries the bytes of one connection until it ends.
 fn tunnel(mut client: &TcpStream, count: &AtomicUsize) -> Option<()> {
     let mut head = BufReader::new(client).lines().map_while(Result::ok);
     let first = head.next()?;

@@ -1,4 +1,4 @@
-//! An API server with the least a cluster has, and a source that follows it.
+//! An API server with the objects that every cluster has, and a source that follows it.
 
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
@@ -15,11 +15,11 @@ use crate::support::{
     DEADLINE, NODE, View, cidr_object, node_object, service_object, slice_object,
 };
 
-/// What every cluster has, as [`View::brief`] says it.
+/// The objects that every cluster has, in the form of [`View::brief`].
 pub(crate) const BASE: &str = "EndpointSlice default/kubernetes 10.0.0.1; Node n1; \
                                Service default/kubernetes:443; ServiceCIDR kubernetes";
 
-/// Everything in [`BASE`], and more.
+/// The objects of [`BASE`], and further ones.
 pub(crate) fn base_and(more: &str) -> String {
     let mut parts: Vec<&str> = BASE.split("; ").chain(more.split("; ")).collect();
     parts.sort_unstable();
@@ -65,7 +65,7 @@ pub(crate) fn server(options: Options) -> MiniApi {
     .unwrap()
 }
 
-/// A server with the least a cluster has.
+/// A server with the objects that every cluster has.
 pub(crate) fn cluster(options: Options) -> MiniApi {
     let api = server(options);
     api.put_all(base()).unwrap();
@@ -114,7 +114,7 @@ pub(crate) type Request = (String, Option<u16>);
 pub(crate) struct Seen(Arc<(Mutex<Vec<Request>>, Condvar)>);
 
 impl Seen {
-    /// Waits until there were so many requests that `wanted` names.
+    /// Waits until `count` requests matched `wanted`.
     #[track_caller]
     pub(crate) fn until(&self, count: usize, wanted: impl Fn(&Request) -> bool) {
         let (all, changed) = &*self.0;
@@ -134,12 +134,12 @@ impl Seen {
     }
 }
 
-/// A source that follows a server, and what it said.
+/// A source that follows a server, and its events.
 pub(crate) struct Followed {
     pub(crate) view: View,
     pub(crate) seen: Seen,
     follow: Option<Follow>,
-    /// What the client may read again.
+    /// Files that the client may read again.
     _files: Option<Files>,
 }
 
@@ -198,7 +198,7 @@ impl Followed {
         followed
     }
 
-    /// As [`Followed::synced`], with next to no time for the Node.
+    /// As [`Followed::synced`], with a very short timeout for the Node.
     pub(crate) fn hasty(api: &MiniApi) -> Self {
         let (client, files) = client(api);
         let node = Duration::from_millis(500);

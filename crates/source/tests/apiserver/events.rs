@@ -1,4 +1,4 @@
-//! Announcements as Events.
+//! Tests that announcements are written as Events.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -25,7 +25,7 @@ fn web(note: &str) -> Announcement {
     announcement(ObjectKey::Service(NamespacedName::new("shop", "web")), note)
 }
 
-/// Sends these and waits until they are written or lost.
+/// Sends these announcements and waits until they are written or lost.
 fn record(api: &MiniApi, announcements: Vec<Announcement>) {
     let (client, _files) = client(api);
     let (sender, receiver) = channel();

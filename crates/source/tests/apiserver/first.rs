@@ -1,4 +1,4 @@
-//! The first lists.
+//! Tests of the first lists.
 
 use std::time::Duration;
 
@@ -135,7 +135,7 @@ fn server_without_service_cidrs_has_none() {
             "{:?}",
             source.view.problems
         );
-        // It is asked again, for instance after an upgrade.
+        // The source asks again, for instance after an upgrade.
         api.clear_faults();
         source.view.expect(BASE);
     }

@@ -1,4 +1,4 @@
-//! Nothing that makes no sense is believed, not even in part.
+//! Tests that no part of an invalid answer is believed.
 
 use serde_json::json;
 use sluice_miniapi::{Cut, Fault, Options, Verb};

@@ -1,5 +1,5 @@
-//! The source on a real HTTP server that misbehaves on purpose. No sleeps: what the source says
-//! is waited for.
+//! Tests the source with a real HTTP server that fails on purpose. No sleeps: the tests wait for the events of the
+//! source.
 
 mod access;
 pub(crate) mod cluster;

@@ -1,4 +1,4 @@
-//! What DNS needs: Namespaces, Pods, and every Service and EndpointSlice.
+//! Tests of the kinds that DNS needs: Namespaces, Pods, and every Service and EndpointSlice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,8 +41,8 @@ fn labelled(mut object: Value, labels: Value) -> Value {
     object
 }
 
-/// A cluster with what a proxy does not need: a headless Service with its slice, the Service of another proxy,
-/// Namespaces, Pods on two nodes.
+/// A cluster with objects that a proxy does not need: a headless Service with its slice, the Service of another
+/// proxy, Namespaces, Pods on two nodes.
 fn named_cluster(options: Options) -> MiniApi {
     let api = cluster(options);
     let mut headless = service_object("db", 5432);
@@ -71,7 +71,7 @@ fn all_services() -> String {
     base_and(HEADLESS)
 }
 
-/// `base` and more, in the order of [`View::brief`](crate::support::View::brief).
+/// `base` and further objects, in the order of [`View::brief`](crate::support::View::brief).
 fn and(base: &str, more: &str) -> String {
     let mut parts: Vec<&str> = base.split("; ").chain(more.split("; ")).collect();
     parts.sort_unstable();
@@ -80,7 +80,7 @@ fn and(base: &str, more: &str) -> String {
 
 const SPACES: &str = "Namespace default; Namespace shop";
 
-/// What [`Wanted::dns`] follows.
+/// The objects that [`Wanted::dns`] follows.
 fn names() -> String {
     let services = "EndpointSlice default/kubernetes 10.0.0.1; Service default/kubernetes:443";
     and(&and(services, HEADLESS), SPACES)
@@ -241,7 +241,7 @@ fn namespaces_are_chosen() {
         }
         let mut source = synced(&api, of(&["shop", "team"]));
         assert_eq!(source.view.brief(), both);
-        // What changes elsewhere is not delivered, and moves the watch on.
+        // Changes of other objects are not delivered, and move the watch on.
         api.put(service_object("other", 82)).unwrap();
         api.put(service_object("team/db", 82)).unwrap();
         source.view.expect(&and(both, "Service team/db:82"));
@@ -295,7 +295,7 @@ fn an_agent_without_permission_says_what_is_lost_and_goes_on() {
     let all = and(&and(&all_services(), SPACES), "Pod default/web-0");
     source.view.expect(&all);
     source.view.until("no problem", |it| it.problems.is_empty());
-    // It is taken away again: what is known stays.
+    // The permission is taken away again: the known objects stay.
     for kind in ["/namespaces", "/pods"] {
         api.inject(Fault::Forbidden.on(Verb::Any, kind));
     }

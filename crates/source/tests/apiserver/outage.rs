@@ -1,4 +1,4 @@
-//! How soon changes are seen after the API server was away, with the waits of a real cluster.
+//! Tests how soon changes are seen after an outage of the API server, with the waits of a real cluster.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use sluice_source::apiserver::Timeouts;
 use crate::apiserver::cluster::{Followed, base_and, client, cluster};
 use crate::support::{DEADLINE, service_object};
 
-/// Promised: 3 s. One more for a loaded machine.
+/// The promised time is 3 s; one second more for a loaded machine.
 const SOON: Duration = Duration::from_secs(4);
 
 /// Requests without an answer before the server comes back. With waits that double, the next one

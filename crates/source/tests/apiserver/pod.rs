@@ -1,4 +1,4 @@
-//! In a pod: the service account and the environment are all there is.
+//! Tests a process in a pod: it has only the service account and the environment.
 
 use std::env;
 use std::process::{Command, Stdio};
@@ -9,10 +9,10 @@ use sluice_source::apiserver::{Access, connect};
 use crate::apiserver::cluster::{BASE, Files, Followed, base_and, cluster};
 use crate::support::{DEADLINE, service_object};
 
-/// Set in the process that plays the pod.
+/// Set in the test process that runs as the pod.
 const POD: &str = "SLUICE_TEST_POD";
 
-/// Shows the folder `$1` where pods find their service account, and becomes the rest.
+/// Mounts the folder `$1` where pods find their service account, and runs the remaining arguments.
 const MOUNT: &str = "set -e; account=/run/secrets/kubernetes.io/serviceaccount; \
     mount -t tmpfs tmpfs /run; mkdir -p $account; mount --bind \"$1\" $account; shift; exec \"$@\"";
 
@@ -48,7 +48,7 @@ fn service_account_and_its_rotated_token() {
     assert!(pod.wait().unwrap().success());
 }
 
-/// Says nothing unless it is started by the test above.
+/// Does nothing unless the test above starts it.
 #[test]
 fn plays_the_pod() {
     if env::var_os(POD).is_none() {

@@ -1,4 +1,4 @@
-//! Connections that fail, servers that come back: nothing that exists is ever removed.
+//! Tests that no object is removed when connections fail and servers come back.
 
 use std::thread;
 use std::time::Duration;
@@ -17,8 +17,8 @@ fn paged() -> Options {
     }
 }
 
-/// Does something to the server, changes the cluster, and sees that exactly the change comes
-/// through and that problems are told and taken back.
+/// Disturbs the server, changes the cluster, and checks that exactly this change is delivered, and that problems are
+/// reported and cleared.
 #[track_caller]
 fn survives(options: Options, harm: impl Fn(&MiniApi)) {
     let api = cluster(options);

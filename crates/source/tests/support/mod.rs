@@ -1,4 +1,4 @@
-//! Manifests for tests, and what a source has made of them.
+//! Manifests for tests, and the state of a source's consumer.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
@@ -22,7 +22,7 @@ pub(crate) fn all_kinds() -> Kinds {
     }
 }
 
-/// As an event.
+/// Makes an event of a notice.
 pub(crate) fn notice(notice: Notice) -> Event {
     match notice {
         Notice::Problems { origin, problems } => Event::Problems { origin, problems },
@@ -111,7 +111,7 @@ fn metadata(name: &str) -> Value {
     })
 }
 
-/// What a source has said so far.
+/// The events of a source so far.
 pub(crate) struct View {
     batches: Receiver<Vec<Event>>,
     pub(crate) objects: BTreeMap<String, Object>,

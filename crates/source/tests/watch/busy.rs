@@ -1,4 +1,4 @@
-//! A folder in which somebody always writes. No writer stops before what is to be seen was seen.
+//! Tests a folder with writers that never pause. They stop only after the expected state was seen.
 
 use std::fs::{self, File};
 use std::io::Write as _;

@@ -1,5 +1,4 @@
-//! Faults that pass: a limit of the process, a folder that is closed for a while. No event says that
-//! they are over.
+//! Faults that pass: a limit of the process, a folder without permission. No event reports their end.
 
 use std::fs::{self, File};
 use std::io::{self, Seek as _, Write as _};
@@ -17,7 +16,7 @@ use crate::watch::watched::Watched;
 
 const CHILD: &str = "SLUICE_TEST_CHILD";
 
-/// Runs a test again in a process of its own, whose limits it may lower. True in that process.
+/// Runs a test again in a process of its own, whose limits the test may lower. True in that process.
 fn is_child(test: &str) -> bool {
     if std::env::var_os(CHILD).is_some() {
         return true;
@@ -56,7 +55,7 @@ fn make_versions(dir: &Path, names: [&str; 2]) {
     }
 }
 
-/// A watch as nobody, for whom rights count.
+/// A watch that runs as the user nobody, for whom permissions count.
 pub(crate) fn start_as_nobody(dir: &Path) -> Watched {
     if Uid::effective().is_root() {
         setfsuid(Uid::from_raw(65534));
@@ -147,7 +146,7 @@ fn watch_that_cannot_be_made_is_made_later() {
     watched.expect("+Service default/b:80");
 }
 
-/// The rights of a folder that a link leads through are restored: nothing says so.
+/// The permissions of a folder that a link leads through are restored: no event reports it.
 #[test]
 fn file_behind_a_closed_folder_is_read_later() {
     let temp = tempfile::tempdir().unwrap();
@@ -194,7 +193,7 @@ fn closed_folder_is_listed_when_it_is_open_again() {
     watched.until("+Service default/a:80");
 }
 
-/// Texts of a file as [`sluice_source::watch_file`] finds them, `None` where it cannot be read.
+/// The texts of a file from [`sluice_source::watch_file`], `None` when it cannot be read.
 fn texts(path: &Path) -> (sluice_source::Watch, Receiver<Option<String>>) {
     let (sender, texts) = channel();
     let changed = move |read: io::Result<Vec<u8>>| {

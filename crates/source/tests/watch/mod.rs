@@ -1,4 +1,4 @@
-//! The watch on real folders, one case per test. No sleeps: the channel is waited on.
+//! Tests the watch on real folders, one case per test. No sleeps: the tests wait for the channel.
 
 mod busy;
 mod faults;
@@ -180,7 +180,7 @@ fn config_map_volume() {
     let mut watched = Watched::start(dir);
     assert_eq!(set_names(&watched.first()).len(), 2);
 
-    // As the kubelet does: new folder, new link, rename over, user-visible names last.
+    // The kubelet's order: new folder, new link, rename over, user-visible names last.
     fs::create_dir(dir.join("..v2")).unwrap();
     fs::write(dir.join("..v2/a.yaml"), service("a", 81)).unwrap();
     fs::write(dir.join("..v2/c.yaml"), service("c", 80)).unwrap();
@@ -199,7 +199,7 @@ fn unreadable_file_keeps_its_last_state() {
     let path = temp.path().join("a.yaml");
     fs::write(&path, service("a", 80)).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-    // The watch's thread inherits this: root would read any file.
+    // The watch's thread inherits the user: root could read any file.
     if Uid::effective().is_root() {
         setfsuid(Uid::from_raw(65534));
     }
@@ -345,8 +345,7 @@ fn link_further_up_is_swapped() {
     watched.expect("+Service default/a:81");
 }
 
-/// Nothing says that a folder further up was renamed; what is then seen through the old path is
-/// not taken for deletions.
+/// No event reports that a folder further up was renamed; the new content of the old path is not taken for deletions.
 #[test]
 fn renamed_ancestor_keeps_everything() {
     let temp = tempfile::tempdir().unwrap();
@@ -409,8 +408,8 @@ fn many_files_and_one_change() {
     watched.expect("+Service default/s7:81");
 }
 
-/// The sink holds the watch's thread up while the kernel's queue runs over; what was lost there is
-/// found by looking at everything.
+/// The sink blocks the watch's thread while the kernel's queue overflows; the lost changes are found by reading every
+/// file.
 #[test]
 fn queue_overflow_is_a_rescan() {
     let temp = tempfile::tempdir().unwrap();

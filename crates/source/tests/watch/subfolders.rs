@@ -1,4 +1,4 @@
-//! Folders in the folder: read, followed as they come, change and go.
+//! Tests subfolders: they are read, and followed when they are created, changed and removed.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! A watch and what it said.
+//! A watch and its events.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -10,7 +10,7 @@ use sluice_source::{Kinds, Watch};
 /// Long enough for a loaded machine, short enough for a person.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// What the Set events of a batch are for.
+/// The names of the objects that a batch sets.
 pub(crate) fn set_names(batch: &[Event]) -> Vec<String> {
     let sets = batch.iter().filter_map(|it| match it {
         Event::Set(object) => Some(object.key().to_string()),
@@ -19,7 +19,7 @@ pub(crate) fn set_names(batch: &[Event]) -> Vec<String> {
     sets.collect()
 }
 
-/// A running watch and what it said.
+/// A running watch and its events.
 pub(crate) struct Watched {
     watch: Option<Watch>,
     batches: Receiver<Vec<Event>>,
@@ -75,7 +75,7 @@ impl Watched {
         assert_eq!(said, wanted);
     }
 
-    /// Waits until an event has been said, whatever comes before.
+    /// Waits for an event, and ignores the events before it.
     #[track_caller]
     pub(crate) fn until(&mut self, expected: &str) {
         let deadline = Instant::now() + DEADLINE;

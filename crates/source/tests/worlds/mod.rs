@@ -8,7 +8,7 @@ use crate::support::View;
 use stories::STORIES;
 use world::{Folder, Server, World};
 
-/// Plays every story in a world; the state after each step.
+/// Runs every story in a world; returns the state after each step.
 fn play<W: World>() -> Vec<View> {
     let mut views = Vec::new();
     for (name, steps) in STORIES {

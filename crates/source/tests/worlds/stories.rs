@@ -1,4 +1,4 @@
-//! What happens to objects, and what a source must make of it.
+//! Changes of objects, and the state that a source must derive.
 
 use serde_json::{Value, json};
 
@@ -7,14 +7,14 @@ use crate::support::{
 };
 use crate::worlds::world::World;
 
-/// One thing that happens.
+/// One change.
 pub(crate) struct Step {
     action: Action,
-    /// The objects after it.
+    /// The objects after the change.
     pub(crate) objects: &'static str,
-    /// How many origins have problems after it.
+    /// The number of origins with problems after the change.
     pub(crate) problems: usize,
-    /// What it deletes.
+    /// The keys of the Delete events of the change.
     pub(crate) deleted: &'static [&'static str],
 }
 

@@ -1,4 +1,4 @@
-//! Places that objects are put into, with a source that looks at them.
+//! Places for objects, with a source that follows them.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -12,17 +12,17 @@ use crate::support::{NODE, View, node_object, service_object};
 
 /// A place to put objects.
 pub(crate) trait World {
-    /// One with the Node and the Service that every cluster has.
+    /// A world with the Node and the Service that every cluster has.
     fn start() -> (Self, View)
     where
         Self: Sized;
-    /// Creates an object, or puts it in the place of the one of its name.
+    /// Creates an object, or replaces the object of this name.
     fn put(&mut self, object: &Value);
     /// Deletes an object.
     fn delete(&mut self, object: &Value);
 }
 
-/// The agent's objects, with those for DNS.
+/// The agent's wanted objects, with those for DNS.
 fn wanted() -> Wanted {
     Wanted::proxy(Nodes::One(NODE.into())).with_dns(NODE.into())
 }

@@ -17,15 +17,15 @@ const LOOPBACK: &str = "lo";
 /// Shown by `ip address` for IPv4.
 const LABEL: &str = "lo:sluice-dns";
 
-/// Puts these addresses on `lo`, and takes away others of ours. Returns those that the machine has then:
-/// not those of IPv6 where it is switched off.
+/// Adds these addresses to `lo`, and removes our other addresses. Returns the addresses that the machine has then:
+/// without those of IPv6 where it is switched off.
 pub(super) fn provide(wanted: &[IpAddr]) -> Result<Vec<IpAddr>, NodeError> {
     let operation = "put the addresses of the DNS server on lo";
     let lo = if_nametoindex(LOOPBACK).map_err(failed(operation))?;
     let known = sluice_route::addresses().map_err(failed(operation))?;
     let on_lo = || known.iter().filter(|it| it.interface == lo);
     let stale = on_lo().filter(|it| is_ours(it) && !wanted.contains(&it.ip));
-    // The kernel changes no scope of an address that is there.
+    // The kernel cannot change the scope of an existing address.
     let foreign = on_lo().filter(|it| !is_ours(it) && wanted.contains(&it.ip));
     let mut changes: Vec<AddressChange> = stale
         .chain(foreign)
@@ -64,7 +64,7 @@ fn is_without_ipv6(error: &RequestError) -> bool {
     matches!(errno, Errno::EACCES | Errno::EOPNOTSUPP)
 }
 
-/// The addresses of a DNS server on `lo` that a Sluice put there. `operation`: what they are wanted for.
+/// The addresses of a DNS server on `lo` that a Sluice added. `operation` is for the error.
 pub(super) fn ours(operation: &'static str) -> Result<Vec<IpAddr>, NodeError> {
     let lo = if_nametoindex(LOOPBACK).map_err(failed(operation))?;
     let known = sluice_route::addresses().map_err(failed(operation))?;

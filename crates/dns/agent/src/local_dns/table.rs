@@ -48,14 +48,14 @@ const COMMENT: &str = "replies of the node's DNS server; written by sluice";
 /// Before conntrack, at -200 (`NF_IP_PRI_RAW`).
 const RAW: i32 = -300;
 
-/// Addresses, by who is answered there.
+/// A group of addresses, by the clients that are answered.
 #[derive(Clone, Copy)]
 enum Group {
     /// Every address.
     Served,
-    /// Whoever asks is answered.
+    /// Addresses that answer every client.
     Anybody,
-    /// Pods of this node are answered, and the node itself.
+    /// Addresses that answer pods of this node, and the node itself.
     Pods,
 }
 
@@ -71,19 +71,19 @@ impl Group {
     }
 }
 
-/// A rule and the chain that has it.
+/// A rule and its chain.
 type ChainRule = (HookPoint, Rule);
 
-/// What the tables are made of.
+/// The inputs of the tables.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
-    /// Every address, of those that the machine has.
+    /// Every address of the server that the machine has.
     pub(super) addresses: Vec<IpAddr>,
     /// The port of the sockets.
     pub(super) port: u16,
     /// The ClusterIPs among the addresses.
     cluster_ips: Vec<IpAddr>,
-    /// How pods of this node are recognised, of IPv4 and IPv6; `None`: not at all.
+    /// How pods of this node are recognised, for IPv4 and IPv6; `None`: they are not.
     pods: [Option<LocalTraffic>; 2],
 }
 
@@ -93,12 +93,12 @@ impl Table {
             addresses: present.to_vec(),
             port,
             cluster_ips: dns.cluster_ips.clone(),
-            // The Node object is not known yet.
+            // The Node object is not known here.
             pods: IpFamily::ALL.map(|it| LocalTraffic::detected_by(pods, None, it)),
         }
     }
 
-    /// Makes the tables that take queries. They go with the socket that commits this.
+    /// The tables that take queries. The kernel deletes them with the socket that commits this.
     pub(super) fn queries(&self) -> Batch {
         let mut batch = Batch::new();
         for family in self.families() {
@@ -110,7 +110,7 @@ impl Table {
         batch
     }
 
-    /// Makes the tables for replies, in place of earlier ones.
+    /// The tables for replies, in place of earlier ones.
     pub(super) fn replies(&self, kernel: &mut impl Kernel) -> Result<Batch, NodeError> {
         let mut batch = delete_replies(kernel)?;
         for family in self.families() {
@@ -215,7 +215,7 @@ pub(super) fn delete_replies(kernel: &mut impl Kernel) -> Result<Batch, NodeErro
     Ok(batch)
 }
 
-/// Whether some process takes queries.
+/// Whether any process takes queries.
 pub(super) fn has_queries(kernel: &mut impl Kernel) -> Result<bool, NodeError> {
     for family in IpFamily::ALL {
         let tables = kernel.tables(netlink(family));
@@ -227,8 +227,8 @@ pub(super) fn has_queries(kernel: &mut impl Kernel) -> Result<bool, NodeError> {
     Ok(false)
 }
 
-/// What has the first of these ports, and an address of the group on the same side, gets the second port
-/// if it differs, and has no connection.
+/// A rule for packets with the first of these ports, and an address of the group on the same side: it changes the
+/// port to the second if that differs, and takes the packet out of connection tracking.
 fn untracked(protocol: Protocol, side: Side, ports: (u16, u16), group: Group) -> Rule {
     let (now, then) = ports;
     let protocol = protocol.number();

@@ -8,7 +8,7 @@ fn check(event: &Event, expected: &Wait) {
     assert_eq!(&Names::wait(&event), expected);
 }
 
-/// The same rules with a proxy: `sluice-agent`, `services/tests/names.rs`.
+/// `sluice-agent` tests the same rules with a proxy: `services/tests/names.rs`.
 #[test]
 fn what_has_no_rules_waits_for_nothing() {
     let namespace = Namespace {

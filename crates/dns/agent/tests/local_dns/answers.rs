@@ -1,4 +1,4 @@
-//! Who answers, in each data plane, over both families and protocols.
+//! Tests which server answers, in each data plane, over both families and protocols.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use sluice_plan::settings::{DNS_OWNER_PORT, LocalDetector};
 use crate::holder::Holder;
 use crate::world::{Client, Plane, World, addresses, cluster_ips};
 
-/// A host firewall that has no mercy with what conntrack calls invalid.
+/// A host firewall that drops the packets that conntrack calls invalid.
 fn with_firewall(world: &World, plane: Plane) {
     let hooks: &[&str] = match plane {
         // The node's own connections leave through "forward" there, and the answers do not come back through it.
@@ -43,7 +43,7 @@ fn this_process_while_it_lives_and_the_clusters_dns_otherwise() {
         let world = World::new(plane, World::recognising_pods(), false);
         with_firewall(&world, plane);
         let holder = Holder::start(&world, DNS_PORT);
-        // The sockets are there, and nobody comes to them.
+        // The sockets exist, and no query comes to them.
         everybody(&world, &addresses(), "cluster");
         assert!(!world.connections().is_empty());
         drop(holder);
@@ -120,7 +120,7 @@ fn without_a_way_to_recognise_pods_everybody_is_answered() {
     }
 }
 
-/// Only a socket of the address itself says that its process wants the queries.
+/// Only a socket of the address itself means that its process takes the queries.
 #[test]
 fn a_server_on_all_addresses_gets_no_query() {
     require_netns!();

@@ -1,4 +1,4 @@
-//! The addresses and the table beside everything else on the machine.
+//! Tests the addresses and the table beside other addresses and tables of the machine.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -40,7 +40,7 @@ fn the_addresses_stay_are_none_of_the_node_and_are_cleaned_up() {
         "{}",
         tables()
     );
-    // One of the same name that we did not make.
+    // A table of the same name that we did not make.
     world.run("nft", &["delete", "table", "ip6", "sluice-dns-replies"]);
     world.run("nft", &["add", "table", "ip6", "sluice-dns-replies"]);
     let removed = world.node().run(|| clean_up().unwrap());
@@ -77,7 +77,7 @@ fn the_addresses_stay_are_none_of_the_node_and_are_cleaned_up() {
 fn a_changed_configuration_takes_its_old_addresses_away() {
     require_netns!();
     let world = World::new(Plane::Nftables, World::recognising_pods(), false);
-    // One that a person put there is ours from then on, with our scope.
+    // An address that a person added is ours from then on, with our scope.
     world.run("ip", &["address", "add", "169.254.20.10/32", "dev", "lo"]);
     let open = |addresses: &[&str]| {
         let addresses = addresses.iter().map(|it| it.parse().unwrap()).collect();
@@ -113,7 +113,7 @@ fn without_ipv6_the_other_family_is_served() {
     assert_eq!(sockets, ["169.254.20.10:53"]);
 }
 
-/// Nobody else can change the table while its owner lives, and nothing is left of it afterwards.
+/// No other program can change the table while its owner lives, and it is gone afterwards.
 #[test]
 fn the_table_belongs_to_its_process() {
     require_netns!();
@@ -123,7 +123,7 @@ fn the_table_belongs_to_its_process() {
     world.check(Client::Pod, addresses()[0], "local");
     let tables = || world.run("nft", &["list", "tables"]);
     assert_eq!(tables().matches("sluice-dns\n").count(), 2, "{}", tables());
-    // As often as wanted.
+    // The queries can be taken any number of times.
     holder.say("take");
     holder.say("give back");
     holder.say("take");

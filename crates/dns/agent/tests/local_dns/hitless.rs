@@ -29,7 +29,7 @@ const WHO: Question = Question {
 
 fn clients(world: &World) -> Vec<Resolver> {
     let mut clients = Vec::new();
-    // Below those that the kernel gives out.
+    // Ports below those that the kernel assigns.
     let mut ports = (10_000..).step_by(PORTS.into());
     for address in [addresses()[0], addresses()[1], cluster_ips()[0]] {
         let fresh = Kind::Fresh(ports.next().unwrap());

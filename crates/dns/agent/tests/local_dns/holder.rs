@@ -1,5 +1,5 @@
-//! A process that has the queries of a node: this test program, started again. It answers as a server of
-//! the lab does, under the name `local`.
+//! A process that takes the queries of a node: this test program, started again. It answers as a server of the lab
+//! does, under the name `local`.
 
 use std::io::{BufRead, BufReader, Write, stdin};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -43,20 +43,20 @@ impl Holder {
         holder
     }
 
-    /// The same, and it has the queries.
+    /// Starts a process that also takes the queries.
     pub(crate) fn taking(world: &World, port: u16) -> Self {
         let mut holder = Self::start(world, port);
         holder.say("take");
         holder
     }
 
-    /// `take`, `give back`: of [`LocalDns`]. Returns when it is done.
+    /// Calls `take` or `give back` of [`LocalDns`] in the process. Returns when it is done.
     pub(crate) fn say(&mut self, command: &str) {
         writeln!(self.commands, "{command}").unwrap();
         self.wait_for(command);
     }
 
-    /// Ends it as nothing else can.
+    /// Kills the process with SIGKILL.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -75,13 +75,13 @@ impl Holder {
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The process of a [`Holder`]; nothing in a run of the tests.
+/// The process of a [`Holder`]; does nothing in a run of the tests.
 #[test]
 fn holds() {
     let Ok(held) = env::var(HOLDER) else {

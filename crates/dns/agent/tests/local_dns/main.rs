@@ -1,5 +1,5 @@
-//! The node's own DNS server with real packets: its queries come to this process while it lives and wants
-//! them, and to the cluster's DNS otherwise.
+//! Tests the node's own DNS server with real packets: queries go to this process while it lives and takes them, and
+//! to the cluster's DNS otherwise.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -12,7 +12,7 @@ use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt};
 use sluice_lab::{Netns, eventually};
 
-/// glibc waits 5 s by default; `options timeout:1` is what people set.
+/// glibc waits 5 s by default; operators often set `options timeout:1`.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Longest wait for more answers.
@@ -23,8 +23,8 @@ pub(crate) const PORTS: u16 = 1000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A socket for each question, as libc does, from ports of its own, [`PORTS`] from this one on: each is used
-    /// again and again, whoever has the queries. Without a limit conntrack would run out of ports for the
+    /// A socket for each question, as libc does, from [`PORTS`] ports of its own, the first of which is given. They
+    /// are used again and again, whichever server answers. Without a limit conntrack would run out of ports for the
     /// replies of one endpoint to one pod.
     Fresh(u16),
     /// One socket for all questions, as a forwarder may have.
@@ -33,19 +33,19 @@ pub(crate) enum Kind {
     Tcp,
 }
 
-/// What is asked, and how answers are read.
+/// A question, and the functions that read its answers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Question {
     pub(crate) over_udp: &'static [u8],
     /// Empty for a server that speaks first.
     pub(crate) over_tcp: &'static [u8],
-    /// Of an answer over TCP.
+    /// Whether the bytes of an answer over TCP are complete.
     pub(crate) is_whole: fn(&[u8]) -> bool,
-    /// `None` when the answer is neither's.
+    /// The server that sent the answer; `None` when it is from neither.
     pub(crate) from: fn(&[u8]) -> Option<From>,
 }
 
-/// Who answered.
+/// The server that answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum From {
     /// The node's own server.
@@ -53,19 +53,19 @@ pub(crate) enum From {
     Cluster,
 }
 
-/// What came of the questions.
+/// The results of the questions.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) asked: AtomicU64,
-    /// Answered by the node's own server.
+    /// Questions that the node's own server answered.
     pub(crate) local: AtomicU64,
-    /// Answered by the cluster's.
+    /// Questions that the cluster's DNS answered.
     pub(crate) cluster: AtomicU64,
-    /// Refused at first, and answered at the second attempt.
+    /// Questions that were refused at first, and answered at the second attempt.
     pub(crate) refused_once: AtomicU64,
-    /// Not answered at first, and at the second attempt.
+    /// Questions that were answered at the second attempt only, after a timeout.
     pub(crate) late_once: AtomicU64,
-    /// Not answered at the second attempt either.
+    /// Questions without an answer at the second attempt.
     pub(crate) lost: AtomicU64,
 }
 
@@ -102,7 +102,7 @@ impl Drop for Resolver {
     }
 }
 
-/// Waits until every client got this many more answers of a kind.
+/// Waits until every client got `count` further answers of a kind.
 #[track_caller]
 pub(crate) fn more(clients: &[Resolver], of: fn(&Counts) -> &AtomicU64, count: u64) {
     let now = |it: &Resolver| of(&it.counts).load(Ordering::Relaxed);
@@ -137,7 +137,7 @@ fn ask(server: SocketAddr, kind: Kind, question: Question, counts: &Counts, stop
     let mut ports = (0..PORTS).cycle();
     while !stop.load(Ordering::Relaxed) {
         if let Kind::Fresh(first) = kind {
-            // A process that is being started has a copy of every socket until it runs: of the last ones, too.
+            // A process that is being started has a copy of every socket until it runs, so also of the last ones.
             let mut some = ports.by_ref().take(PORTS.into());
             let free = some.find_map(|it| connected(server, first + it).ok());
             socket = free.expect("a free port");
@@ -172,7 +172,7 @@ fn ask(server: SocketAddr, kind: Kind, question: Question, counts: &Counts, stop
     }
 }
 
-/// `port`: of the client; 0 for any.
+/// `port` is the client's; 0 for any.
 fn connected(server: SocketAddr, port: u16) -> io::Result<UdpSocket> {
     let any: IpAddr = match server {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

@@ -1,4 +1,4 @@
-//! Beside virtual servers, which take packets to port 53 of the address before any socket.
+//! The tests beside virtual servers, which take packets to port 53 of the address before any socket.
 
 use sluice_lab::{require_netns, require_vm};
 

@@ -31,7 +31,7 @@ pub(crate) enum Plane {
 }
 
 impl Plane {
-    /// Those that every machine has.
+    /// The data planes that every machine supports.
     pub(crate) const ALL: [Self; 4] = [
         Self::Nftables,
         Self::Iptables(Variant::Nft),
@@ -40,7 +40,7 @@ impl Plane {
     ];
 }
 
-/// Who asks.
+/// A client that asks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Client {
     Pod,
@@ -53,16 +53,16 @@ pub(crate) struct World {
     pub(crate) cluster: Cluster,
     _servers: [Server; 2],
     detector: LocalDetector,
-    /// The ClusterIPs are served here, too.
+    /// The node's server also serves the ClusterIPs.
     with_cluster_ips: bool,
-    /// It removes connections that have ended; else the clients would fill the table.
+    /// The proxy removes connections that have ended; otherwise the clients would fill the table.
     ebpf: Option<Proxy<Ebpf>>,
     /// Where the programs of the ebpf mode are pinned.
     pins: Option<PathBuf>,
 }
 
 impl World {
-    /// `detector`: of pods.
+    /// `detector` says how the node recognises pods.
     pub(crate) fn new(plane: Plane, detector: LocalDetector, with_cluster_ips: bool) -> Self {
         let builder = Cluster::builder()
             .node(NODE)
@@ -145,7 +145,7 @@ impl World {
         }
     }
 
-    /// What a holder on this node is told.
+    /// The environment of a holder on this node.
     pub(crate) fn holds(&self, port: u16) -> String {
         let dns = self.dns();
         let pods = match &self.detector {
@@ -187,7 +187,7 @@ impl World {
         [Probe::udp(target), Probe::tcp(target)].map(|it| it.from(self.netns_of(client)))
     }
 
-    /// Who answers, over each protocol.
+    /// Checks which server answers, over each protocol.
     #[track_caller]
     pub(crate) fn check(&self, client: Client, address: IpAddr, expected: &str) {
         for outcome in self.ask(client, address) {
@@ -200,7 +200,7 @@ impl World {
         }
     }
 
-    /// What a program on the node prints.
+    /// Runs a program on the node and returns its output.
     #[track_caller]
     pub(crate) fn run(&self, program: &str, arguments: &[&str]) -> String {
         let output = self.node().command(program, arguments).output().unwrap();
@@ -218,7 +218,7 @@ impl World {
         });
     }
 
-    /// The table of connections of the ebpf mode.
+    /// Calls `act` with the table of connections of the ebpf mode.
     fn on_flows(&self, act: impl FnOnce(&mut Table<Tuple, Flow>) + Send) {
         let Some(pins) = &self.pins else {
             return;
@@ -245,7 +245,7 @@ impl World {
     }
 }
 
-/// The addresses of the node's server.
+/// The addresses of the node's DNS server.
 pub(crate) fn addresses() -> [IpAddr; 2] {
     DNS_ADDRESSES
 }
@@ -263,7 +263,7 @@ impl Drop for World {
     }
 }
 
-/// Those of this process.
+/// The folder for pins of this process.
 fn pins() -> PathBuf {
     PathBuf::from(format!("/sys/fs/bpf/sluice-test-{}", process::id()))
 }

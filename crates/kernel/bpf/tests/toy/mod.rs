@@ -1,7 +1,7 @@
 //! An object with one program of packets and three maps.
 //!
-//! The program drops what arrives through an interface in BLOCKED (hash), or from an IPv4 address outside ADMITTED
-//! (trie), and counts the other packets in PASSED (array).
+//! The program drops packets that arrive through an interface in BLOCKED (hash), or from an IPv4 address outside
+//! ADMITTED (trie), and counts the other packets in PASSED (array).
 
 use object::elf::R_BPF_64_64;
 use object::write::{Object, Relocation, Symbol, SymbolId, SymbolSection};

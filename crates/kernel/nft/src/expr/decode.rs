@@ -67,7 +67,7 @@ impl Operands<'_> {
         self.number(kind).unwrap_or_default()
     }
 
-    /// The one of these variants that has the number of the attribute.
+    /// The variant whose number is that of the attribute.
     fn variant<T: Copy>(&self, kind: u16, variants: &[T], number: fn(T) -> u32) -> Option<T> {
         let wanted = self.number(kind)?;
         variants.iter().copied().find(|it| number(*it) == wanted)

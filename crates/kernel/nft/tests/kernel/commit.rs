@@ -1,4 +1,4 @@
-//! A refused transaction changes nothing and says whose fault it is.
+//! A refused transaction changes nothing and names the refused object.
 
 use sluice_netlink::Errno;
 use sluice_nft::{
@@ -253,7 +253,7 @@ fn more_failures_than_fit_the_queue_are_still_a_refusal() {
         }
         let failures = failures(&mut connection, &batch);
         assert_eq!(failures[0].tags, [0]);
-        // The connection is still in step.
+        // The connection still works.
         let mut batch = Batch::new();
         batch.delete_table(0, SCOPE);
         connection.commit(&batch).unwrap();

@@ -1,4 +1,4 @@
-//! An element that owns its bytes, to compare what was written with what is listed.
+//! An element that owns its bytes, to compare the written elements with the listed ones.
 
 use sluice_nft::{DataRef, ElementRef, Verdict};
 

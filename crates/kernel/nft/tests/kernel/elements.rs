@@ -1,4 +1,4 @@
-//! Elements come back as they were written, however many.
+//! Tests that elements are listed as they were written, however many there are.
 
 use std::collections::BTreeMap;
 
@@ -287,7 +287,7 @@ fn two_hundred_thousand_elements_are_one_transaction() {
         }
         assert!(seen.iter().all(|it| *it));
 
-        // Every key is found, and none of as many that are not there.
+        // Every key is found, and no key of as many that have no element.
         let keys: Vec<[u8; 4]> = (0..2 * COUNT).map(u32::to_be_bytes).collect();
         let mut found = 0;
         let visit = |element: ElementRef<'_>| {

@@ -1,4 +1,4 @@
-//! Every expression comes back from the kernel as it was written.
+//! Tests that the kernel lists every expression as it was written.
 
 use sluice_nft::{
     Batch, Chain, ChainKind, CmpOp, Connection, Create, CtKey, Expr, Family, FibAddress, Hook,
@@ -321,7 +321,7 @@ fn changes_of_ports_and_untracked_packets_read_back() {
     }
 }
 
-/// Expressions of the same names that say more.
+/// Expressions of the same names with further operands.
 #[test]
 fn expressions_that_cannot_be_expressed_are_other() {
     netns::run(|| {

@@ -73,7 +73,7 @@ fn lookup(set: &'static str) -> Rule {
     Rule::when(is_in, Action::Drop)
 }
 
-/// The table that every case finds.
+/// The table at the start of every case.
 fn base(batch: &mut Batch) {
     batch.add_table(100, SCOPE, None, Create::IfMissing);
     chain(batch, 101, "base", hook(0), Create::New);
@@ -388,7 +388,7 @@ fn answer(result: Result<(), CommitError>) -> Vec<(Vec<u32>, Errno)> {
     }
 }
 
-/// Everything that can be listed.
+/// All objects that can be listed.
 fn listing(kernel: &mut impl Kernel) -> Vec<String> {
     let mut all = Vec::new();
     all.extend(

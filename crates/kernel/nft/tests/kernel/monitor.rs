@@ -39,7 +39,7 @@ fn a_foreign_flush_is_seen_and_our_own_commits_are_not() {
         batch.delete_table(0, SCOPE);
         batch.add_table(0, SCOPE, None, Create::New);
         later.commit(&batch).unwrap();
-        // Synchronous: were our notice to come, it would be there by now.
+        // A notice is queued before the commit returns: ours would be here by now.
         assert_eq!(monitor.wait(Some(Duration::ZERO)).unwrap(), None);
 
         netns::program("nft", &["flush", "ruleset"], "");

@@ -1,4 +1,4 @@
-//! The `nft` program prints what was written, and takes its own listing back.
+//! Tests that the program `nft` prints the objects that were written, and loads its own listing again.
 
 use sluice_nft::{
     Batch, Chain, ChainKind, Connection, Create, DataRef, ElementRef, Expr, Hook, HookPoint,
@@ -158,7 +158,7 @@ fn the_listing_says_what_was_written_and_loads_again() {
         assert_eq!(ours, LISTING);
         netns::program("nft", &["-f", "-"], &format!("flush ruleset\n{ours}"));
         assert_eq!(netns::nft_list(), ours);
-        // What nft wrote reads as what we wrote.
+        // The rules that nft wrote are read as those that we wrote.
         let observed = connection.rules(SCOPE, None).unwrap();
         assert_eq!(observed.len(), rules().len());
         assert_eq!(observed[0], rules()[0]);

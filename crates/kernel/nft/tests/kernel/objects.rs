@@ -1,4 +1,4 @@
-//! Tables, chains, rules and sets come back as they were written.
+//! Tests that tables, chains, rules and sets are listed as they were written.
 
 use sluice_netlink::{Errno, RequestError};
 use sluice_nft::{

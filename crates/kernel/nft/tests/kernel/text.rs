@@ -1,4 +1,4 @@
-//! What this crate writes of rules and sets is what `nft list` prints of them.
+//! Tests that this crate writes rules and sets as `nft list` prints them.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -115,7 +115,7 @@ fn matches(family: Family) -> impl Strategy<Value = Vec<Match>> {
                 .chain(port)
                 .collect()
         });
-    // Of two that say the protocol nft leaves out one.
+    // nft prints only one of two conditions that name the protocol.
     (
         prop::collection::vec(one, 0..3),
         prop::option::of(transport),
@@ -342,7 +342,7 @@ fn text(family: Family, sets: &[Example], rules: &[Rule]) -> String {
     out + "}"
 }
 
-/// One space between words, and no numbers of what was counted.
+/// One space between words, and counters without their counts.
 fn normal(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     words.join(" ").replace(" packets 0 bytes 0", "")

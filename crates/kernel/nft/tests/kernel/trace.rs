@@ -1,4 +1,4 @@
-//! Packets are traced, and the table that marks them goes with its socket.
+//! Tests that packets are traced, and that the table that marks them is deleted with its socket.
 
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};

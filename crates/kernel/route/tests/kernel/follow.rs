@@ -1,4 +1,4 @@
-//! A monitor hears of each change.
+//! Tests that a monitor reports each change.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use sluice_route::{
 
 use crate::netns;
 
-/// Waits for this notice; whatever comes before is left out.
+/// Waits for this notice, and ignores the notices before it.
 #[track_caller]
 fn hears(monitor: &mut Monitor, wanted: impl Fn(&Notice) -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
@@ -84,7 +84,7 @@ fn each_change_is_heard() {
             |it| matches!(it, Notice::Forward(Change::Gone, it) if it.mac == mac),
         );
         connection.delete(&neighbour).unwrap();
-        // The kernel tells that it failed first.
+        // The kernel first reports that the neighbour failed.
         hears(
             &mut monitor,
             |it| matches!(it, Notice::Neighbour(_, it) if it.ip == neighbour.ip && it.mac.is_none()),

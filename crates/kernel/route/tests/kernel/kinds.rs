@@ -234,7 +234,7 @@ fn links_change_their_name_master_and_namespace() {
     });
 }
 
-/// Three hosts on one bridge. Isolated ports reach the others, and not each other.
+/// Three hosts on one bridge. Isolated ports reach the other ports, and not each other.
 #[test]
 fn packets_pass_a_bridge_but_for_isolated_ports() {
     netns::run(|| {
@@ -293,7 +293,7 @@ fn packets_pass_a_bridge_but_for_isolated_ports() {
         }
         assert!(!passes(&hosts[0], &hosts[1], SILENCE));
         assert!(passes(&hosts[0], &hosts[2], DEADLINE));
-        // What the bridge learned, and one entry of ours.
+        // The entries that the bridge learned, and one entry of ours.
         let static_mac = Mac([2, 0, 0, 0, 0, 77]);
         let entry = Forward::through(connection.index("port3").unwrap(), static_mac);
         connection.add(&entry).unwrap();
@@ -390,7 +390,7 @@ fn packets_pass_a_vxlan() {
     });
 }
 
-/// One tunnel for all, whose packets are told by the route where they go.
+/// One tunnel for all hosts: the route of each packet names its remote end.
 #[test]
 fn packets_pass_an_external_vxlan() {
     netns::run(|| {
@@ -518,7 +518,7 @@ fn packets_pass_a_tun() {
     });
 }
 
-/// Kernels of test machines often lack them.
+/// Kernels of test machines often lack these kinds.
 #[test]
 fn other_kinds_are_made_or_their_module_is_named() {
     netns::run(|| {

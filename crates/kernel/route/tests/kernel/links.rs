@@ -93,7 +93,7 @@ fn thousands_of_addresses_come_and_go() {
     });
 }
 
-/// As kube-proxy leaves it: the source of whatever goes out where no other address is better.
+/// An address as kube-proxy leaves it: the source of packets for which no other address is better.
 #[test]
 fn a_preferred_address_is_deprecated_by_adding_it() {
     netns::run(|| {
@@ -121,7 +121,7 @@ fn a_preferred_address_is_deprecated_by_adding_it() {
     });
 }
 
-/// The kernel itself is not so far when it acknowledges an IPv6 address.
+/// The kernel acknowledges an IPv6 address before it accepts packets to it.
 #[test]
 fn an_address_is_reached_as_soon_as_it_is_added() {
     netns::run(|| {
@@ -161,12 +161,12 @@ fn an_address_is_reached_as_soon_as_it_is_added() {
     });
 }
 
-/// Where routes never say that an address is the machine's own, nobody waits for ever.
+/// Where no route makes the address the machine's own, the wait ends after a second.
 #[test]
 fn an_address_that_no_route_is_local_to_is_named() {
     netns::run(|| {
         let index = bridge().index;
-        // The kernel looks at rules at all once there is one of somebody else.
+        // The kernel uses its rules only when another program has added one.
         program(
             "ip",
             &["-6", "rule", "add", "pref", "9", "table", "main"],

@@ -1,4 +1,4 @@
-//! Namespaces by path, process and file, and code in them.
+//! Tests namespaces by path, process and file, and code in them.
 
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;

@@ -57,7 +57,8 @@ fn machine() -> (Connection, u32) {
     (connection, index)
 }
 
-/// Added, shown by `ip`, listed as it is; then refused, replaced, deleted and missed.
+/// Adds an object, and compares it with `ip` and with the listing; then adds it again, replaces it, and deletes it
+/// twice.
 #[track_caller]
 fn comes_and_goes<O: Object + PartialEq + std::fmt::Debug>(
     connection: &mut Connection,

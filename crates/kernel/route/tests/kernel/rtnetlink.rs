@@ -1,4 +1,4 @@
-//! Addresses are listed, and their changes received, as the kernel has them.
+//! Tests that addresses are listed, and their changes received, as the kernel has them.
 
 use std::net::IpAddr;
 use std::sync::mpsc;
@@ -17,7 +17,7 @@ fn ip(arguments: &str) {
     program("ip", &arguments, "");
 }
 
-/// Two ends of a cable, without addresses of their own making.
+/// Two ends of a cable, without addresses that the kernel makes by itself.
 fn cable() {
     ip("link add x type veth peer name y");
     for end in ["x", "y"] {
@@ -50,7 +50,7 @@ fn addresses_of_both_families_are_listed_with_their_own_end() {
     });
 }
 
-/// Uniqueness takes a second to prove by default; the kernel says when it is.
+/// Uniqueness takes a second to prove by default; the kernel sends a notice then.
 #[test]
 fn a_tentative_address_becomes_usable_and_that_is_heard() {
     netns::run(|| {
@@ -118,7 +118,7 @@ fn what_chooses_an_address_is_heard_and_other_routes_are_not() {
             "route replace 10.9.0.0/16 via 10.0.0.2",
             "route replace fd09::/32 via fd00::2",
         ] {
-            // Links and addresses that are new have more to say of their own accord.
+            // New links and addresses cause further notices by themselves.
             let deadline = Instant::now() + DEADLINE;
             while is_heard(&mut monitor, change) {
                 assert!(Instant::now() < deadline, "{change}: received every time");
@@ -148,7 +148,7 @@ fn what_chooses_an_address_is_heard_and_other_routes_are_not() {
     });
 }
 
-/// Notices are queued before the change returns to whoever asked for it.
+/// The kernel queues notices before the system call of the change returns.
 fn is_heard(monitor: &mut Monitor, change: &str) -> bool {
     monitor.take_changes().unwrap();
     ip(change);

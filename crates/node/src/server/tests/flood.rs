@@ -1,4 +1,4 @@
-//! 2,000 slow connections from a neighbour, while others ask.
+//! 2,000 slow connections from a neighbour, while other clients send requests.
 
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
@@ -12,7 +12,7 @@ use super::*;
 use crate::addresses::Addresses;
 use crate::descriptors;
 
-/// Connections of an attack.
+/// Connections of one attack.
 const MANY: usize = 2000;
 /// With 1,024 descriptors: the limits of remote and of local connections.
 const MOST: i64 = 256 + 128;
@@ -74,7 +74,7 @@ fn ask_again(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&answer[..length]).into_owned()
 }
 
-/// Attacks from these source addresses. Nobody else may notice.
+/// Attacks from these source addresses. No other client may be affected.
 #[track_caller]
 fn attack(node_ip: IpAddr, from: impl Fn(usize, &Client) -> IpAddr + Sync) {
     assert!(

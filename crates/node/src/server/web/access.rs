@@ -1,4 +1,4 @@
-//! Who gets the page and its data.
+//! Decides which clients get the page and its data.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -44,7 +44,7 @@ impl Token {
         &self.0
     }
 
-    /// Whether a client shows it. The time says nothing about the characters that are right.
+    /// Whether the client's headers have the token. The duration does not depend on how many characters are right.
     fn is_shown(&self, headers: &HeaderMap) -> bool {
         let shown = headers.get(header::AUTHORIZATION);
         let shown = shown.and_then(|it| it.to_str().ok()?.split_once(' '));
@@ -105,7 +105,7 @@ fn names_loopback(host: &HeaderValue) -> bool {
     name.eq_ignore_ascii_case("localhost") || ip.is_ok_and(|it| it.is_loopback())
 }
 
-/// Refuses requests without the token, where one is asked for.
+/// Refuses requests without the token, if the server has one.
 pub(super) async fn with_token(
     State(access): State<Arc<Access>>,
     request: Request,

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 const HEAD: &str = include_str!("page/head.html");
 const STYLE: &str = include_str!("page/style.css");
 
-/// What the programs of all pages begin with: elements, requests, views.
+/// The common first part of the programs of all pages: elements, requests, views.
 const COMMON: &str = concat!(
     "'use strict';\n",
     include_str!("page/dom.js"),
@@ -27,8 +27,8 @@ pub struct Page {
 }
 
 impl Page {
-    /// A page with the style, elements and requests of all pages, and these beside. `script` has what `views.js` asks
-    /// for.
+    /// A page with the style, elements and requests of all pages, and its own. `script` defines the functions that
+    /// `views.js` uses.
     #[must_use]
     pub fn new(style: &str, body: &str, script: &str) -> Self {
         let (style, script) = (format!("{STYLE}{style}"), format!("{COMMON}{script}"));

@@ -7,7 +7,7 @@ use super::*;
 
 const FORWARD: &str = "/proc/sys/net/ipv4/ip_forward";
 
-/// A folder that nobody else can write, and the file beside a socket in its `run`.
+/// A folder that no other user can write, and the file beside a socket in its `run`.
 fn memory() -> (TempDir, Memory) {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let memory = Memory::beside(&folder.path().join("run/sluice.sock"));

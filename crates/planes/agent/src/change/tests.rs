@@ -7,7 +7,7 @@ use sluice_plan::testing::{arbitrary_events, arbitrary_settings, planner};
 
 use super::*;
 
-/// A version of a slice, by the time of its change.
+/// A version of a slice with this time of change.
 fn slice(triggered: i64) -> Event {
     Event::Set(Object::EndpointSlice(Arc::new(EndpointSlice {
         name: NamespacedName::new("default", "s"),
@@ -47,7 +47,7 @@ fn statements() -> impl Strategy<Value = Vec<Event>> {
 }
 
 proptest! {
-    /// Whenever the agent takes what waits, it comes to the plan of all events.
+    /// Whenever the agent takes the waiting events, it comes to the plan of all events.
     #[test]
     fn the_last_event_about_each_object_is_enough(
         settings in arbitrary_settings(),
@@ -87,7 +87,7 @@ proptest! {
     }
 }
 
-/// What is taken of these events.
+/// The changes that remain of these events.
 fn latest(events: impl IntoIterator<Item = Event>) -> Vec<Change> {
     let latest: Latest<Change> = events.into_iter().map(Change::from).collect();
     latest.into_iter().collect()

@@ -29,7 +29,7 @@ struct Seen {
 pub(crate) struct Total {
     /// Including those of endpoints that are gone.
     pub(crate) connections: u64,
-    /// By endpoint that exists.
+    /// Totals of the endpoints that exist.
     pub(crate) endpoints: BTreeMap<SocketAddr, EndpointTotal>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Total {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EndpointTotal {
     pub(crate) connections: u64,
-    /// As of the last reading; `None` where the data plane does not know it.
+    /// Load at the last reading; `None` where the data plane does not know it.
     pub(crate) load: Option<Load>,
     /// The plan no longer has the endpoint; it stays until its last connection ends.
     pub(crate) draining: bool,

@@ -20,7 +20,7 @@ pub struct ServiceConnections {
     pub protocol: String,
     /// `IPv4` or `IPv6`.
     pub family: String,
-    /// Including those of endpoints that are gone.
+    /// Connections, including those of endpoints that are gone.
     pub connections: u64,
     /// The endpoints that exist, by address.
     pub endpoints: Vec<EndpointConnections>,
@@ -31,7 +31,7 @@ pub struct ServiceConnections {
 pub struct EndpointConnections {
     /// Address and port: `10.244.1.7:8080`.
     pub endpoint: String,
-    /// Since the agent started.
+    /// Connections since the agent started.
     pub connections: u64,
     /// Share of new connections, 0 for none; `None` where the data plane has no weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -14,8 +14,8 @@ use crate::metrics::connections::ConnectionMetrics;
 
 const MAP: &str = "endpoints";
 
-/// `10.96.0.10:80 0 10.0.1.5:80 7`: what was dialled (or `node:30080`), slot, endpoint, value; then,
-/// where they are known, weight, active and inactive connections.
+/// A count from `10.96.0.10:80 0 10.0.1.5:80 7`: the address that was dialled (or `node:30080`), slot, endpoint,
+/// value; then, where they are known, weight, active and inactive connections.
 fn count(text: &str) -> ConnectionCount {
     let words: Vec<&str> = text.split(' ').collect();
     let protocol = Protocol::Tcp;
@@ -241,7 +241,7 @@ fn an_endpoint_that_goes_stays_in_the_total_of_its_service() {
             reading(&["10.96.0.10:80 0 10.0.1.5:80 2"]),
             &["default/web 4 (10.0.1.5:80 2)"],
         ),
-        // It comes back under its old slot with a new element.
+        // The endpoint comes back under its old slot with a new element.
         (
             reading(&[
                 "10.96.0.10:80 0 10.0.1.5:80 2",
@@ -260,7 +260,7 @@ fn an_interrupted_reading_takes_nothing_back() {
             interrupted(&["10.96.0.10:80 0 10.0.1.5:80 1"]),
             &["default/web 1 (10.0.1.5:80 1)"],
         ),
-        // Missed once, it has not been away; shown twice, it counts once.
+        // A counter that is missing in one reading is not gone; a counter that is there twice counts once.
         (
             interrupted(&[
                 "10.96.0.10:80 1 10.0.1.6:80 9",
@@ -286,7 +286,7 @@ fn a_service_that_is_gone_is_forgotten_and_a_new_one_begins_at_zero() {
     let name = NamespacedName::new("default", "api");
     planner.absorb(Event::Delete(ObjectKey::Service(name)));
     planner.replan();
-    // The kernel still has what the plan has not.
+    // The kernel still has a counter that the plan has not.
     ledger.absorb(&plans(&planner), &api);
     assert_eq!(shown(&ledger), [""; 0]);
 
@@ -311,7 +311,7 @@ fn the_mark_waits_for_its_service() {
     assert_eq!(shown(&ledger), ["default/web 1 (10.0.1.5:80 1)"]);
 }
 
-/// Shows what it was given, one reading after the other.
+/// Returns these readings, one after the other.
 struct Script(std::vec::IntoIter<Result<Reading, BackendError>>);
 
 impl Counters for Script {
@@ -320,7 +320,7 @@ impl Counters for Script {
     }
 }
 
-/// Counters that show these readings, beside an agent that answers with the two Services.
+/// Counters with these readings, beside an agent that answers with the two Services.
 fn scripted(readings: Vec<Result<Reading, BackendError>>) -> Arc<Connections> {
     let counters = Box::new(Script(readings.into_iter()));
     Arc::new(Connections::new(
@@ -353,7 +353,7 @@ fn it_reads_when_asked_but_not_all_the_time() {
     connections.read_if_due(FOR_METRICS, now);
     let total = || connections.report()[0].connections;
     assert_eq!(total(), 2);
-    // Nothing is left in the script for these.
+    // The script has no reading left for these calls.
     connections.read_if_due(FOR_METRICS, now);
     connections.read_if_due(FOR_METRICS, now + FOR_METRICS - Duration::from_secs(1));
     let later = now + FOR_METRICS * PAUSE_FACTOR;

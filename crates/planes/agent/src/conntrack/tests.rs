@@ -41,7 +41,7 @@ fn addr(text: &str) -> SocketAddr {
     text.parse().expect("an address with a port")
 }
 
-/// A UDP flow: whom the client dialled, who answers.
+/// A UDP flow: the address that the client dialled, and the endpoint that answers.
 fn flow(dialled: &str, answers: &str) -> Flow {
     let (dialled, answers) = (addr(dialled), addr(answers));
     let client = addr(if dialled.is_ipv4() {

@@ -90,7 +90,7 @@ fn check(port: u16, count: usize) -> HealthCheck {
     }
 }
 
-/// The whole answer; `None` when nobody listens.
+/// The whole answer; `None` when the connection is refused.
 fn ask(address: &str, port: u16) -> Option<String> {
     let mut stream = TcpStream::connect((address, port)).ok()?;
     let request = b"GET /any/path HTTP/1.0\r\nHost: node\r\n\r\n";

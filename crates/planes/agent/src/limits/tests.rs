@@ -5,8 +5,7 @@ use sluice_node::sysctl::State;
 
 use super::*;
 
-/// What the machine has stays; each case turns on what it is about.
-/// kube-proxy's.
+/// The settings of kube-proxy's defaults; each test case changes the field that it tests.
 const DEFAULTS: ConntrackLimits = ConntrackLimits {
     max_per_core: 32 << 10,
     min: 128 << 10,
@@ -45,13 +44,13 @@ fn name(path: &str) -> &str {
 #[test]
 fn the_table_is_scaled_capped_and_only_enlarged() {
     const FULL: usize = 512;
-    // Entries per core, minimum, cores, what is there, what is written.
+    // Entries per core, minimum, cores, present values, values that are written.
     let cases = [
         (0, 1000, 8, [0, 0], ""),
         (12, 0, 8, [0, 0], "max=96 hashsize=24"),
         (12, 1000, 8, [0, 0], "max=1000 hashsize=250"),
         (32768, 131_072, FULL, [0, 0], "max=1048576 hashsize=262144"),
-        // The cap is for what is scaled: whoever asks for more as a minimum gets it.
+        // The cap applies to the scaled number only: a larger minimum is used as it is.
         (1, 4_000_000, 8, [0, 0], "max=4000000 hashsize=1000000"),
         (
             u32::MAX,
@@ -170,7 +169,7 @@ fn a_namespace_has_its_own_timeouts_and_not_its_own_table() {
 
         let changed = memory.changed().expect("our own file").expect("written");
         let paths: Vec<_> = changed.iter().map(|it| &*it.path).collect();
-        // Also those that were refused: the file comes before the sysctl.
+        // Also the refused values: the file is written before the sysctl.
         assert_eq!(paths, [BE_LIBERAL, UDP, MAX, HASHSIZE]);
         for sysctl in &changed {
             match &*sysctl.path {

@@ -20,8 +20,8 @@ pub(super) const SERVICE_LABELS: [&str; 5] =
     ["namespace", "service", "port", "protocol", "ip_family"];
 const ENDPOINT_LABELS: [&str; 5] = ["namespace", "service", "port", "protocol", "endpoint"];
 
-/// Shows the totals of the last reading. The series exist for one answer only: they take memory that nobody
-/// else needs, and Services come and go.
+/// Shows the totals of the last reading. The series exist for one answer only: they take memory, and Services come
+/// and go.
 #[derive(Clone)]
 pub(crate) struct ConnectionMetrics(Arc<Shown>);
 
@@ -67,7 +67,7 @@ impl Collector for ConnectionMetrics {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        // Whoever panicked with the lock held has ended the process.
+        // A thread that panicked with the lock held has ended the process.
         let _filled = self.0.filled.lock().unwrap_or_else(PoisonError::into_inner);
         self.0.fill();
         let all = self.0.vectors().into_iter();
@@ -106,7 +106,7 @@ impl Shown {
         }
     }
 
-    /// Whether so many endpoints have series of their own; warns once when they do not.
+    /// Whether this many endpoints may have series of their own; warns once when they may not.
     fn admits(&self, endpoints: usize) -> bool {
         let is_admitted = endpoints <= self.most_endpoints;
         if !is_admitted && !self.warned.swap(true, Ordering::Relaxed) {

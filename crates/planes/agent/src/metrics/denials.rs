@@ -40,7 +40,7 @@ impl Denials {
         *self.kernel.lock().unwrap_or_else(PoisonError::into_inner) = Some(counters);
     }
 
-    /// Reads the kernel's counters. What cannot be read keeps its last number.
+    /// Reads the kernel's counters. A counter that cannot be read keeps its last value.
     pub(super) fn refresh(&self) {
         let mut kernel = self.kernel.lock().unwrap_or_else(PoisonError::into_inner);
         match kernel.as_mut().map(|it| it.read()) {

@@ -1,4 +1,4 @@
-//! Forwarding and connection tracking, read when they are asked for.
+//! Forwarding and connection tracking, read at each scrape.
 
 use prometheus::{IntCounter, IntGauge};
 use sluice_model::IpFamily;

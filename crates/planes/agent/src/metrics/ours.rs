@@ -54,7 +54,7 @@ pub(super) const ISSUES: [&str; 12] = [
     "WrongDNSClusterIP",
 ];
 
-/// Those of the node.
+/// The reasons of issues of the node.
 const OF_NODE: [&str; 4] = ["NoDNSService", "NoNode", "NoPodCIDR", "WrongDNSClusterIP"];
 
 impl Ours {
@@ -120,11 +120,11 @@ impl Ours {
         gauge.set(1);
     }
 
-    /// Removes its series.
+    /// Removes the series of a service port without endpoints.
     pub(crate) fn forget_without_endpoints(&self, key: &PortKey) {
         let family = key.family.to_string();
         let labels = connections::labels(key, &family);
-        // Nothing else removes it.
+        // No other code removes it.
         let _ = self.named_without_endpoints.remove_label_values(&labels);
     }
 

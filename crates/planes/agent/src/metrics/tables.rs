@@ -1,4 +1,4 @@
-//! How full the tables of the data plane are, read when they are asked for.
+//! How full the tables of the data plane are, read at each scrape.
 
 use std::sync::OnceLock;
 

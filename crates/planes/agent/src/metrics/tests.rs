@@ -33,7 +33,7 @@ fn shapes(families: &[MetricFamily]) -> Vec<String> {
         .collect()
 }
 
-/// In every mode.
+/// The metrics of every mode.
 const EVERYWHERE: &str = "\
 disabled_metrics_total counter
 hidden_metrics_total counter
@@ -90,7 +90,7 @@ sluice_source_synced gauge
 sluice_sync_total counter result
 sluice_unserved gauge ip_family";
 
-/// With an API server.
+/// The metrics with an API server.
 const REQUESTS: &str = "\
 rest_client_rate_limiter_duration_seconds histogram host,verb
 rest_client_request_duration_seconds histogram host,verb
@@ -206,7 +206,7 @@ fn the_exposition_is_prometheus_text() {
     }
 }
 
-/// The number of the process's own metrics differs by what it runs on.
+/// The number of the process's own metrics depends on the system.
 #[test]
 fn metrics_about_metrics_and_the_process() {
     let (metrics, _of_services) = for_test::<Nftables>();
@@ -236,7 +236,7 @@ fn rows(page: &str) -> Vec<Vec<&str>> {
     cells.collect()
 }
 
-/// The tables in the documentation are complete and have no more than there is, with type and labels.
+/// The tables in the documentation have exactly the metrics that exist, with type and labels.
 #[test]
 fn every_metric_is_documented() {
     let page = include_str!("../../../../../docs/metrics.md");

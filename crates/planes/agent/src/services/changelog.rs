@@ -1,4 +1,4 @@
-//! Logs what a sync changed, by name: `default/web:http endpoints 3 -> 0`.
+//! Logs the changes of a sync, by name: `default/web:http endpoints 3 -> 0`.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -8,11 +8,11 @@ use sluice_plan::{Frontend, Plan, PortKey, PortPlan};
 use sluice_plane::Superseded;
 use tracing::info;
 
-/// Most lines in a [`WINDOW`]. A storm of changes costs no more, and its log stays readable.
+/// Most lines in a [`WINDOW`]: many changes cost no more, and the log stays readable.
 const LINES: usize = 20;
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// What was logged in the present window.
+/// The lines that were logged in the present window.
 #[derive(Debug, Default)]
 pub(super) struct Changelog {
     /// When the window ends; `None` while nothing was logged.
@@ -76,7 +76,7 @@ impl Written<'_> {
         self.old.is_some_and(has_any) && !self.new.is_some_and(has_any)
     }
 
-    /// What changed, as part of a line; `None` when nothing did.
+    /// The difference, as part of a line; `None` when there is none.
     fn describe(&self) -> Option<String> {
         match (self.old, self.new) {
             (None, None) => None,

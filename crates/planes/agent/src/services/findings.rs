@@ -1,4 +1,4 @@
-//! Logs and announces what is wrong, once when it begins; logs once when it is over.
+//! Logs and announces problems, once when they begin; logs once when they are over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ const SHOWN: usize = 50;
 /// The Service whose users get an Event, and the Event's reason.
 type EventKey = (NamespacedName, &'static str);
 
-/// Something that is wrong.
+/// A problem that was found.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Finding {
-    /// Who found it: `object`, `source` or `kernel`.
+    /// The finder: `object`, `source` or `kernel`.
     pub(super) from: &'static str,
     /// The object, file or family. A new text about the same object replaces the old finding.
     pub(super) about: String,
@@ -35,15 +35,15 @@ pub(super) enum Topic {
     Issues(NamespacedName),
     /// The plan of the node.
     Node,
-    /// What a source could not read, by origin.
+    /// The problems of a source, by origin.
     Source(Arc<str>),
     /// The families that cannot be served.
     Kernel,
-    /// The ports of a Service that need what the machine lacks.
+    /// The ports of a Service that need a feature that the machine lacks.
     Refusals(NamespacedName),
 }
 
-/// All findings of the last sync: what was logged and announced and still holds.
+/// All findings of the last sync: they were logged and announced, and still exist.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     logged: BTreeMap<Topic, BTreeSet<Finding>>,
@@ -177,7 +177,7 @@ pub(super) fn event_reason(issue: &Issue) -> Option<&'static str> {
         | Issue::TooLarge { .. } => Some(issue.reason()),
         // The slices of a Service whose ports have changed come later.
         Issue::PortMismatch { .. } => None,
-        // The Event of the first ones of the kind says enough.
+        // The Event of the first issues of this kind is enough.
         Issue::More { .. }
         | Issue::NoNode { .. }
         | Issue::NoPodCidr { .. }

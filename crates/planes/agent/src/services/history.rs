@@ -1,4 +1,4 @@
-//! The last syncs, for people who ask what happened.
+//! The last syncs, for status and questions.
 
 use std::collections::VecDeque;
 

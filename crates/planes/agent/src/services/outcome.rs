@@ -1,4 +1,4 @@
-//! What follows a sync: counts, health, conntrack entries, rules of an earlier proxy.
+//! The work after a sync: counts, health, conntrack entries, rules of an earlier proxy.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use super::status::sum;
 use crate::pace::Resync;
 use crate::status::SyncStatus;
 
-/// From this time on the log says which service port a sync was for.
+/// From this duration on, the log says which service port a sync was for.
 const SLOW: Duration = Duration::from_secs(1);
 
 impl<P: DataPlane> Services<P> {
@@ -35,8 +35,8 @@ impl<P: DataPlane> Services<P> {
         }
     }
 
-    /// Logs what a sync wrote, by name; of the first one only how much, and of one that took long
-    /// which service port is the largest.
+    /// Logs the changes that a sync wrote, by name; of the first sync only their number, and of a slow sync the
+    /// largest service port.
     pub(super) fn log_written(&mut self, synced: &Synced, begin: Instant, end: Instant) {
         let plan = self.proxy.plan();
         let ours = &self.outputs.metrics.ours;
@@ -165,7 +165,7 @@ impl<P: DataPlane> Services<P> {
         });
     }
 
-    /// The health check node ports follow the kernel.
+    /// Updates the health check node ports after the kernel was written.
     fn serve_health_checks(&self, unwritten: &BTreeSet<NamespacedName>) {
         let plan = self.proxy.plan();
         let local = self.proxy.planner().state().local_addresses();
@@ -191,8 +191,8 @@ impl<P: DataPlane> Services<P> {
         IpFamily::ALL.into_iter().filter(is_complete).collect()
     }
 
-    /// Removes the rules that an earlier proxy left of the families that are served. A family that
-    /// we cannot serve yet keeps them: old rules are better than none.
+    /// Removes an earlier proxy's rules of the families that are served. A family that we cannot serve yet keeps
+    /// them: old rules are better than none.
     fn take_over(&mut self) {
         let served = self.served();
         let mut taken_over = IpFamily::ALL.to_vec();
@@ -203,13 +203,13 @@ impl<P: DataPlane> Services<P> {
         }
     }
 
-    /// Runs after the kernel holds the new plan: only then are the old plan's flows stale.
+    /// Sends the stale flows of the old plan, after the kernel has the new plan: only then are they stale.
     fn hand_over_stale_flows(&self, superseded: Superseded, were_missing: bool) {
         let plan = self.proxy.plan();
         let stale = superseded.into_iter().flat_map(|(key, old)| {
             stale_flows(old.as_deref(), plan.ports.get(&key).map(AsRef::as_ref))
         });
-        // A frontend that another Service owns now has flows to that Service by now.
+        // A frontend that has another Service as its owner may have flows to that Service by now.
         let no_endpoint = Keep::Endpoints(Vec::new());
         let mut stale: Vec<StaleFlows> = stale
             .filter(|it| it.keep != no_endpoint || is_unserved(plan, &it.frontend))

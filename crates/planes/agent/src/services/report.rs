@@ -1,4 +1,4 @@
-//! Publishes what is wrong, as far as it changed: metrics, log and Events.
+//! Publishes problems that changed: metrics, log and Events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use super::findings::{Finding, Topic, event_reason, service_of};
 use crate::status::ProblemStatus;
 
 impl<P: DataPlane> Services<P> {
-    /// Publishes what a sync changed. `written` are the Services that it wrote; `None` for all.
+    /// Publishes the changes of a sync. `written` are the Services that it wrote; `None` for all.
     pub(super) fn report(&mut self, changes: &Changes, written: Option<BTreeSet<NamespacedName>>) {
         let planner = self.proxy.planner();
         let reconciler = self.proxy.reconciler();

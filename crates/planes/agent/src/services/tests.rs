@@ -37,7 +37,7 @@ const HEALTH_TIMEOUT: Duration = Duration::from_secs(60);
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A kernel that remembers what it was told, and fails on demand.
+/// A kernel in memory that records the writes, and fails on demand.
 #[derive(Debug, Default)]
 struct Kernel {
     objects: BTreeMap<String, String>,
@@ -45,20 +45,20 @@ struct Kernel {
     applied: usize,
     /// How many of the next writes fail.
     failures: usize,
-    /// What is served no more once one has failed.
+    /// The family that is not served any more after a write has failed.
     loses: Option<Unserved>,
-    /// The machine lacks what service ports need whose frontends contain this.
+    /// The machine lacks a feature for the service ports whose frontends contain this text.
     lacks: Option<&'static str>,
-    /// What is served of no Service.
+    /// The family that is not served for any Service.
     unserved: Option<Unserved>,
     upkeeps: usize,
-    /// How often it was told of a first sync.
+    /// Number of calls after a first sync.
     started: usize,
-    /// How long the data plane waits until it has something to do.
+    /// Time until the data plane's upkeep is due.
     waits: Option<Duration>,
-    /// What it finds then.
+    /// The foreign change that upkeep finds.
     disturbed: Option<String>,
-    /// Why it has to be read again then, which is nobody's change.
+    /// The reason to read the kernel again that upkeep finds, without a foreign change.
     recovered: Option<String>,
 }
 
@@ -220,7 +220,7 @@ struct World {
     stale: Receiver<Vec<StaleFlows>>,
     taken_over: Receiver<Vec<IpFamily>>,
     names: Hold<NameEvent>,
-    /// The events that a DNS server would have.
+    /// The events for a DNS server.
     named: Vec<NameEvent>,
     now: Instant,
 }
@@ -453,7 +453,7 @@ fn what_had_to_wait_is_done_in_time_and_what_it_finds_is_repaired() {
     assert_eq!(world.agent.service_status().repairs, 1);
 }
 
-/// Several times in a row, too: there is no other program.
+/// Several times in a row, too: no other program is involved.
 #[test]
 fn what_can_be_served_again_is_written_and_is_no_repair() {
     let mut world = World::synced();
@@ -551,7 +551,7 @@ fn foreign_changes_are_repaired_and_counted() {
     assert_eq!(world.agent.service_status().repairs, 1);
 }
 
-/// Legacy tables tell that something changed and not what: rules of others cost a look as well.
+/// A notice about legacy tables does not name the change: changes of other programs' rules cost a check as well.
 #[test]
 fn checks_that_find_nothing_are_no_conflict() {
     let mut world = World::synced();

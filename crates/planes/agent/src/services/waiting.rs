@@ -1,4 +1,4 @@
-//! Changes that the kernel does not hold yet.
+//! Changes that the kernel does not have yet.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -20,7 +20,7 @@ const SERVICE_TRACKERS: u64 = 2;
 #[derive(Debug)]
 pub(super) struct Waiting {
     services: HashSet<NamespacedName>,
-    /// With their Services, where these are known.
+    /// Changed slices with their Services, where these are known.
     slices: HashMap<NamespacedName, Option<NamespacedName>>,
     triggers: HashMap<NamespacedName, Triggers>,
     /// Milliseconds since the epoch. Older changes were another process's to program.

@@ -1,4 +1,4 @@
-//! Which service ports no endpoint answers, for metrics.
+//! The service ports without endpoints, for metrics.
 
 use std::collections::BTreeSet;
 
@@ -6,12 +6,12 @@ use sluice_plan::{Changes, PortKey};
 
 use crate::metrics::Ours;
 
-/// Most service ports that have a series of their own: whoever may write Services chooses the names,
-/// and every node has the series.
+/// Most service ports that have a series of their own: users who may write Services choose the names, and every node
+/// has the series.
 const NAMED: usize = 20;
 
-/// Service ports without endpoints. Those that are named stay named until they have one, so that an
-/// alert about them does not begin anew.
+/// Service ports without endpoints. A named port stays named until it has an endpoint, so that an alert about it does
+/// not begin anew.
 #[derive(Debug, Default)]
 pub(super) struct WithoutEndpoints {
     all: BTreeSet<PortKey>,
@@ -19,7 +19,7 @@ pub(super) struct WithoutEndpoints {
 }
 
 impl WithoutEndpoints {
-    /// Takes in what was planned, at the cost of the change.
+    /// Takes in the changes of a plan, at a cost proportional to them.
     pub(super) fn update(&mut self, changes: &Changes, metrics: &Ours) {
         for (key, change) in &changes.ports {
             match &change.new {

@@ -40,7 +40,7 @@ struct Running {
     plans: Plans,
 }
 
-/// What the proxy of these tests plans.
+/// The plan of the proxy of these tests.
 fn planned() -> Planner {
     let mut events = vec![service("default/web 10.96.0.10 :80")];
     events.extend(endpoints("default/web", "10.0.1.5:80"));
@@ -92,7 +92,7 @@ fn serve(address: SocketAddr, token: Option<&str>) -> Running {
     start(None, Some(WebServer { address, token }))
 }
 
-/// Sends a line and fields; the answer's head and body.
+/// Sends a request line and fields; returns the answer's head and body.
 fn exchange(address: SocketAddr, line: &str, fields: &str) -> (String, String) {
     let connect = || TcpStream::connect(address);
     let answer = send_text(connect, &format!("{line} HTTP/1.0\r\n{fields}\r\n"));
@@ -220,7 +220,7 @@ fn requests_that_are_refused() {
         let is_expected = head.split(' ').nth(1) == Some(status);
         assert!(is_expected, "{line:.40} {fields}: {head}");
         assert!(!line.starts_with("HEAD") || body.is_empty());
-        // A head that is too long is refused before anything looks at it.
+        // A head that is too long is refused before it is parsed.
         if status != "431" {
             assert_eq!(field(&head, "Cache-Control"), Some("no-store"), "{head}");
             assert_eq!(field(&head, "X-Content-Type-Options"), Some("nosniff"));
@@ -313,7 +313,7 @@ fn metrics_server(address: SocketAddr) -> MetricsServer {
     }
 }
 
-/// Shows one more connection with each reading.
+/// Counters that grow by one connection with each reading.
 struct Climbing(u64);
 
 impl Counters for Climbing {
@@ -358,7 +358,7 @@ fn connections_are_shown_where_they_are_counted() {
     let shown = "sluice_service_connections_total{ip_family=\"IPv4\",namespace=\"default\",\
                  port=\"\",protocol=\"tcp\",service=\"web\"} 1\n";
     let deadline = Instant::now() + WITHIN;
-    // Whoever asks while the mark is read gets nothing yet.
+    // A request during the first reading gets no series yet.
     while !scrape().contains(shown) {
         assert!(Instant::now() < deadline, "{}", scrape());
     }

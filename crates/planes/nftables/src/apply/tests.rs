@@ -43,7 +43,7 @@ fn listing(kernel: &mut Fake) -> Vec<String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// No transaction leaves anything behind or names what is not there.
+    /// No transaction leaves an object behind or names an object that does not exist.
     #[test]
     fn the_kernel_takes_every_difference(
         settings in arbitrary_settings(),

@@ -1,4 +1,4 @@
-//! Reads the elements of a set that have one of some keys.
+//! Reads the elements of a set with one of several keys.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use crate::observe::retry;
 pub(super) enum Data {
     /// The element is a member of a set.
     None,
-    /// Of a verdict map.
+    /// The data of an element of a verdict map.
     Verdict(Verdict),
-    /// Of another map.
+    /// The data of an element of another map.
     Value(Vec<u8>),
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Found {
     pub(super) packets: Option<u64>,
 }
 
-/// The elements by the keys that find them.
+/// The elements that these keys find.
 pub(super) fn find(
     connection: &mut Connection,
     scope: Scope<'_>,

@@ -49,9 +49,9 @@ type At<'a> = (&'a str, usize);
 #[derive(Clone)]
 struct Thread {
     registers: [u8; 64],
-    /// The elements that it found.
+    /// The elements that this thread found.
     found: Vec<Evidence>,
-    /// A map gave it a value.
+    /// A map has given the thread a value.
     has_value: bool,
 }
 
@@ -90,7 +90,7 @@ impl Chains for Machine<'_> {
         let Some(exprs) = rules.map(|it| it.exprs.clone()) else {
             return Ok([Step::Next].into());
         };
-        // It marks the packet, for masquerading.
+        // The rule marks the packet, for masquerading.
         if let Some(Expr::MetaSet { .. }) = exprs.last() {
             return Ok([Step::Next].into());
         }
@@ -122,7 +122,7 @@ impl Chains for Machine<'_> {
     }
 }
 
-/// Whether an expression makes of the packet what this machine cannot know.
+/// Whether an expression sets the packet to a state that this machine cannot compute.
 fn is_not_followed(expr: &Expr) -> bool {
     match expr {
         Expr::PayloadSet { .. } | Expr::Untrack => true,
@@ -267,7 +267,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Keeps the threads that find an element, or do not with `invert`.
+    /// Keeps the threads that find an element; with `invert`, those that find none.
     fn look_up(
         &mut self,
         name: &str,
@@ -300,7 +300,7 @@ impl Machine<'_> {
             });
             match keys.len() {
                 1 => self.missing.extend(missing),
-                // By chance the packet gets to one of them.
+                // Some of the random values lead to a missing element.
                 _ => self.wrong.extend(missing),
             }
         }
@@ -340,7 +340,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Adds the rule itself to what its packets found, with its counter if it has one.
+    /// Adds the rule itself to the evidence of its packets, with its counter if it has one.
     fn show(
         &mut self,
         (chain, rule): At<'_>,
@@ -364,7 +364,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// The packets reach a verdict: what they found is evidence.
+    /// The packets reach a verdict: the elements that they found are the evidence.
     fn evidence(&mut self, state: &mut State) {
         for evidence in state.threads.iter_mut().flat_map(|it| it.found.drain(..)) {
             if !self.evidence.contains(&evidence) {
@@ -373,7 +373,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Bytes of a header as far as rules of Services look at it; `None` beyond its end.
+    /// Bytes of a header that rules of Services look at; `None` beyond the end of the header.
     fn header(&self, base: PayloadBase, offset: u32, len: u32) -> Option<Vec<u8>> {
         let packet = &self.question.packet;
         let header = match base {
@@ -423,7 +423,7 @@ impl State {
             .extend(self.threads.drain(..).map(|it| step(&it)));
     }
 
-    /// The rule ends for the other threads.
+    /// Ends the rule for the threads for which `holds` is false.
     fn keep(&mut self, holds: impl Fn(&Thread) -> bool) {
         let before = self.threads.len();
         self.threads.retain(holds);

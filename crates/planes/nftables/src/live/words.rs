@@ -1,4 +1,4 @@
-//! Keys and values of elements in nft's words, by nft's numbers of data types.
+//! Prints keys and values of elements as nft does, by nft's numbers of data types.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

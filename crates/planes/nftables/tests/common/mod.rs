@@ -1,4 +1,4 @@
-//! nft in a namespace, and a proxy with all examples.
+//! Runs nft in a namespace, and a proxy with all examples.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -38,7 +38,7 @@ pub(crate) fn load(program: &Path, rules: &str) {
     assert!(child.wait().unwrap().success(), "nft refused:\n{rules}");
 }
 
-/// A listing with everything that depends on the order of a hash or of creation taken away.
+/// A listing without everything that depends on the order of a hash or of creation.
 pub(crate) fn facts(listing: &str) -> BTreeSet<String> {
     let lines = listing.lines().map(str::trim);
     let lines = lines.map(|it| it.trim_start_matches("elements = {"));

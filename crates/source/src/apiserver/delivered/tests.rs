@@ -1,4 +1,4 @@
-//! Only differences leave.
+//! Only differences are sent.
 
 use sluice_model::ServiceCidr;
 

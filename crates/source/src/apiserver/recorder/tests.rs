@@ -1,4 +1,4 @@
-//! What is written, and how often.
+//! The Events that are written, and how often.
 
 use sluice_model::NamespacedName;
 

@@ -10,8 +10,8 @@ fn refused(code: u16, retry_after: Option<u64>) -> End {
     })
 }
 
-/// `works`, `down` (nobody answers), `cut` (an answer breaks off), `retry-after SECONDS`, a status
-/// code, or the name of an end.
+/// Parses `works`, `down` (no server answers), `cut` (an answer breaks off), `retry-after SECONDS`, a status code, or
+/// the name of an end.
 fn end(step: &str) -> Option<End> {
     let (word, value) = step.split_once(' ').unwrap_or((step, ""));
     Some(match word {

@@ -1,4 +1,4 @@
-//! What the server is asked for.
+//! The selectors that the server gets.
 
 use super::*;
 use crate::hub::Topic;

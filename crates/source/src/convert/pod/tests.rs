@@ -1,4 +1,4 @@
-//! Pods and Namespaces: a text in, what the model says out.
+//! Converts Pods and Namespaces, and compares the model with the expected text.
 
 use sluice_model::Protocol;
 

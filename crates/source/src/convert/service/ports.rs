@@ -76,7 +76,7 @@ fn one(
     })
 }
 
-/// What must be unique in one Service.
+/// The names and numbers that must be unique in one Service.
 #[derive(Default)]
 struct Seen {
     names: HashSet<std::sync::Arc<str>>,

@@ -1,4 +1,4 @@
-//! The tables against the API's own types, and what a misspelt field is told.
+//! Compares the tables with the API's own types, and tests the messages about misspelt fields.
 
 use std::cell::RefCell;
 
@@ -13,7 +13,7 @@ use super::*;
 use crate::kind::Kind;
 use crate::kinds;
 
-/// Notes the fields that a type of k8s-openapi asks for.
+/// Records the fields that a type of k8s-openapi asks for.
 struct Asked<'a>(&'a RefCell<Vec<&'static str>>);
 
 impl<'de> de::Deserializer<'de> for Asked<'_> {

@@ -1,4 +1,4 @@
-//! Milliseconds in, events out.
+//! Scripts of changes at milliseconds, and the events that follow.
 
 use std::sync::Arc;
 

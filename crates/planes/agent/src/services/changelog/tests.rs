@@ -106,7 +106,7 @@ fn a_storm_is_cut_and_counted() {
     // The next change comes in a new window.
     log.written(&superseded(&few), &few, start + WINDOW);
     assert_eq!((log.shown, log.more), (5, 0));
-    // What was planned and taken back meanwhile is no change.
+    // Changes that were planned and undone meanwhile are not logged.
     let same = few
         .ports
         .iter()

@@ -1,4 +1,4 @@
-//! What the agent counts and announces on the way.
+//! Tests of the metrics and announcements of the agent.
 
 use sluice_model::Node;
 use sluice_plan::testing;
@@ -246,7 +246,7 @@ fn a_family_that_is_lost_in_a_sync_has_failed() {
     assert_eq!(shown(&world), [(3.0, 1.0), (2.0, 1.0)]);
 }
 
-/// Else an alert would last for ever where machines have IPv6 and the cluster has not.
+/// Otherwise an alert would last for ever where machines have IPv6 and the cluster has not.
 #[test]
 fn a_family_that_no_service_has_is_not_missed() {
     let mut world = World::synced();
@@ -348,14 +348,14 @@ fn service_ports_without_endpoints_are_counted_and_a_few_are_named() {
     check(&world, &[(count, 25.0)]);
     let first = named(&world);
     assert_eq!((first.len(), &*first[0], &*first[19]), (20, "s10", "s29"));
-    // Who is named stays named, however many others come; a place that is free is taken.
+    // A named port stays named, however many others come; a free place is used.
     world.say([service("a", "10.96.0.1"), slice("s12", &["10.1.1.1"])]);
     world.step();
     check(&world, &[(count, 25.0)]);
     let now = named(&world);
     assert_eq!((now.len(), now.contains(&"a".to_owned())), (20, true));
     assert!(!now.contains(&"s12".to_owned()));
-    // Endpoints elsewhere are endpoints.
+    // Endpoints on other nodes count as endpoints.
     world.say([testing::service("far 10.96.0.2 :53 itp=local")]);
     world.say(testing::endpoints("far", "10.1.1.1:53@elsewhere"));
     world.say((10..35).map(|it| Event::Delete(ObjectKey::Service(name(&format!("s{it}"))))));

@@ -1,11 +1,11 @@
-//! A DNS server learns of an object when its rules are in.
+//! Tests that a DNS server gets an object after its rules are written.
 
 use super::*;
 
 use sluice_model::{ContainerPorts, Labels, Namespace, Pod, PodDns};
 
 impl World {
-    /// What came since the last call, in words.
+    /// The events since the last call, as text.
     fn heard(&mut self) -> Vec<String> {
         let events = std::mem::take(&mut self.named).into_iter();
         let word = |it: NameEvent| match it.event() {
@@ -65,7 +65,7 @@ fn an_object_with_rules_waits_for_the_sync_that_writes_them() {
     assert_eq!(world.heard(), [""; 0]);
     world.fail(2);
     world.step_after(SECOND);
-    // Of each object the last event.
+    // Of each object only the last event.
     world.say([service("web", "10.96.0.2"), service("api", "10.96.0.3")]);
     world.step_after(2 * SECOND);
     assert_eq!(world.heard(), [""; 0]);
@@ -110,7 +110,7 @@ fn what_has_no_rules_does_not_wait() {
     );
 }
 
-/// A client that learns late that a Service is gone would dial an address without rules.
+/// A client that gets a deleted Service's address late would connect to an address without rules.
 #[test]
 fn a_name_goes_before_its_rules_and_takes_with_it_what_waits() {
     let mut world = World::synced();
@@ -155,7 +155,7 @@ fn a_service_whose_part_is_not_written_waits_and_others_do_not() {
     );
 }
 
-/// However often an object comes and goes while the kernel refuses.
+/// Objects come and go any number of times while the kernel refuses.
 #[test]
 fn what_waits_is_as_much_as_there_are_objects() {
     let mut world = World::synced();

@@ -1,4 +1,4 @@
-//! A large change is written in parts, and nobody waits for all of it.
+//! Tests that a large change is written in parts, and that small changes do not wait for all of it.
 
 use super::*;
 
@@ -63,7 +63,7 @@ fn a_tenant_with_many_small_services_is_not_first() {
     assert!(world.objects().len() < Fake::PART);
 }
 
-/// However many small changes come, the large one waits for one part at most.
+/// However many small changes come, the large change waits for one part at most.
 #[test]
 fn a_large_change_is_not_held_up_for_ever() {
     let mut world = World::synced();
@@ -126,7 +126,7 @@ fn the_largest_service_port_of_a_sync_is_named() {
     world.say(large("big", "10.96.0.1", 50));
     world.say(small("one", "10.96.0.2", "10.1.1.1"));
     world.step();
-    // What is gone was work, too.
+    // Deleted objects count as work, too.
     world.say([Event::Delete(ObjectKey::EndpointSlice(name("big")))]);
     world.say(small("one", "10.96.0.2", "10.1.1.2"));
     world.agent.proxy.replan();
@@ -134,7 +134,7 @@ fn the_largest_service_port_of_a_sync_is_named() {
     let plan = world.agent.proxy.plan();
     let expected = "default/big with 1 frontends and 50 endpoints";
     assert_eq!(largest::<Fake>(&synced, plan).as_deref(), Some(expected));
-    // A comparison of everything is for everything.
+    // A comparison of everything includes every Service.
     world.agent.proxy.reconciler_mut().forget();
     let synced = world.agent.proxy.sync().expect("a kernel that works");
     let plan = world.agent.proxy.plan();
