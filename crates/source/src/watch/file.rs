@@ -29,6 +29,8 @@ pub(super) struct FileWatch<F> {
     told: Option<Result<Vec<u8>, io::ErrorKind>>,
     /// When to read a file again that could not be read.
     retry: Backoff,
+    /// The file changed while it was read last.
+    was_changing: bool,
     changed: F,
 }
 
@@ -40,6 +42,7 @@ impl<F: FnMut(io::Result<Vec<u8>>)> FileWatch<F> {
             settle: Settle::new(QUIET),
             told: None,
             retry: Backoff::default(),
+            was_changing: false,
             changed,
         })
     }
@@ -103,6 +106,15 @@ impl<F: FnMut(io::Result<Vec<u8>>)> FileWatch<F> {
     fn look(&mut self) {
         self.retry.begin();
         let read = fs::read(&self.path);
+        // A writer in place empties the file first, so what was read during a change may be neither old nor new. It is
+        // read again once, so that a file that changes without pause is read all the same.
+        self.note();
+        let is_changing = self.is_complete() && self.settle.is_pending(&ANY);
+        if is_changing && !self.was_changing {
+            self.was_changing = true;
+            return;
+        }
+        self.was_changing = false;
         match &read {
             Ok(_) => self.retry.succeed(),
             Err(_) => self.retry.fail(Instant::now()),
