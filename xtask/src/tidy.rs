@@ -14,12 +14,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("yaml", &[]),
     ("http", &[]),
-    ("api", &["http", "model", "yaml"]),
+    ("lab/api", &["http", "model", "yaml"]),
     ("reconcile", &[]),
-    ("plan", &["model"]),
+    ("service/plan", &["model"]),
     ("picture", &["model", "plan"]),
-    ("controller", &["model"]),
-    ("cluster", &["api", "controller", "lab", "model", "source"]),
+    ("lab/controller", &["model"]),
+    (
+        "lab/cluster",
+        &["api", "controller", "lab", "model", "source"],
+    ),
     ("config", &["model", "plan", "yaml"]),
     ("source", &["model", "reconcile", "yaml"]),
     ("kernel/netlink", &[]),
@@ -28,7 +31,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kernel/route", &["netlink"]),
     ("kernel/bpf", &["netlink", "route"]),
     (
-        "planes/plane",
+        "service/plane",
         &[
             "config",
             "model",
@@ -41,15 +44,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "planes/nftables",
+        "service/nftables",
         &["model", "netlink", "nft", "plan", "plane", "reconcile"],
     ),
     (
-        "planes/iptables",
+        "service/iptables",
         &["model", "netlink", "plan", "plane", "reconcile", "xtables"],
     ),
     (
-        "planes/ipvs",
+        "service/ipvs",
         &[
             "config",
             "model",
@@ -62,7 +65,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "planes/ebpf",
+        "service/ebpf",
         &[
             "bpf",
             "bpf-abi",
@@ -75,7 +78,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "planes/agent",
+        "service/agent",
         &[
             "config",
             "http",
@@ -105,9 +108,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "dns/server",
         &["corefile", "http", "model", "upstream", "zone"],
     ),
-    ("lab", &["netlink", "route"]),
+    ("lab/netns", &["netlink", "route"]),
     (
-        "lab-commands",
+        "lab/commands",
         &[
             "agent", "api", "cluster", "config", "http", "lab", "model", "node", "picture", "plan",
             "source",
@@ -183,13 +186,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
 /// Crates without I/O and clock.
 const PURE: [&str; 9] = [
     "config",
-    "controller",
     "dns/corefile",
     "dns/zone",
+    "lab/controller",
     "model",
     "picture",
-    "plan",
     "reconcile",
+    "service/plan",
     "yaml",
 ];
 
@@ -217,11 +220,11 @@ const SYNCHRONOUS: [&str; 10] = [
     "kernel/nft",
     "kernel/route",
     "kernel/xtables",
-    "planes/ebpf",
-    "planes/iptables",
-    "planes/ipvs",
-    "planes/nftables",
-    "planes/plane",
+    "service/ebpf",
+    "service/iptables",
+    "service/ipvs",
+    "service/nftables",
+    "service/plane",
 ];
 
 /// Packages that none of the dependencies of a synchronous crate may be.
@@ -242,9 +245,9 @@ const IO: [&str; 8] = [
 /// Words that the sources of a crate must not contain beside these.
 const FORBIDDEN: &[(&str, &[&str])] = &[
     ("reconcile", &["Service", "nftables", "iptables", "IPVS"]),
-    ("planes/nftables", &["Command::new"]),
-    ("planes/iptables", &["Command::new"]),
-    ("planes/ipvs", &["Command::new"]),
+    ("service/nftables", &["Command::new"]),
+    ("service/iptables", &["Command::new"]),
+    ("service/ipvs", &["Command::new"]),
 ];
 
 /// The violations of all rules, one line each.
@@ -425,15 +428,15 @@ mod tests {
     fn long_files_and_forbidden_words_are_found() {
         let mut problems = Vec::new();
         let long = "x\n".repeat(LONGEST_FILE + 1);
-        length("crates/plan/src/a.rs", &long, &mut problems);
-        length("crates/plan/src/a/tests.rs", &long, &mut problems);
+        length("crates/service/plan/src/a.rs", &long, &mut problems);
+        length("crates/service/plan/src/a/tests.rs", &long, &mut problems);
         words(
-            "crates/plan/src/a.rs",
+            "crates/service/plan/src/a.rs",
             "let now = Instant::now(); // fine",
             &mut problems,
         );
         words(
-            "crates/plan/src/a.rs",
+            "crates/service/plan/src/a.rs",
             "// no Instant::now here",
             &mut problems,
         );
@@ -447,7 +450,7 @@ mod tests {
         needs(&root, "plan", &["serde_core", "tokio"], &mut problems).unwrap();
         assert_eq!(
             problems,
-            ["crates/plan: serde_core is among its dependencies"]
+            ["crates/service/plan: serde_core is among its dependencies"]
         );
     }
 
@@ -455,10 +458,10 @@ mod tests {
     fn public_items_have_documentation() {
         let mut problems = Vec::new();
         let text = "/// One.\n#[must_use]\npub fn a() {}\n\nstruct B;\n\npub struct C {\n    pub d: u8,\n}\n";
-        docs("crates/plan/src/a.rs", text, &mut problems);
+        docs("crates/service/plan/src/a.rs", text, &mut problems);
         assert_eq!(
             problems,
-            ["crates/plan/src/a.rs:7: a public item without documentation"]
+            ["crates/service/plan/src/a.rs:7: a public item without documentation"]
         );
     }
 

@@ -71,7 +71,7 @@ pub fn ran_in_vm(kernel: Option<&str>, test: &str) -> bool {
         return false;
     }
     let kernel = kernel.unwrap_or(DEFAULT_KERNEL);
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let folder = env::var_os("SLUICE_VM_DIR").map_or(root.join("target/vm"), PathBuf::from);
     let needed = ["qemu".to_owned(), format!("kernel-{kernel}")];
     if let Some(missing) = needed.iter().find(|it| !folder.join(it).exists()) {

@@ -26,7 +26,7 @@ use crate::args::RaceArgs;
 use lap::Lap;
 
 /// The page of the book.
-const PAGE: &str = include_str!("../../../../docs/experiments/race.md");
+const PAGE: &str = include_str!("../../../../../docs/experiments/race.md");
 
 /// Numbers of Services when none are given.
 const SIZES: [u32; 3] = [10, 1_000, 10_000];

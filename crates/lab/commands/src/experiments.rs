@@ -25,7 +25,7 @@ const RACE: &str = "race";
 /// Name and page of every experiment.
 macro_rules! experiments {
     ($($name:literal)*) => {
-        &[$(($name, include_str!(concat!("../../../docs/experiments/", $name, ".md")))),*]
+        &[$(($name, include_str!(concat!("../../../../docs/experiments/", $name, ".md")))),*]
     };
 }
 

@@ -36,7 +36,7 @@ impl Logs for Lines {
 
 /// The kubectls of this machine.
 fn programs() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let bookworm = root.join("target/kubectl-bookworm/kubectl");
     let mut programs = Vec::new();
     if bookworm.exists() {
