@@ -14,7 +14,7 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .
-RUN scripts/static /out release agent \
+RUN scripts/static /out dist agent \
     && deploy/image/rootfs proxy /out/sluice /rootfs \
     && deploy/image/rootfs dns /out/sluice /rootfs-dns
 

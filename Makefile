@@ -107,7 +107,7 @@ static: ## target/static/sluice: one file that needs no other
 	scripts/static target/static
 
 package: setup-deploy ## target/package/sluice.deb
-	scripts/package release
+	scripts/package dist
 
 check: ## formatting, lints, docs, dependencies, layout of the tree
 	$(CARGO) fmt --all --check
