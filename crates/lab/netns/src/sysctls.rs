@@ -58,6 +58,14 @@ const FORWARDING: &[(&str, &str)] = &[
 /// passes between namespaces. The retransmitted INIT is refused: after 1 s instead of 3 s.
 const SCTP: (&str, &str) = ("net.sctp.rto_initial", "1000");
 
+/// All ICMP errors of a namespace, of both families, have one budget beside the limit of each destination: a burst
+/// of 50, of which each error takes 0 to 2 (`icmp_global_consume`, `net/ipv4/icmp.c`). Refused connections would be
+/// lost by chance. Older kernels have one budget for the whole machine, which a namespace cannot change.
+const ICMP_BUDGET: [(&str, &str); 2] = [
+    ("net.ipv4.icmp_msgs_per_sec", "1000000"),
+    ("net.ipv4.icmp_msgs_burst", "1000000"),
+];
+
 const BRIDGE_CALLS: [&str; 2] = [
     "net.bridge.bridge-nf-call-iptables",
     "net.bridge.bridge-nf-call-ip6tables",
@@ -76,8 +84,10 @@ pub(crate) fn apply(netns: &Netns, role: Role) -> Result<(), LabError> {
             .copied()
             .flatten()
             .try_for_each(|(key, value)| write_sysctl(key, value))?;
-        if sysctl_path(SCTP.0).exists() {
-            write_sysctl(SCTP.0, SCTP.1)?;
+        for (key, value) in ICMP_BUDGET.into_iter().chain([SCTP]) {
+            if sysctl_path(key).exists() {
+                write_sysctl(key, value)?;
+            }
         }
         BRIDGE_CALLS.iter().try_for_each(|key| match role {
             Role::BridgedNode => write_sysctl(key, "1"),
