@@ -3,6 +3,7 @@
 mod kinds;
 
 use serde_json::Value;
+use sluice_controller::WrongType;
 
 pub use kinds::KINDS;
 
@@ -31,8 +32,8 @@ pub struct Resource {
     pub blank: &'static str,
     /// The rule for `metadata.name`.
     pub name: NameRule,
-    /// Reads the object as its Kubernetes type, which drops unknown fields.
-    pub(crate) typed: fn(&Value) -> Result<Value, WrongType>,
+    /// The object without fields that its Kubernetes type does not have.
+    pub(crate) known: fn(&Value) -> Result<Value, WrongType>,
 }
 
 /// Whether a subresource is served.
@@ -53,14 +54,6 @@ pub enum NameRule {
     Subdomain,
     /// An IP address in its shortest form.
     Address,
-}
-
-/// A field whose value has the wrong type.
-#[derive(Debug)]
-pub(crate) struct WrongType {
-    /// The path: `spec.ports[0].port`.
-    pub(crate) field: String,
-    pub(crate) why: String,
 }
 
 impl Resource {

@@ -67,7 +67,7 @@ fn is_label(text: &str) -> bool {
 ///
 /// 400 with the field whose type is wrong.
 pub(crate) fn conform(resource: &Resource, object: &mut Value) -> Result<Vec<String>, Status> {
-    let typed = (resource.typed)(object).map_err(|wrong| {
+    let typed = (resource.known)(object).map_err(|wrong| {
         let kind = resource.kind;
         let (version, field) = (resource.api_version(), wrong.field);
         Status::bad_request(format!(

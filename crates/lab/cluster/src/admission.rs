@@ -7,17 +7,15 @@ use std::sync::{Arc, Mutex};
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
-use k8s_openapi::serde::Serialize;
-use k8s_openapi::serde::de::DeserializeOwned;
 use serde_json::Value;
 use sluice_api::{Cause, KINDS, Status};
 use sluice_controller::workloads::{self, FieldError};
-use sluice_controller::{Allocator, Refusal, is_allocated, set_defaults};
+use sluice_controller::{Allocator, Refusal, Typed, is_allocated, set_defaults};
 use sluice_model::NamespacedName;
 
 use crate::machines::{CLIENT, LAN};
 use crate::nodes::MODE;
-use crate::object::{key_of, typed, untyped};
+use crate::object::{key_of, typed};
 
 #[cfg(test)]
 mod tests;
@@ -69,7 +67,7 @@ impl Admission {
         };
         let refusals = completed.err().unwrap_or_default();
         checked(new, refusals.into_iter().map(|it| (it.field, it.why)))?;
-        *new = untyped(&service)?;
+        *new = service.write();
         let valid = validate(new);
         if valid.is_err() {
             sluice_api::Admission::abandoned(self, old, new);
@@ -174,7 +172,7 @@ impl Admission {
                 .entry(label.to_owned())
                 .or_insert_with(|| value.to_owned());
         }
-        *new = untyped(&node)?;
+        *new = node.write();
         Ok(())
     }
 
@@ -274,7 +272,7 @@ fn validate(object: &Value) -> Result<(), Status> {
 }
 
 /// Sets defaults, then validates.
-fn complete<T: DeserializeOwned + Serialize>(
+fn complete<T: Typed>(
     old: Option<&Value>,
     new: &mut Value,
     default: impl Fn(&mut T),
@@ -285,7 +283,7 @@ fn complete<T: DeserializeOwned + Serialize>(
     default(&mut object);
     let errors = validate(&object, old.as_ref()).into_iter();
     checked(new, errors.map(|it| (it.field.clone(), it.message())))?;
-    *new = untyped(&object)?;
+    *new = object.write();
     Ok(())
 }
 

@@ -109,12 +109,16 @@ impl Control {
         slices: &mut Controller,
     ) {
         let Some(object) = new.or(old) else { return };
-        if let Err(error) = objects.absorb(object, new.is_some()) {
-            warn!(%error, kind = %object["kind"], name = %object["metadata"]["name"], "left out");
-            return;
-        }
-        if let Some(change) = objects.of_slices(object, new.is_some()) {
-            slices.absorb(change, Timestamp::now());
+        match objects.absorb(object, new.is_some()) {
+            Ok(change) => {
+                change
+                    .into_iter()
+                    .for_each(|it| slices.absorb(it, Timestamp::now()));
+            }
+            Err(error) => {
+                warn!(%error, kind = %object["kind"], name = %object["metadata"]["name"], "left out");
+                return;
+            }
         }
         let key = key_of(object);
         match (object["kind"].as_str(), new.is_some()) {

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 use sluice_api::{DeleteOptions, Status, Store};
+use sluice_controller::Typed;
 use tracing::warn;
 
 use crate::events::{About, Events, now};
@@ -32,10 +33,7 @@ impl pods::Report for Reports {
             return true;
         }
         let mut object = Value::clone(&stored);
-        match serde_json::to_value(status) {
-            Ok(status) => object["status"] = status,
-            Err(error) => warn!(%error, name, "a status cannot be written"),
-        }
+        object["status"] = status.write();
         told(self.store.update_status(object))
     }
 

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Service;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sluice_api::{Api, ClientCertificates, Identity, Pems, Server, Settings, Store, kubeconfig};
-use sluice_controller::{Allocator, Pools};
+use sluice_controller::{Allocator, Pools, Typed};
 use sluice_lab::Cluster;
 use tracing::info;
 
@@ -127,9 +127,7 @@ fn open_store(
         ],
     });
     let services = read.objects.iter().filter(|it| it["kind"] == "Service");
-    let services: Vec<Service> = services
-        .filter_map(|it| serde_json::from_value(it.clone()).ok())
-        .collect();
+    let services: Vec<Service> = services.filter_map(|it| Service::read(it).ok()).collect();
     // Two Services never have the same address or port: every write was admitted.
     drop(allocator.recover(&services));
     let allocator = Arc::new(Mutex::new(allocator));

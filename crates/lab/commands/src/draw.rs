@@ -10,6 +10,7 @@ use sluice_cluster::client::Client;
 use sluice_cluster::lab_dir::LabDir;
 use sluice_cluster::nodes;
 use sluice_cluster::probe::Request;
+use sluice_controller::Typed;
 use sluice_lab::Cluster;
 use sluice_model::{Event, NamespacedName};
 use sluice_picture::{Measured, Objects, Question, Topology, Way};
@@ -166,5 +167,5 @@ fn planned(objects: &Objects, settings: Settings) -> Planner {
 }
 
 fn as_node(object: &Value) -> anyhow::Result<Node> {
-    serde_json::from_value(object.clone()).context("a Node")
+    Ok(Node::read(object)?)
 }

@@ -28,9 +28,11 @@ mod index;
 mod meta;
 mod selector;
 mod slices;
+mod typed;
 pub mod workloads;
 
 pub use allocation::{Allocator, Pools, Refusal, is_allocated};
 pub use controller::{Change, Controller, Object};
 pub use defaults::set_defaults;
 pub use folder::{Completed, Folder, Manifests};
+pub use typed::{Typed, WrongType};

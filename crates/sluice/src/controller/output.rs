@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use k8s_openapi::serde::Serialize;
 use serde_json::{Value, json};
-use sluice_controller::{Completed, Manifests};
+use sluice_controller::{Completed, Manifests, Typed};
 use sluice_model::NamespacedName;
 use sluice_source::objects;
 
@@ -127,13 +126,9 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 fn text(completed: &Completed) -> anyhow::Result<String> {
-    let mut items = vec![value(&completed.service)?];
-    for it in &completed.slices {
-        items.push(value(it)?);
-    }
-    for it in &completed.ip_addresses {
-        items.push(value(it)?);
-    }
+    let mut items = vec![completed.service.write()];
+    items.extend(completed.slices.iter().map(Typed::write));
+    items.extend(completed.ip_addresses.iter().map(Typed::write));
     list(&items)
 }
 
@@ -142,19 +137,9 @@ pub(super) fn cluster(manifests: &Manifests) -> anyhow::Result<Option<String>> {
     if manifests.unread {
         return Ok(None);
     }
-    let mut items = Vec::new();
-    for it in &manifests.nodes {
-        items.push(value(it)?);
-    }
-    for it in &manifests.service_cidrs {
-        items.push(value(it)?);
-    }
-    list(&items).map(Some)
-}
-
-/// An object with `kind` and `apiVersion`.
-fn value(object: &impl Serialize) -> anyhow::Result<Value> {
-    Ok(serde_json::to_value(object)?)
+    let nodes = manifests.nodes.iter().map(Typed::write);
+    let cidrs = manifests.service_cidrs.iter().map(Typed::write);
+    list(&nodes.chain(cidrs).collect::<Vec<_>>()).map(Some)
 }
 
 fn list(items: &[Value]) -> anyhow::Result<String> {

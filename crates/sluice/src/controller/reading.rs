@@ -1,8 +1,7 @@
 //! Objects of manifests → what a controller acts on.
 
-use k8s_openapi::serde::de::DeserializeOwned;
 use serde_json::Value;
-use sluice_controller::Manifests;
+use sluice_controller::{Manifests, Typed};
 use sluice_source::{Problem, Written};
 
 /// The objects by kind. An object that its kind's type cannot hold is a problem; other kinds are ignored.
@@ -25,13 +24,13 @@ pub(super) fn manifests(written: &[Written]) -> (Manifests, Vec<Problem>) {
     (manifests, problems)
 }
 
-fn push<T: DeserializeOwned>(list: &mut Vec<T>, written: &Written) -> Option<Problem> {
+fn push<T: Typed>(list: &mut Vec<T>, written: &Written) -> Option<Problem> {
     if !matches!(&written.value["metadata"]["name"], Value::String(it) if !it.is_empty()) {
         return Some(written.problem("metadata.name", "is required"));
     }
-    match serde_json::from_value(written.value.clone()) {
+    match T::read(&written.value) {
         Ok(it) => list.push(it),
-        Err(error) => return Some(written.problem("", error.to_string())),
+        Err(error) => return Some(written.problem("", error.why)),
     }
     None
 }

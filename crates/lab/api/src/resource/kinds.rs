@@ -9,11 +9,9 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::events::v1 as events;
 use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use sluice_controller::Typed;
 
-use super::{NameRule, Resource, Subresource, WrongType};
+use super::{NameRule, Resource, Subresource};
 
 /// Every collection, in the order of discovery.
 pub static KINDS: [Resource; 18] = [
@@ -139,7 +137,7 @@ pub static KINDS: [Resource; 18] = [
     },
 ];
 
-const fn namespaced<T: DeserializeOwned + Serialize>(
+const fn namespaced<T: Typed>(
     group: &'static str,
     plural: &'static str,
     kind: &'static str,
@@ -157,11 +155,11 @@ const fn namespaced<T: DeserializeOwned + Serialize>(
         fields: &[],
         blank: "",
         name: NameRule::Subdomain,
-        typed: typed::<T>,
+        known: |it| Ok(T::read(it)?.write()),
     }
 }
 
-const fn cluster<T: DeserializeOwned + Serialize>(
+const fn cluster<T: Typed>(
     group: &'static str,
     plural: &'static str,
     kind: &'static str,
@@ -172,25 +170,11 @@ const fn cluster<T: DeserializeOwned + Serialize>(
     }
 }
 
-const fn workload<T: DeserializeOwned + Serialize>(
-    plural: &'static str,
-    kind: &'static str,
-) -> Resource {
+const fn workload<T: Typed>(plural: &'static str, kind: &'static str) -> Resource {
     Resource {
         categories: &["all"],
         status: Subresource::Served,
         scale: Subresource::Served,
         ..namespaced::<T>("apps", plural, kind)
     }
-}
-
-fn typed<T: DeserializeOwned + Serialize>(object: &Value) -> Result<Value, WrongType> {
-    let object: T = serde_path_to_error::deserialize(object).map_err(|error| WrongType {
-        field: error.path().to_string(),
-        why: error.inner().to_string(),
-    })?;
-    serde_json::to_value(object).map_err(|error| WrongType {
-        field: String::new(),
-        why: error.to_string(),
-    })
 }

@@ -9,10 +9,9 @@ use k8s_openapi::api::apps::v1::{
 use k8s_openapi::api::core::v1::{Endpoints, Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::IPAddress;
-use k8s_openapi::serde::de::DeserializeOwned;
 use serde_json::Value;
 use sluice_api::Status;
-use sluice_controller::{Change, Object, workloads};
+use sluice_controller::{Change, Object, Typed, workloads};
 use sluice_model::NamespacedName;
 
 use crate::object::{key_of, typed};
@@ -53,48 +52,31 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Stores or removes an object.
-    pub(super) fn absorb(&mut self, object: &Value, exists: bool) -> Result<(), Status> {
+    /// Stores or removes an object. Returns the change for the controller of EndpointSlices, if it reads the kind.
+    pub(super) fn absorb(
+        &mut self,
+        object: &Value,
+        exists: bool,
+    ) -> Result<Option<Change>, Status> {
         let key = key_of(object);
         let name = key.name.to_string();
-        match object["kind"].as_str().unwrap_or_default() {
-            "Node" => set(&mut self.nodes, name, object, exists),
-            "IPAddress" => set(&mut self.addresses, name, object, exists),
-            "Pod" => set(&mut self.pods, key, object, exists),
-            "Service" => set(&mut self.services, key, object, exists),
-            "Endpoints" => set(&mut self.endpoints, key, object, exists),
-            "EndpointSlice" => set(&mut self.slices, key, object, exists),
-            "Deployment" => set(&mut self.deployments, key, object, exists),
-            "ReplicaSet" => set(&mut self.replica_sets, key, object, exists),
-            "StatefulSet" => set(&mut self.stateful_sets, key, object, exists),
-            "DaemonSet" => set(&mut self.daemon_sets, key, object, exists),
-            "ControllerRevision" => set(&mut self.revisions, key, object, exists),
-            _ => Ok(()),
-        }
-    }
-
-    /// The change for the controller of EndpointSlices. Call it after [`absorb`](Self::absorb).
-    pub(super) fn of_slices(&self, object: &Value, exists: bool) -> Option<Change> {
-        let key = key_of(object);
-        let kind = object["kind"].as_str().unwrap_or_default();
-        let found = match (kind, exists) {
-            ("Service", true) => self.services.get(&key).cloned().map(Object::Service),
-            ("Pod", true) => self.pods.get(&key).cloned().map(Object::Pod),
-            ("Node", true) => self.nodes.get(&*key.name).cloned().map(Object::Node),
-            ("Endpoints", true) => self.endpoints.get(&key).cloned().map(Object::Endpoints),
-            ("EndpointSlice", true) => self.slices.get(&key).cloned().map(Object::EndpointSlice),
-            ("Service", false) => typed(object).ok().map(Object::Service),
-            ("Pod", false) => typed(object).ok().map(Object::Pod),
-            ("Node", false) => typed(object).ok().map(Object::Node),
-            ("Endpoints", false) => typed(object).ok().map(Object::Endpoints),
-            ("EndpointSlice", false) => typed(object).ok().map(Object::EndpointSlice),
+        let changed = match object["kind"].as_str().unwrap_or_default() {
+            "Service" => set(&mut self.services, key, object, exists)?.map(Object::Service),
+            "Pod" => set(&mut self.pods, key, object, exists)?.map(Object::Pod),
+            "Node" => set(&mut self.nodes, name, object, exists)?.map(Object::Node),
+            "Endpoints" => set(&mut self.endpoints, key, object, exists)?.map(Object::Endpoints),
+            "EndpointSlice" => {
+                set(&mut self.slices, key, object, exists)?.map(Object::EndpointSlice)
+            }
+            "IPAddress" => set(&mut self.addresses, name, object, exists)?.and(None),
+            "Deployment" => set(&mut self.deployments, key, object, exists)?.and(None),
+            "ReplicaSet" => set(&mut self.replica_sets, key, object, exists)?.and(None),
+            "StatefulSet" => set(&mut self.stateful_sets, key, object, exists)?.and(None),
+            "DaemonSet" => set(&mut self.daemon_sets, key, object, exists)?.and(None),
+            "ControllerRevision" => set(&mut self.revisions, key, object, exists)?.and(None),
             _ => None,
         };
-        Some(if exists {
-            Change::Set(found?)
-        } else {
-            Change::Delete(found?)
-        })
+        Ok(changed.map(if exists { Change::Set } else { Change::Delete }))
     }
 
     /// The objects that the controllers of workloads read.
@@ -111,16 +93,17 @@ impl Objects {
     }
 }
 
-fn set<K: Ord, T: DeserializeOwned>(
+/// Returns the object that is stored or removed.
+fn set<K: Ord, T: Typed>(
     all: &mut BTreeMap<K, Arc<T>>,
     key: K,
     object: &Value,
     exists: bool,
-) -> Result<(), Status> {
-    if exists {
-        all.insert(key, Arc::new(typed(object)?));
-    } else {
-        all.remove(&key);
+) -> Result<Option<Arc<T>>, Status> {
+    if !exists {
+        return Ok(all.remove(&key));
     }
-    Ok(())
+    let object = Arc::new(typed::<T>(object)?);
+    all.insert(key, object.clone());
+    Ok(Some(object))
 }

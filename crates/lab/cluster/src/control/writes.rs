@@ -5,15 +5,14 @@ use std::sync::Mutex;
 
 use http::StatusCode;
 use k8s_openapi::api::core::v1::{ObjectReference, Service};
-use k8s_openapi::serde::Serialize;
 use sluice_api::{DeleteOptions, Status, Store};
 use sluice_controller::workloads::Write;
-use sluice_controller::{Allocator, Change, Object, is_allocated};
+use sluice_controller::{Allocator, Change, Object, Typed, is_allocated};
 use tracing::warn;
 
 use super::objects::Objects;
 use crate::events::{About, Events};
-use crate::object::{key_of, untyped};
+use crate::object::key_of;
 
 pub(super) struct Writes<'a> {
     pub(super) store: &'a Store,
@@ -45,9 +44,9 @@ impl Writes<'_> {
 
     fn workload(&self, write: Write) -> Result<(), Status> {
         match write {
-            Write::Create(it) => self.store.create(untyped(&it)?).map(drop),
+            Write::Create(it) => self.store.create(it.write()).map(drop),
             Write::Update(it) => {
-                let object = untyped(&it)?;
+                let object = it.write();
                 if object["kind"] == "Pod" {
                     // The scheduler's binding: nodeName is in spec, the condition in status.
                     let stored = self.store.update(object.clone())?;
@@ -57,7 +56,7 @@ impl Writes<'_> {
                 }
                 self.store.update(object).map(drop)
             }
-            Write::UpdateStatus(it) => self.store.update_status(untyped(&it)?).map(drop),
+            Write::UpdateStatus(it) => self.store.update_status(it.write()).map(drop),
             Write::Delete {
                 kind,
                 key,
@@ -107,7 +106,7 @@ impl Writes<'_> {
         }
         let statuses = statuses
             .into_iter()
-            .map(|it| self.store.update_status(untyped(&it)?).map(drop));
+            .map(|it| self.store.update_status(it.write()).map(drop));
         let mut refused = count(statuses);
         // Missing, or written by us for another Service. An IPAddress of another writer stays.
         let wrong = wanted.iter().filter(|(name, it)| {
@@ -127,8 +126,8 @@ impl Writes<'_> {
     }
 
     /// Creates or replaces an object.
-    fn put(&self, object: &(impl Serialize + k8s_openapi::Resource)) -> Result<(), Status> {
-        let object = untyped(object)?;
+    fn put(&self, object: &impl Typed) -> Result<(), Status> {
+        let object = object.write();
         let key = key_of(&object);
         let kind = object["kind"].as_str().unwrap_or_default();
         let written = match self.store.get(kind, &key.namespace, &key.name) {

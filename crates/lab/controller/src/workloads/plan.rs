@@ -7,10 +7,10 @@ use k8s_openapi::api::apps::v1::{
 use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::{Metadata, Resource};
-use serde::Serialize;
+use serde_json::Value;
 use sluice_model::NamespacedName;
 
-use crate::meta;
+use crate::{Typed, meta};
 
 /// The writes, and when to reconcile again.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -57,9 +57,8 @@ pub enum Write {
     },
 }
 
-/// An object that a controller writes. Serialized as the object itself.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(untagged)]
+/// An object that a controller writes.
+#[derive(Clone, Debug, PartialEq)]
 pub enum Workload {
     Pod(Pod),
     ReplicaSet(ReplicaSet),
@@ -80,6 +79,14 @@ macro_rules! workload {
         })*
 
         impl Workload {
+            /// The object as JSON.
+            #[must_use]
+            pub fn write(&self) -> Value {
+                match self {
+                    $(Self::$kind(it) => it.write(),)*
+                }
+            }
+
             #[must_use]
             pub fn kind(&self) -> &'static str {
                 match self {

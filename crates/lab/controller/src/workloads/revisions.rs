@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::plan::{Object, Plan};
 use super::{Cluster, ownership, template};
+use crate::Typed;
 
 /// The label of pods and revisions with the hash of their template.
 pub(super) const REVISION_HASH: &str = "controller-revision-hash";
@@ -102,12 +103,12 @@ pub(super) fn template(revision: &ControllerRevision) -> Option<PodTemplateSpec>
     if let Value::Object(fields) = &mut template {
         fields.remove("$patch");
     }
-    serde_json::from_value(template).ok()
+    PodTemplateSpec::read(&template).ok()
 }
 
 /// A patch that restores the template, as kubectl expects it (`getPatch`).
 fn data(template: &PodTemplateSpec) -> RawExtension {
-    let mut template = serde_json::to_value(template).expect("maps with texts as keys become JSON");
+    let mut template = template.write();
     template["$patch"] = json!("replace");
     RawExtension(json!({ "spec": { "template": template } }))
 }
