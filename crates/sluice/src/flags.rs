@@ -286,6 +286,4 @@ impl Args for Flags {
 }
 
 #[cfg(test)]
-mod reference;
-#[cfg(test)]
 mod tests;

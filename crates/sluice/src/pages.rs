@@ -1,8 +1,8 @@
 //! Completion scripts and manual pages, made from the definition of the command line.
 
-#[cfg(test)]
-pub(crate) mod reference;
 mod sections;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use std::fs;
 use std::path::Path;

@@ -47,13 +47,14 @@ const LABS: Entry = (
 
 /// What the definition of a command does not say.
 #[derive(Default)]
-struct Extra {
+pub(super) struct Extra {
     /// Exit codes that mean more than [`EXIT`] says.
-    exit: &'static [Entry],
+    pub(super) exit: &'static [Entry],
     files: &'static [Entry],
 }
 
-fn extra(page: &str) -> Extra {
+/// What the page with this title has beyond the definition.
+pub(super) fn extra(page: &str) -> Extra {
     match page {
         "sluice-proxy" => Extra {
             exit: &[
@@ -147,12 +148,6 @@ fn extra(page: &str) -> Extra {
         },
         _ => Extra::default(),
     }
-}
-
-/// The exit codes that mean more for this command than for others.
-#[cfg(test)]
-pub(super) fn special_exit(command: &Command) -> &'static [Entry] {
-    extra(title(command)).exit
 }
 
 /// The sections of a built command.

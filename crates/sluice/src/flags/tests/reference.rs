@@ -6,8 +6,8 @@ use serde_json::Value;
 use sluice_config::{IGNORED, KubeProxyConfiguration};
 use sluice_scenarios::golden;
 
-use super::all;
-use crate::pages::reference::{escape, folder};
+use crate::flags::all;
+use crate::pages::tests::{escape, folder};
 
 const HEAD: &str = "\
 # Configuration

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, Command};
 use sluice_scenarios::golden;
 
-use super::{sections, shown, title};
+use super::sections::extra;
+use super::{shown, title};
 use crate::cli;
 
 /// The folder of the generated pages.
@@ -82,7 +83,7 @@ fn describe(page: &mut String, command: &Command, proxy: &Command) {
             "\n"
         });
     }
-    let exit = sections::special_exit(command).iter();
+    let exit = extra(title(command)).exit.iter();
     let exit: Vec<String> = exit
         .map(|(code, means)| format!("{code}: {}", escape(means)))
         .collect();
