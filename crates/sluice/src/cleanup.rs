@@ -12,8 +12,8 @@ use sluice_plane::Purpose;
 
 use crate::cli::CleanupArgs;
 use crate::error;
+use crate::output::print;
 use crate::planes;
-use crate::render::print;
 
 /// Of connections that come to loopback. Without the rules of KUBE-FIREWALL other hosts reach loopback, too.
 const ROUTE_LOCALNET: &str = "/proc/sys/net/ipv4/conf/all/route_localnet";

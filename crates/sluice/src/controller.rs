@@ -26,6 +26,7 @@ use tracing::{error, info, warn};
 use crate::cli::ControllerArgs;
 use crate::error::say;
 use crate::logging;
+use crate::output::exit_code;
 use output::Output;
 
 /// Completes the manifests once, or as often as they change.
@@ -34,11 +35,7 @@ pub(crate) fn run(args: &ControllerArgs) -> anyhow::Result<ExitCode> {
     if args.once {
         let (problems, _) = work.sync()?;
         problems.iter().for_each(|it| say(it));
-        return Ok(if problems.is_empty() {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        });
+        return Ok(exit_code(problems.is_empty()));
     }
     logging::start(0, LogFormat::Text);
     let changed = move || work.follow();

@@ -15,11 +15,11 @@ use sluice_node::client::{self, ClientError};
 use sluice_plan::explain::{self, Decision, Explanation};
 use sluice_plan::inventory::ServiceDetail;
 
-use crate::cli::{DoctorArgs, Output};
+use crate::cli::DoctorArgs;
 use crate::config;
 use crate::live::Reader;
+use crate::output::{exit_code, format, print};
 use crate::planes;
-use crate::render::print;
 use crate::status::Whole;
 use crate::view::View;
 
@@ -67,14 +67,8 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         },
         findings,
     };
-    print(&match args.output {
-        Output::Text => report.to_string(),
-        Output::Json => serde_json::to_string_pretty(&report)? + "\n",
-    })?;
-    Ok(match report.worst() {
-        State::Fail => ExitCode::FAILURE,
-        State::Ok | State::Skip | State::Warn => ExitCode::SUCCESS,
-    })
+    print(format(args.output, &report, ToString::to_string)?)?;
+    Ok(exit_code(report.worst() != State::Fail))
 }
 
 /// Checks which proxy keeps the rules of this node.

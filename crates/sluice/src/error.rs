@@ -2,7 +2,8 @@
 
 use std::env;
 use std::io::{IsTerminal, Write};
-use std::process::ExitCode;
+use std::panic;
+use std::process::{self, ExitCode};
 
 use sluice_config::Invalid;
 use sluice_node::chain;
@@ -28,4 +29,18 @@ pub(crate) fn say(text: &str) {
     };
     // The reader may have closed the pipe.
     let _ = writeln!(stderr, "{name} {text}");
+}
+
+/// Ends the process when any thread panics: an agent without one of its threads would look healthy.
+/// The rules stay.
+pub(crate) fn end_on_panic() {
+    let report = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        report(info);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a hook cannot end the process otherwise"
+        )]
+        process::exit(101);
+    }));
 }

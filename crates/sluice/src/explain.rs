@@ -14,8 +14,8 @@ use sluice_zone::Resolution;
 use self::names::Found;
 use crate::cli::{ExplainArgs, Output};
 use crate::live::Reader;
+use crate::output::{exit_code, format, print};
 use crate::planes;
-use crate::render::print;
 use crate::view::View;
 
 /// Most packets to the addresses of one name.
@@ -59,10 +59,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
         None => {
             let explanation = view.explain(&args.from, &args.to, args.interface.as_deref())?;
             let answer = answer(args, &view, explanation, args.trace)?;
-            match args.output {
-                Output::Text => {}
-                Output::Json => print(serde_json::to_string_pretty(&answer)? + "\n")?,
-            }
+            print(format(args.output, &answer, |_| String::new())?)?;
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -93,26 +90,15 @@ fn of_name(args: &ExplainArgs, view: &View, found: Found<'_>) -> anyhow::Result<
     if more > 0 {
         skipped.push(format!("{more} more addresses"));
     }
-    let is_nothing = packets.is_empty();
-    match args.output {
-        Output::Text => skipped
-            .iter()
-            .try_for_each(|it| print(format!("\n{it}\n")))?,
-        Output::Json => {
-            let name = found.resolution;
-            let answer = NameAnswer {
-                name,
-                packets,
-                skipped,
-            };
-            print(serde_json::to_string_pretty(&answer)? + "\n")?;
-        }
-    }
-    Ok(if is_nothing {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    })
+    let answer = NameAnswer {
+        name: found.resolution,
+        packets,
+        skipped,
+    };
+    print(format(args.output, &answer, |it| {
+        it.skipped.iter().map(|it| format!("\n{it}\n")).collect()
+    })?)?;
+    Ok(exit_code(!answer.packets.is_empty()))
 }
 
 /// The whole answer about one packet; as text it is printed on the way.

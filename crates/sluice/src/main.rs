@@ -26,11 +26,14 @@ mod flags;
 mod lab;
 mod live;
 mod logging;
+mod output;
 mod pages;
 mod planes;
 mod planned;
 mod proxy;
 mod render;
+mod resolution;
+mod source;
 mod status;
 #[cfg(feature = "top")]
 mod top;
@@ -48,7 +51,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Proxy(args) if args.cleanup == Some(true) => cleanup::run(&args.as_cleanup()),
-        Command::Proxy(args) => proxy::run(&args),
+        Command::Proxy(args) => proxy::run(&args, planes::agent, planes::leftovers()),
         Command::Render(args) => render::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Doctor(args) => doctor::run(&args),

@@ -14,7 +14,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use crate::cli::{self, ManArgs};
-use crate::render::print;
+use crate::output::print;
 use sluice_config::Invalid;
 
 /// The section of administration programs.

@@ -1,7 +1,5 @@
 //! Every data plane of this program, by its mode's name.
 
-use std::process::ExitCode;
-
 use anyhow::Context;
 use sluice_agent::takeover::AllLeftovers;
 use sluice_config::Mode;
@@ -9,7 +7,6 @@ use sluice_ebpf::Ebpf;
 use sluice_iptables::Iptables;
 use sluice_ipvs::Ipvs;
 use sluice_nftables::Nftables;
-use sluice_node::sysctl::Memory;
 use sluice_plan::Plan;
 use sluice_plan::explain::Explanation;
 #[cfg(feature = "lab")]
@@ -18,7 +15,7 @@ use sluice_plane::{
     BackendError, DataPlane, Leftovers, Live, Options, RenderedObject, Watched, Witness,
 };
 
-use crate::proxy::{self, Start};
+use crate::proxy::Agent;
 
 /// A data plane and the functions that this program calls.
 pub(crate) struct Plane {
@@ -29,10 +26,7 @@ pub(crate) struct Plane {
     /// Checks the machine, and says which sysctls an agent would set.
     #[cfg(feature = "lab")]
     pub(crate) prepare: fn(&Options<'_>) -> Result<Vec<Sysctl>, BackendError>,
-    /// Prepares the machine for an agent without privileges: `--init-only`.
-    pub(crate) initialize: fn(&Options<'_>, &Memory) -> anyhow::Result<()>,
-    /// Runs the agent.
-    pub(crate) run: fn(Start<'_>) -> anyhow::Result<ExitCode>,
+    agent: Agent,
     /// The rules of a plan as text.
     pub(crate) text: fn(&Plan, &Options<'_>) -> String,
     /// The rules of a plan, object by object.
@@ -49,8 +43,7 @@ const fn plane<P: DataPlane>() -> Plane {
         leftovers: P::LEFTOVERS,
         #[cfg(feature = "lab")]
         prepare: P::prepare,
-        initialize: proxy::initialize::<P>,
-        run: proxy::serve::<P>,
+        agent: Agent::of::<P>(),
         text: P::text,
         objects: P::objects,
         live: P::live,
@@ -91,6 +84,15 @@ pub(crate) fn leftovers() -> AllLeftovers {
 /// This program has no data plane for the mode.
 pub(crate) fn of(mode: Mode) -> anyhow::Result<&'static Plane> {
     named(mode.name())
+}
+
+/// The agent of a mode.
+///
+/// # Errors
+///
+/// This program has no data plane for the mode.
+pub(crate) fn agent(mode: Mode) -> anyhow::Result<&'static Agent> {
+    Ok(&of(mode)?.agent)
 }
 
 /// The data plane of the mode with this name.

@@ -19,7 +19,7 @@ use sluice_zone::{NamespaceRule, Objects};
 use crate::cli::NodeArgs;
 use crate::config::{self, NodeConfig, Source};
 use crate::error::say;
-use crate::proxy;
+use crate::source;
 use sluice_config::Invalid;
 
 /// How long an API server has for its lists, and how long when a request has failed.
@@ -49,7 +49,7 @@ pub(crate) struct Names {
 
 /// Plans the source of these flags as the agent would. Prints warnings and problems to stderr.
 pub(crate) fn plan(args: &NodeArgs) -> anyhow::Result<Planned> {
-    plan_of(args, |_| {}, proxy::wanted)
+    plan_of(args, |_| {}, source::wanted)
 }
 
 /// As [`plan`], with the objects that have DNS names.
@@ -58,7 +58,7 @@ pub(crate) fn plan_with_names(args: &NodeArgs) -> anyhow::Result<Planned> {
     let mut objects = Objects::new(NamespaceRule::DeclaredOrImplied);
     let wanted = |settings: &Settings| Wanted {
         pods: Pods::All,
-        ..proxy::wanted(settings).with_dns(settings.node_name.clone())
+        ..source::wanted(settings).with_dns(settings.node_name.clone())
     };
     let planned = plan_of(args, |it| objects.absorb(it, 0), wanted)?;
     let zone = args.dns.zone().map_err(anyhow::Error::msg)?;
@@ -127,7 +127,7 @@ pub(crate) fn objects(
 
 /// Reads a source once: its events, and that they are complete, go to `sink`.
 fn read(source: &Source, wanted: Wanted, sink: &mut dyn FnMut(Event)) -> anyhow::Result<Read> {
-    match proxy::access(source) {
+    match source::access(source) {
         Err(folder) => read_folder(folder, &wanted, sink),
         Ok(access) if access.kubeconfig.is_none() && access.master.is_none() => {
             Err(anyhow::Error::new(Invalid {

@@ -4,23 +4,22 @@ mod dns;
 mod machine;
 mod pages;
 mod reload;
-mod source;
 
 use std::fs;
-use std::panic;
 use std::path::Path;
-use std::process::{self, ExitCode};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
+use sluice_agent::takeover::AllLeftovers;
 use sluice_agent::{
     Change, Connections, Links, Outputs, Plans, ServiceMetrics, Services, conntrack, health_checks,
     takeover,
 };
-use sluice_config::encode;
+use sluice_config::{Mode, encode};
 use sluice_dns_agent::{NameEvent, Names};
 use sluice_http::{Budget, Own};
 use sluice_model::{Announcement, Event, ObjectKey};
@@ -34,20 +33,37 @@ use sluice_node::{
 use sluice_plane::{DataPlane, Options, Sysctl};
 use tracing::{info, warn};
 
-pub(crate) use source::wanted;
-
 use crate::cli::{NodeArgs, ProxyArgs};
 use crate::config::{self, ProxyConfig, Source, WebConfig};
 use crate::config_watch;
 use crate::error;
 use crate::logging;
-use crate::planes;
-use crate::render::print;
+use crate::output::print;
+use crate::source::{self, Sink};
 
-pub(crate) use source::access;
+/// The agent with one data plane.
+pub(crate) struct Agent {
+    /// Prepares the machine for an agent without privileges: `--init-only`.
+    initialize: fn(&Options<'_>, &Memory) -> anyhow::Result<()>,
+    serve: fn(Start<'_>) -> anyhow::Result<ExitCode>,
+}
 
-/// Runs until a signal or a changed configuration ends it.
-pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
+impl Agent {
+    /// The agent with this data plane.
+    pub(crate) const fn of<P: DataPlane>() -> Self {
+        Self {
+            initialize: initialize::<P>,
+            serve: serve::<P>,
+        }
+    }
+}
+
+/// Runs until a signal or a changed configuration ends it. `leftovers`: what earlier agents may have left, of any mode.
+pub(crate) fn run(
+    args: &ProxyArgs,
+    agent_of: fn(Mode) -> anyhow::Result<&'static Agent>,
+    leftovers: AllLeftovers,
+) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.write_config_to {
         return write_config(&args.node, path);
     }
@@ -56,30 +72,31 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     let effective = &config.node.effective;
     logging::start(effective.verbosity, effective.log_format);
     config.node.warnings.iter().for_each(|it| warn!("{it}"));
-    end_on_panic();
+    error::end_on_panic();
     let init_only = args.init_only == Some(true);
     if !init_only {
         source::check(&config.node.source, args.node.config.as_deref())?;
     }
-    machine::prepare(args, &config)?;
+    let agent = agent_of(effective.mode)?;
+    machine::prepare(args, &config, agent)?;
     if init_only {
         info!("the machine is prepared");
         return Ok(ExitCode::SUCCESS);
     }
-    let start = Start {
+    (agent.serve)(Start {
         args,
         config: &config,
         host_name: &host_name,
-    };
-    (planes::of(effective.mode)?.run)(start)
+        leftovers,
+    })
 }
 
 /// The arguments of an agent.
-#[derive(Clone, Copy)]
-pub(crate) struct Start<'a> {
+struct Start<'a> {
     args: &'a ProxyArgs,
     config: &'a ProxyConfig,
     host_name: &'a str,
+    leftovers: AllLeftovers,
 }
 
 /// Prepares the machine for a data plane.
@@ -108,10 +125,7 @@ fn set_guarded<P: DataPlane>(sysctls: Vec<Sysctl>, memory: &Memory) {
 }
 
 /// Does the work that an agent without privileges cannot do.
-pub(crate) fn initialize<P: DataPlane>(
-    options: &Options<'_>,
-    memory: &Memory,
-) -> anyhow::Result<()> {
+fn initialize<P: DataPlane>(options: &Options<'_>, memory: &Memory) -> anyhow::Result<()> {
     prepare::<P>(options, memory)?;
     lend_privileges::<P>();
     set_guarded::<P>(P::initialize(options)?, memory);
@@ -129,11 +143,12 @@ fn lend_privileges<P: DataPlane>() {
 }
 
 /// Runs the agent with a data plane.
-pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
+fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
     let Start {
         args,
         config,
         host_name,
+        leftovers,
     } = start;
     let (file, effective) = (&config.node.file, &config.node.effective);
     preflight::check_capability()?;
@@ -146,7 +161,6 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
     lend_privileges::<P>();
     let mut plane = P::open(&options).with_context(|| format!("open the {} mode", P::NAME))?;
     let keep = Arc::from(plane.keep());
-    let leftovers = planes::leftovers();
     let needs = machine::Needs {
         programs: P::RUNS_PROGRAMS || leftovers.iter().any(|it| it.need_programs()),
         bpf: P::LOADS_BPF || leftovers.iter().any(|it| it.need_bpf()),
@@ -293,9 +307,6 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
     }
 }
 
-/// Gets what a source says.
-pub(crate) type Sink = Arc<dyn Fn(Vec<Event>) + Send + Sync>;
-
 /// Tells the consumers: first the proxy, for whose rules the names wait.
 fn sink<P: DataPlane>(proxy: Handle<Services<P>>, names: Option<Handle<Names>>) -> Sink {
     Arc::new(move |events| {
@@ -355,18 +366,4 @@ fn write_config(args: &NodeArgs, file: &Path) -> anyhow::Result<ExitCode> {
     fs::write(file, encode(&config)).with_context(|| format!("write configuration {name}"))?;
     print(format!("wrote configuration {name}\n"))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Ends the process when any thread panics: an agent without one of its threads would look healthy.
-/// The rules stay.
-pub(crate) fn end_on_panic() {
-    let report = panic::take_hook();
-    panic::set_hook(Box::new(move |info| {
-        report(info);
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "a hook cannot end the process otherwise"
-        )]
-        process::exit(101);
-    }));
 }

@@ -1,11 +1,9 @@
 //! `sluice render`: the rules of a node as text.
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
-use anyhow::Context;
-
 use crate::cli::{Output, RenderArgs};
+use crate::output::{exit_code, print};
 use crate::planes;
 use crate::planned::{Planned, plan};
 
@@ -26,18 +24,5 @@ pub(crate) fn run(args: &RenderArgs) -> anyhow::Result<ExitCode> {
         }
     };
     print(&out)?;
-    if args.strict && problems > 0 {
-        Ok(ExitCode::FAILURE)
-    } else {
-        Ok(ExitCode::SUCCESS)
-    }
-}
-
-/// Writes to stdout. A reader that closes the pipe (`sluice man | head`) is no error.
-pub(crate) fn print(text: impl AsRef<[u8]>) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_ref()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result.context("write to stdout"),
-    }
+    Ok(exit_code(!args.strict || problems == 0))
 }

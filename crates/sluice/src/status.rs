@@ -16,7 +16,7 @@ use sluice_node::client::{self, ClientError};
 use sluice_plan::inventory::{ServiceDetail, ServiceSummary};
 
 use crate::cli::{Output, StatusArgs};
-use crate::render::print;
+use crate::output::{format, print};
 
 #[cfg(feature = "top")]
 pub(crate) use services::conditions;
@@ -46,11 +46,11 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     loop {
-        let clear = match args.output {
-            Output::Text => CLEAR,
-            Output::Json => "",
-        };
-        print(format!("{clear}{}", fetch(args)?))?;
+        let text = fetch(args)?;
+        if args.output == Output::Text {
+            print(CLEAR)?;
+        }
+        print(text)?;
         thread::sleep(WATCH_PERIOD);
     }
 }
@@ -96,11 +96,10 @@ fn show<T: Serialize + ?Sized>(
     answer: &T,
     table: impl FnOnce(&T) -> String,
 ) -> anyhow::Result<String> {
-    Ok(match (args.output, args.watch) {
-        (Output::Text, _) => table(answer),
-        (Output::Json, true) => serde_json::to_string(answer)? + "\n",
-        (Output::Json, false) => serde_json::to_string_pretty(answer)? + "\n",
-    })
+    if args.output == Output::Json && args.watch {
+        return Ok(serde_json::to_string(answer)? + "\n");
+    }
+    format(args.output, answer, table)
 }
 
 /// Lines of columns, two spaces apart. The first `numbers` columns are aligned to the right. A row

@@ -11,8 +11,8 @@ use sluice_source::apiserver;
 use sluice_zone::Resolution;
 
 use crate::cli::NodeArgs;
-use crate::dns::Asked;
 use crate::planned::{self, Planned};
+use crate::resolution::Asked;
 use crate::status::Whole;
 
 /// The source of answers.

@@ -20,10 +20,10 @@ use tracing::{error, info, warn};
 
 use super::{Served, corefile, reported, source};
 use crate::cli::ServeArgs;
+use crate::error::end_on_panic;
 use crate::error::say;
 use crate::logging;
-use crate::proxy::end_on_panic;
-use crate::render::print;
+use crate::output::print;
 
 /// A message to the main thread.
 enum Input {

@@ -8,7 +8,7 @@ use sluice_model::Protocol;
 use sluice_plan::explain::{self, Explanation, Host};
 use sluice_zone::{Destination, Resolution, Step, StepResult};
 
-use crate::dns;
+use crate::resolution;
 use crate::view::View;
 
 /// Protocols whose named ports are looked for, the usual first.
@@ -234,7 +234,7 @@ pub(super) fn text(found: &Found<'_>) -> String {
         Some(pod) => format!("{name} with the search path of pod {pod}"),
         None => format!("{name} without a search path"),
     };
-    let mut text = format!("{head}\n{}", dns::text(&found.resolution));
+    let mut text = format!("{head}\n{}", resolution::text(&found.resolution));
     let last = found.resolution.steps.last();
     if last.is_some_and(|it| it.result == StepResult::Elsewhere) {
         text += match pod {

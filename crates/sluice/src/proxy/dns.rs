@@ -29,10 +29,11 @@ use sluice_source::{Watch, watch_file};
 use sluice_zone::{NamespaceRule, Objects};
 use tracing::{error, info, warn};
 
-use super::Sink;
 use crate::config::{Answers, ProxyConfig};
 use crate::dns::resolver::{self, RESOLV_CONF};
-use crate::dns::{self, Asked, PathsOfPods, Served};
+use crate::dns::{self, PathsOfPods, Served};
+use crate::resolution::Asked;
+use crate::source::Sink;
 
 /// Where the server listens in the ipvs mode: on port 53 the kernel's virtual server gets the packets. The table
 /// changes the ports.

@@ -10,13 +10,13 @@ use sluice_node::sysctl::Memory;
 use sluice_node::{chain, oom, preflight, privileges};
 use tracing::warn;
 
-use super::source;
+use super::Agent;
 use crate::cli::{ProxyArgs, Sandbox};
 use crate::config::ProxyConfig;
-use crate::planes;
+use crate::source;
 
 /// Sets OOM score, connection tracking and, with `--init-only`, the needs of the data plane.
-pub(super) fn prepare(args: &ProxyArgs, config: &ProxyConfig) -> anyhow::Result<()> {
+pub(super) fn prepare(args: &ProxyArgs, config: &ProxyConfig, agent: &Agent) -> anyhow::Result<()> {
     let effective = &config.node.effective;
     let init_only = args.init_only == Some(true);
     if args.node.asks_for_oom_score() {
@@ -30,7 +30,7 @@ pub(super) fn prepare(args: &ProxyArgs, config: &ProxyConfig) -> anyhow::Result<
     // The agent does the same, but in a container only the init container may.
     if init_only {
         let options = config.node.options(args.node.count_connections);
-        (planes::of(effective.mode)?.initialize)(&options, &memory)?;
+        (agent.initialize)(&options, &memory)?;
     }
     if init_only || args.node.asks_for_conntrack() {
         limit_conntrack(&effective.conntrack, &memory)?;

@@ -12,13 +12,15 @@ use sluice_node::privileges::is_secure_execution;
 use sluice_plan::settings::{DirectReturn, Settings};
 use sluice_source::apiserver::{self, Access, Files, Nodes, Observer, Plugins, Timeouts, Wanted};
 
-use super::Sink;
 use crate::config::Source;
 use sluice_config::Invalid;
 
+/// Gets what a source says.
+pub(crate) type Sink = Arc<dyn Fn(Vec<Event>) + Send + Sync>;
+
 /// A running source: it ends when this is dropped.
 #[expect(dead_code, reason = "dropping them ends the source")]
-pub(super) enum Running {
+pub(crate) enum Running {
     Folder(sluice_source::Watch),
     ApiServer(apiserver::Follow),
 }
@@ -29,7 +31,7 @@ pub(super) enum Running {
 ///
 /// The folder or a file of the credentials cannot be read. [`Invalid`] when no flag names a source
 /// and this process is in no pod: kube-proxy, too, takes the API server of its pod then.
-pub(super) fn check(source: &Source, config_file: Option<&Path>) -> anyhow::Result<()> {
+pub(crate) fn check(source: &Source, config_file: Option<&Path>) -> anyhow::Result<()> {
     let access = match access(source) {
         Ok(access) => access,
         Err(folder) => {
@@ -69,7 +71,7 @@ pub(super) fn check(source: &Source, config_file: Option<&Path>) -> anyhow::Resu
 
 /// Follows a source: its events go to `sink`, and `announcements` become Events at the API
 /// server. With a folder, announcements are only in the log and the status.
-pub(super) fn start(
+pub(crate) fn start(
     source: &Source,
     settings: &Settings,
     sink: Sink,
@@ -107,7 +109,7 @@ pub(crate) fn wanted(settings: &Settings) -> Wanted {
 }
 
 /// The files that a source reads while it runs.
-pub(super) fn files(source: &Source) -> Option<&Path> {
+pub(crate) fn files(source: &Source) -> Option<&Path> {
     match source {
         Source::Folder(folder) => Some(folder),
         Source::ApiServer { kubeconfig, .. } => kubeconfig.as_deref(),
@@ -116,7 +118,7 @@ pub(super) fn files(source: &Source) -> Option<&Path> {
 
 /// What a source reads from files, for the sandbox. A folder of manifests may be made again, and its
 /// links may lead anywhere: the operator who fills it decides what is read.
-pub(super) fn needs(source: &Source) -> Files {
+pub(crate) fn needs(source: &Source) -> Files {
     match access(source) {
         Ok(access) => access.files(),
         Err(_) => Files {
