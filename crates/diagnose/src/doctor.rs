@@ -6,11 +6,12 @@
 //! ```
 //!
 //! What names need is for the machine as a whole: the servers that pods ask, and those that are asked in turn
-//! ([`dns()`], [`upstreams`], [`search_path`]).
+//! (`dns`, `resolver`).
 //!
 //! Each check reads the machine or what the plan says, and gives [`Finding`]s. A check that cannot be
 //! made says so; it stops no other.
 
+mod checklist;
 mod clock;
 mod dialled;
 mod dns;
@@ -25,23 +26,14 @@ mod report;
 mod resolver;
 mod rules;
 mod service;
+mod sources;
 mod way;
 
-pub use clock::clock;
-pub use dialled::{cluster_ips, dead_services, hops, node_port_numbers, targets};
-pub use dns::dns;
-pub use filters::filters;
-pub use machine::{conntrack, forwarding};
-pub use names::{Central, nameserver, node_dns};
-pub use path::{Hop, path};
-pub use ports::node_ports;
-pub use probe::{Target, probe};
-pub use proxy::{Agent, is_of_a_proxy, kube_proxy, leftovers, proxy};
+pub use checklist::{Question, check};
+pub use names::Kubelet;
+pub use proxy::{Agent, NodeDns};
 pub use report::{Finding, Report, State};
-pub use resolver::{Reader, search_path, upstreams};
-pub use rules::rules;
-pub use service::{decisions, objects};
-pub use way::way;
+pub use sources::{Plan, ResolvConf, Sources};
 
 use std::fs;
 

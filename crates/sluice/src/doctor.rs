@@ -1,69 +1,68 @@
-//! `sluice doctor`: why a Service does not answer.
+//! `sluice doctor`: why a Service does not answer. The checks are [`sluice_diagnose::doctor`]'s.
 
-mod names;
-
-use std::collections::BTreeSet;
+use std::fs;
 use std::net::IpAddr;
 use std::path::Path;
 use std::process::ExitCode;
 
-use sluice_diagnose::doctor::{self, Finding, Report, State};
-use sluice_diagnose::trace::{Request, Source};
-use sluice_model::IpFamily;
-use sluice_node::AgentStatus;
+use serde::Deserialize;
+use sluice_corefile::ResolvConf;
+use sluice_diagnose::doctor::{self, Agent, Kubelet, NodeDns, Question, Report, Sources, State};
+use sluice_dns_agent::local_dns;
+use sluice_model::NamespacedName;
 use sluice_node::client::{self, ClientError};
-use sluice_plan::explain::{self, Decision, Explanation};
-use sluice_plan::inventory::ServiceDetail;
+use sluice_node::{AgentStatus, chain};
+use sluice_plan::explain::Explanation;
+use sluice_plan::inventory::{ServiceDetail, ServiceSummary};
+use sluice_plane::{Live, Watched, Witness};
 
 use crate::cli::DoctorArgs;
 use crate::config;
+use crate::dns::resolver;
 use crate::live::Reader;
 use crate::output::{exit_code, format, print};
 use crate::planes;
 use crate::status::Whole;
 use crate::view::View;
 
-/// Most packets that are traced: each that is lost takes two seconds.
-const TRACED: usize = 4;
-
 /// Prints the report. Exit code 1 when something is wrong.
 pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
-    let agent = client::get::<Whole>(&args.socket, "/status");
-    let mut findings = vec![proxy(&agent)];
-    let left = |it: &Whole| {
-        let mode = &it.status.agent.mode;
-        doctor::leftovers(mode, planes::beside(mode))
-    };
-    findings.extend(agent.iter().flat_map(left));
-    let view = match (&agent, args.node.names_source()) {
+    let agent = client::get(&args.socket, "/status");
+    let plan = match (&agent, args.node.names_source()) {
         (Err(_), false) => None,
-        _ => Some(View::of(&args.node, &args.socket)?),
+        _ => Some(Asked {
+            view: View::of(&args.node, &args.socket)?,
+            socket: &args.socket,
+        }),
     };
-    match (&view, &args.service) {
-        (Some(view), Some(service)) => of_service(args, view, service, &mut findings)?,
-        (Some(view), None) => findings.push(doctor::dead_services(&view.services()?)),
-        (None, _) => findings.push(
-            Finding::new(
-                "service",
-                State::Skip,
-                "no agent to ask, and no source of Services",
-            )
-            .mend("give --kubeconfig, --config of kube-proxy, or --manifests"),
-        ),
-    }
-    if args.service.is_none() {
-        let (agent, view) = (agent.as_ref().ok(), view.as_ref());
-        findings.extend(names::names(args, agent, view));
-    }
-    findings.extend(doctor::conntrack());
-    findings.extend(doctor::filters(doctor::is_of_a_proxy));
-    findings.push(doctor::clock());
-    let report = Report {
+    let (kubelet, cluster_domain) = read_kubelet(&args.kubelet_config);
+    let flags = &args.node.dns;
+    let question = Question {
         service: args.service.clone(),
-        node: match (agent, view) {
-            (_, Some(View::Plan(planned))) => planned.config.settings.node_name.to_string(),
-            (Ok(whole), _) => whole.status.agent.node,
-            (Err(_), _) => config::host_name(),
+        from: args.from.clone(),
+        is_probed: args.probe,
+        dns_service: flags.dns_service.clone(),
+        domain: match (&flags.dns_domain, cluster_domain) {
+            (None, Some(domain)) => domain,
+            _ => flags.domain().to_owned(),
+        },
+        kubelet,
+    };
+    let machine = Machine { agent, plan };
+    let findings = doctor::check(&question, &machine).map_err(anyhow::Error::msg)?;
+    let report = Report {
+        service: question.service,
+        node: match machine {
+            Machine {
+                plan:
+                    Some(Asked {
+                        view: View::Plan(it),
+                        ..
+                    }),
+                ..
+            } => it.config.settings.node_name.to_string(),
+            Machine { agent: Ok(it), .. } => it.status.agent.node,
+            Machine { .. } => config::host_name(),
         },
         findings,
     };
@@ -71,147 +70,118 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     Ok(exit_code(report.worst() != State::Fail))
 }
 
-/// Checks which proxy keeps the rules of this node.
-fn proxy(agent: &Result<Whole, ClientError>) -> Finding {
-    let status = match agent {
-        Ok(whole) => &whole.status,
-        Err(error) => return doctor::proxy(Err(error.to_string())),
-    };
-    let AgentStatus {
-        version, mode, pid, ..
-    } = &status.agent;
-    let failed = status.last_sync.as_ref().and_then(|it| it.error.as_deref());
-    doctor::proxy(Ok(doctor::Agent {
-        name: &format!("sluice {version} ({mode}, pid {pid})"),
-        failed,
-        source_synced: status.source_synced,
-        unserved: status.unserved.as_deref(),
-        synced: status.synced,
-    }))
+/// The part of a KubeletConfiguration that decides what resolvers of pods are told.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct KubeletFile {
+    #[serde(rename = "clusterDNS")]
+    cluster_dns: Vec<IpAddr>,
+    cluster_domain: Option<String>,
+    resolv_conf: Option<String>,
 }
 
-/// The checks of one Service.
-fn of_service(
-    args: &DoctorArgs,
-    view: &View,
-    service: &str,
-    findings: &mut Vec<Finding>,
-) -> anyhow::Result<()> {
-    let Some(name) = explain::service_of(service)? else {
-        anyhow::bail!("SERVICE {service:?} is an address: `sluice explain` tells whose it is");
+/// The kubelet's configuration, and its domain of the cluster.
+fn read_kubelet(path: &Path) -> (Kubelet, Option<String>) {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let parsed = sluice_yaml::parse_yaml(&text, 0);
+    let first = parsed.documents.first();
+    let file: Option<KubeletFile> = first.and_then(|it| sluice_yaml::decode(it).0);
+    let is_readable = file.is_some();
+    let file = file.unwrap_or_default();
+    let kubelet = Kubelet {
+        path: path.to_owned(),
+        cluster_dns: is_readable.then_some(file.cluster_dns),
+        resolv_conf: file.resolv_conf,
     };
-    let detail = match view.service(&name) {
-        Ok(detail) => detail,
-        Err(error) => {
-            findings.push(Finding::new("service", State::Fail, error.to_string()));
-            return Ok(());
-        }
-    };
-    findings.extend(doctor::objects(&detail));
-    let explanations = explanations(args, view, &detail, findings);
-    findings.extend(doctor::decisions(&explanations, args.from.is_some()));
-    findings.extend(rules(view, &args.socket, &explanations));
-    let clients: Vec<IpAddr> = match &args.from {
-        Some(_) => explanations.iter().map(|it| it.source).collect(),
-        None => Vec::new(),
-    };
-    findings.extend(doctor::path(&doctor::hops(&detail), &clients));
-    let families = explanations
-        .iter()
-        .map(|it| IpFamily::of(&it.destination.ip()));
-    for family in families.collect::<BTreeSet<_>>() {
-        findings.push(doctor::forwarding(family));
-    }
-    findings.extend(doctor::node_ports(&doctor::node_port_numbers(&detail)));
-    if args.probe {
-        findings.extend(names::of_service(args, view, &detail));
-        findings.extend(doctor::probe(&doctor::targets(&detail, &explanations)));
-        findings.extend(ways(args, &explanations));
-    }
-    Ok(())
+    (kubelet, file.cluster_domain)
 }
 
-/// What happens to packets of this node, and of clients outside if the Service is open to them; or of the
-/// client that was asked for.
-fn explanations(
-    args: &DoctorArgs,
-    view: &View,
-    service: &ServiceDetail,
-    findings: &mut Vec<Finding>,
-) -> Vec<Explanation> {
-    let is_open = ["NodePort", "LoadBalancer"].contains(&&*service.summary.kind);
-    let mut questions: Vec<(&str, String)> = Vec::new();
-    for port in &service.ports {
-        let to = format!("{}:{}/{}", service.summary.name, port.number, port.protocol);
-        // Where a client outside comes in.
-        let outside = is_open
-            .then(|| view.explain("outside", &to, None).ok())
-            .flatten();
-        match &args.from {
-            None => {
-                questions.push(("node", to.clone()));
-                questions.extend(is_open.then_some(("outside", to)));
-            }
-            Some(from) => {
-                let entry = outside.map(|it| format!("{}/{}", it.destination, it.protocol));
-                let addresses = port.frontends.iter().filter(|it| !it.contains("NodePort"));
-                let all: BTreeSet<String> = addresses.cloned().chain(entry).collect();
-                questions.extend(all.into_iter().map(|to| (&**from, to)));
-            }
-        }
-    }
-    let mut all: Vec<Explanation> = Vec::new();
-    for (from, to) in questions {
-        match view.explain(from, &to, None) {
-            Ok(it) if all.contains(&it) => {}
-            Ok(it) => all.push(it),
-            Err(error) => {
-                findings.push(Finding::new("decision", State::Skip, error.to_string()));
-            }
-        }
-    }
-    all
+/// This machine, and who answers here.
+struct Machine<'a> {
+    agent: Result<Whole, ClientError>,
+    plan: Option<Asked<'a>>,
 }
 
-/// Compares the kernel of this machine with the explanations.
-fn rules(view: &View, socket: &Path, explanations: &[Explanation]) -> Vec<Finding> {
-    if explanations.is_empty() {
-        return Vec::new();
-    }
-    let read = || {
-        let reader = Reader::new(view, socket)?;
-        let all = explanations.iter().map(|it| {
-            let live = reader.read(it)?;
-            let question = format!("{} → {}/{}", it.source, it.destination, it.protocol);
-            Ok((question, live))
-        });
-        all.collect::<anyhow::Result<Vec<_>>>()
-    };
-    match read() {
-        Ok(all) => doctor::rules(&all),
-        Err(error) => vec![Finding::new("rules", State::Skip, format!("{error:#}"))],
-    }
-}
-
-/// The ways of packets to what clients dial: from this node, or from the client that was asked for.
-fn ways(args: &DoctorArgs, explanations: &[Explanation]) -> Vec<Finding> {
-    let balanced = explanations
-        .iter()
-        .filter(|it| it.verdict == Decision::Balance);
-    let requests = balanced.filter_map(|it| {
-        Some(Request {
-            protocol: it.protocol.parse().ok()?,
-            source: match &args.from {
-                Some(_) => Source::Address(it.source),
-                None => Source::Node,
-            },
-            destination: it.destination,
-            wait: None,
+impl Sources for Machine<'_> {
+    fn agent(&self) -> Result<Agent<'_>, String> {
+        let Whole { status, dns } = self.agent.as_ref().map_err(ToString::to_string)?;
+        let AgentStatus {
+            version, mode, pid, ..
+        } = &status.agent;
+        Ok(Agent {
+            version,
+            mode,
+            pid: *pid,
+            failed: status.last_sync.as_ref().and_then(|it| it.error.as_deref()),
+            source_synced: status.source_synced,
+            unserved: status.unserved.as_deref(),
+            synced: status.synced,
+            dns: dns.as_ref().map(|it| NodeDns {
+                addresses: &it.addresses,
+                service: &it.service,
+            }),
         })
-    });
-    let way = |request: Request| match planes::witness(request.watched()) {
-        Ok(mut witness) => doctor::way(&request, witness.as_deref_mut().map(|it| it as _)),
-        Err(error) => Finding::new("trace", State::Skip, error.to_string()),
-    };
-    requests.take(TRACED).map(way).collect()
+    }
+
+    fn plan(&self) -> Option<&dyn doctor::Plan> {
+        self.plan.as_ref().map(|it| it as _)
+    }
+
+    fn beside(&self, mode: &str) -> Vec<(&'static str, String)> {
+        planes::beside(mode)
+    }
+
+    fn has_rules(&self) -> bool {
+        planes::present().is_some()
+    }
+
+    fn witness(&self, watched: Watched) -> Result<Option<Box<dyn Witness>>, String> {
+        planes::witness(watched).map_err(|it| it.to_string())
+    }
+
+    fn resolv_conf(&self, path: &str) -> Result<doctor::ResolvConf, String> {
+        let text = fs::read_to_string(path).map_err(|it| it.to_string())?;
+        let file = ResolvConf::read(&text);
+        Ok(doctor::ResolvConf {
+            servers: resolver::servers(&file),
+            search: file.search.into_iter().map(str::to_owned).collect(),
+        })
+    }
+
+    fn local_dns(&self) -> Vec<IpAddr> {
+        local_dns::addresses().unwrap_or_default()
+    }
+
+    fn takes_queries(&self) -> Result<bool, String> {
+        local_dns::is_taken().map_err(|it| chain(&it))
+    }
+}
+
+/// Whoever answers about Services.
+struct Asked<'a> {
+    view: View,
+    socket: &'a Path,
+}
+
+impl doctor::Plan for Asked<'_> {
+    fn services(&self) -> Result<Vec<ServiceSummary>, String> {
+        self.view.services().map_err(|it| format!("{it:#}"))
+    }
+
+    fn service(&self, name: &NamespacedName) -> Result<ServiceDetail, String> {
+        self.view.service(name).map_err(|it| it.to_string())
+    }
+
+    fn explain(&self, from: &str, to: &str) -> Result<Explanation, String> {
+        let explained = self.view.explain(from, to, None);
+        explained.map_err(|it| it.to_string())
+    }
+
+    fn live(&self, all: &[Explanation]) -> Result<Vec<Live>, String> {
+        let read = || -> anyhow::Result<Vec<Live>> {
+            let reader = Reader::new(&self.view, self.socket)?;
+            all.iter().map(|it| reader.read(it)).collect()
+        };
+        read().map_err(|it| format!("{it:#}"))
+    }
 }

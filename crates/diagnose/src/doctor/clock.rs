@@ -1,10 +1,9 @@
 //! Whether the clock of the machine is kept right: certificates, tokens and leases depend on it.
 
-use super::report::{Finding, State};
+use super::report::Finding;
 
 /// Whether the kernel's clock is synchronised (`adjtimex(2)`).
-#[must_use]
-pub fn clock() -> Finding {
+pub(super) fn clock() -> Finding {
     // SAFETY: all fields of `timex` are integers, for which zero is a value.
     #[expect(
         unsafe_code,
@@ -19,16 +18,12 @@ pub fn clock() -> Finding {
     )]
     let state = unsafe { libc::adjtimex(&raw mut clock) };
     if state < 0 {
-        return Finding::new("clock", State::Skip, "the kernel does not tell");
+        return Finding::skip("clock", "the kernel does not tell");
     }
     let error = clock.maxerror / 1_000_000;
     match clock.status & libc::STA_UNSYNC {
-        0 => Finding::new(
-            "clock",
-            State::Ok,
-            format!("synchronised, wrong by at most {error} s"),
-        ),
-        _ => Finding::new("clock", State::Warn, "nothing keeps it right (no NTP)")
+        0 => Finding::ok("clock", format!("synchronised, wrong by at most {error} s")),
+        _ => Finding::warn("clock", "nothing keeps it right (no NTP)")
             .mend("timedatectl, chronyc tracking: certificates and leases fail when it is wrong"),
     }
 }

@@ -9,22 +9,17 @@ use sluice_plan::inventory::{EndpointDetail, ServiceDetail, ServiceSummary};
 
 use super::path::Hop;
 use super::probe::Target;
-use super::report::{Finding, State};
+use super::report::Finding;
 
 /// Services whose clients get no answer.
-#[must_use]
-pub fn dead_services(all: &[ServiceSummary]) -> Finding {
+pub(super) fn dead_services(all: &[ServiceSummary]) -> Finding {
     let dead: Vec<&str> = all
         .iter()
         .filter(|it| it.is_dead)
         .map(|it| &*it.name)
         .collect();
     match dead[..] {
-        [] => Finding::new(
-            "services",
-            State::Ok,
-            format!("{}, each with an endpoint", all.len()),
-        ),
+        [] => Finding::ok("services", format!("{}, each with an endpoint", all.len())),
         _ => {
             let shown = dead[..dead.len().min(5)].join(", ");
             let evidence = format!(
@@ -32,8 +27,7 @@ pub fn dead_services(all: &[ServiceSummary]) -> Finding {
                 dead.len(),
                 all.len()
             );
-            Finding::new("services", State::Warn, evidence)
-                .mend(format!("sluice doctor {}", dead[0]))
+            Finding::warn("services", evidence).mend(format!("sluice doctor {}", dead[0]))
         }
     }
 }
@@ -55,8 +49,7 @@ fn name_of(endpoint: &EndpointDetail) -> String {
 }
 
 /// The endpoints that are in use, each address once.
-#[must_use]
-pub fn hops(service: &ServiceDetail) -> Vec<Hop> {
+pub(super) fn hops(service: &ServiceDetail) -> Vec<Hop> {
     let used = members(service).filter(|(_, it)| it.included);
     let hops = used.map(|(_, it)| Hop {
         address: it.address.ip(),
@@ -67,16 +60,14 @@ pub fn hops(service: &ServiceDetail) -> Vec<Hop> {
 }
 
 /// Its NodePorts with their protocols.
-#[must_use]
-pub fn node_port_numbers(service: &ServiceDetail) -> BTreeSet<(u16, Protocol)> {
+pub(super) fn node_port_numbers(service: &ServiceDetail) -> BTreeSet<(u16, Protocol)> {
     let ports = service.ports.iter();
     let all = ports.filter_map(|it| Some((it.node_port?, it.protocol.parse().ok()?)));
     all.collect()
 }
 
 /// The ClusterIPs that are served.
-#[must_use]
-pub fn cluster_ips(service: &ServiceDetail) -> BTreeSet<IpAddr> {
+pub(super) fn cluster_ips(service: &ServiceDetail) -> BTreeSet<IpAddr> {
     let ports = service.ports.iter();
     let frontends = ports.flat_map(|it| it.frontends.iter().zip(&it.roles));
     let own = frontends.filter(|(_, role)| *role == "ClusterIP");
@@ -85,8 +76,7 @@ pub fn cluster_ips(service: &ServiceDetail) -> BTreeSet<IpAddr> {
 }
 
 /// The endpoints in use, then what clients dial.
-#[must_use]
-pub fn targets(service: &ServiceDetail, explanations: &[Explanation]) -> Vec<Target> {
+pub(super) fn targets(service: &ServiceDetail, explanations: &[Explanation]) -> Vec<Target> {
     let used = members(service).filter(|(_, it)| it.included);
     let endpoints =
         used.filter_map(|(protocol, it)| target(it.address, protocol, name_of(it), true));

@@ -8,7 +8,7 @@ use hickory_proto::op::{Message, Query, ResponseCode};
 use hickory_proto::rr::{Name, RecordType};
 
 use super::listed;
-use super::report::{Finding, State};
+use super::report::Finding;
 
 /// How long the server has to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -17,20 +17,17 @@ const LARGEST: usize = 512;
 
 /// Asks a DNS server for the name of a Service (`namespace/name`) in the domain of the cluster, and compares
 /// the answer with its ClusterIP.
-#[must_use]
-pub fn dns(server: IpAddr, domain: &str, service: &str, cluster_ip: IpAddr) -> Finding {
+pub(super) fn dns(server: IpAddr, domain: &str, service: &str, cluster_ip: IpAddr) -> Finding {
     let (namespace, name) = service.split_once('/').unwrap_or_default();
     let name = format!("{name}.{namespace}.svc.{}", domain.trim_end_matches('.'));
     let failed = |why: String| {
-        Finding::new("dns", State::Fail, format!("{name}: {server} {why}"))
+        Finding::fail("dns", format!("{name}: {server} {why}"))
             .mend("sluice doctor kube-system/kube-dns --probe; kubectl -n kube-system logs -l k8s-app=kube-dns")
     };
     match ask(server, &name, cluster_ip) {
-        Ok(found) if found.contains(&cluster_ip) => Finding::new(
-            "dns",
-            State::Ok,
-            format!("{name} is {}, says {server}", listed(found)),
-        ),
+        Ok(found) if found.contains(&cluster_ip) => {
+            Finding::ok("dns", format!("{name} is {}, says {server}", listed(found)))
+        }
         Ok(found) if found.is_empty() => failed("knows no address of this name".to_owned()),
         Ok(found) => failed(format!("says {} in place of {cluster_ip}", listed(found))),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

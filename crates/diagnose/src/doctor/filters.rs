@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use sluice_nft::{Action, AnyChain, Connection};
 
 use super::listed;
-use super::report::{Finding, State};
+use super::report::Finding;
 
 /// Most chains that are read behind one base chain.
 const CHAINS: usize = 64;
@@ -14,27 +14,25 @@ const CHAINS: usize = 64;
 /// chains of the proxy by table and chain.
 ///
 /// Whether a packet of a Service meets one of these rules is not known from the list: a trace tells.
-#[must_use]
-pub fn filters(is_ours: impl Fn(&str, &str) -> bool) -> Vec<Finding> {
+pub(super) fn filters(is_ours: impl Fn(&str, &str) -> bool) -> Vec<Finding> {
     match find(&is_ours) {
         Ok(found) if found.is_empty() => {
-            vec![Finding::new(
+            vec![Finding::ok(
                 "filters",
-                State::Ok,
                 "no other program's nftables rule drops at these hooks",
             )]
         }
         Ok(found) => {
             let evidence = format!("rules that drop or reject: {}", listed(&found));
             vec![
-                Finding::new("filters", State::Warn, evidence).mend(
+                Finding::warn("filters", evidence).mend(
                     "sluice explain FROM TO --trace: whether such a rule meets these packets",
                 ),
             ]
         }
         Err(error) => {
             let evidence = format!("{error} (CAP_NET_ADMIN is needed)");
-            vec![Finding::new("filters", State::Skip, evidence)]
+            vec![Finding::skip("filters", evidence)]
         }
     }
 }

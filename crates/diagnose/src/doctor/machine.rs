@@ -11,34 +11,31 @@ const NEARLY: u64 = 80;
 const FULL: u64 = 95;
 
 /// Whether the kernel forwards packets of other hosts and pods.
-#[must_use]
-pub fn forwarding(family: IpFamily) -> Finding {
+pub(super) fn forwarding(family: IpFamily) -> Finding {
     let name = match family {
         IpFamily::V4 => "net.ipv4.ip_forward",
         IpFamily::V6 => "net.ipv6.conf.all.forwarding",
     };
     let path = format!("/proc/sys/{}", name.replace('.', "/"));
     match read(&path).as_deref() {
-        Some("0") => Finding::new(
+        Some("0") => Finding::fail(
             "forwarding",
-            State::Fail,
             format!("{name} is 0: the kernel drops packets of pods and other hosts"),
         )
         .mend(format!(
             "sysctl -w {name}=1, and in /etc/sysctl.d what set it to 0"
         )),
-        Some(value) => Finding::new("forwarding", State::Ok, format!("{name} is {value}")),
-        None => Finding::new("forwarding", State::Skip, format!("{path} cannot be read")),
+        Some(value) => Finding::ok("forwarding", format!("{name} is {value}")),
+        None => Finding::skip("forwarding", format!("{path} cannot be read")),
     }
 }
 
 /// How full the table of connections is, and what could not be entered.
-#[must_use]
-pub fn conntrack() -> Vec<Finding> {
+pub(super) fn conntrack() -> Vec<Finding> {
     let Some(table) = Table::now() else {
         let evidence =
             "no connection is tracked here (nf_conntrack is not loaded, or not readable)";
-        return vec![Finding::new("conntrack", State::Skip, evidence)];
+        return vec![Finding::skip("conntrack", evidence)];
     };
     let (count, max) = (table.entries, table.limit);
     // 0 stands for no limit (nf_conntrack_core.c).
@@ -66,9 +63,8 @@ pub fn conntrack() -> Vec<Finding> {
 fn drops(failures: Failures) -> Option<Finding> {
     let (dropped, early) = (failures.drop, failures.early_drop);
     (dropped + early > 0).then(|| {
-        Finding::new(
+        Finding::warn(
             "conntrack",
-            State::Warn,
             format!(
                 "since boot {dropped} new connections were dropped, and {early} others pushed out, \
                  because the table was full"

@@ -2,64 +2,156 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::PathBuf;
 
+use sluice_plan::explain;
 use sluice_plan::inventory::ServiceDetail;
+use sluice_plan::settings;
 
+use super::checklist::Question;
 use super::dialled::cluster_ips;
+use super::dns::dns;
 use super::listed;
+use super::proxy::{NodeDns, kube_proxy};
 use super::report::{Finding, State};
+use super::resolver::{Reader, search_path, upstreams};
+use super::sources::{Plan, Sources};
+
+/// Why nothing is known of Services.
+pub(super) const NOBODY: &str = "no agent to ask, and no source of Services";
+
+/// The Service that every cluster has.
+const API: &str = "default/kubernetes";
+
+/// Where the resolver of this machine is configured.
+const RESOLV_CONF: &str = "/etc/resolv.conf";
+
+/// The part of a KubeletConfiguration that decides what resolvers of pods are told.
+#[derive(Clone, Debug)]
+pub struct Kubelet {
+    /// Its file.
+    pub path: PathBuf,
+    /// The nameservers of pods; `None` where no kubelet has a readable configuration.
+    pub cluster_dns: Option<Vec<IpAddr>>,
+    /// The file whose servers and search path pods get beside the cluster's; `None` for this machine's.
+    pub resolv_conf: Option<String>,
+}
+
+/// Asks the cluster's DNS for one Service.
+pub(super) fn of_service(
+    question: &Question,
+    plan: &dyn Plan,
+    detail: &ServiceDetail,
+) -> Vec<Finding> {
+    let (central, _) = Central::of(question, None, Some(plan));
+    let Some(server) = central.cluster_ips.first() else {
+        let evidence = format!("there is no Service {} to ask", central.name);
+        return vec![Finding::skip("dns", evidence)];
+    };
+    let (domain, name) = (&question.domain, &detail.summary.name);
+    let ips = cluster_ips(detail).into_iter();
+    ips.map(|it| dns(*server, domain, name, it)).collect()
+}
+
+/// The checks of the machine, in the order of a query.
+pub(super) fn of_machine(question: &Question, sources: &dyn Sources) -> Vec<Finding> {
+    let kubelet = &question.kubelet;
+    let agent = sources.agent();
+    let server = agent.as_ref().ok().and_then(|it| it.dns);
+    let local = sources.local_dns();
+    let (central, first) = Central::of(question, server, sources.plan());
+    let mut findings = vec![first];
+    findings.extend(node_dns(server.map(|it| it.addresses), &local, || {
+        sources.takes_queries()
+    }));
+    findings.push(nameserver(kubelet, &central, &local));
+    let has_rules = || agent.is_ok() || sources.has_rules() || kube_proxy().is_some();
+    if let Some(plan) = sources.plan() {
+        findings.extend(answers(plan, &central, &local, &question.domain, has_rules));
+    }
+    let ours: Vec<IpAddr> = local.iter().chain(&central.cluster_ips).copied().collect();
+    let upstreams = |path: &str, reader| match sources.resolv_conf(path) {
+        Ok(file) => upstreams(path, &file.servers, &ours, reader),
+        Err(error) => Finding::skip("upstreams", format!("{path}: {error}")),
+    };
+    let of_pods = kubelet.resolv_conf.as_deref().unwrap_or(RESOLV_CONF);
+    let has_kubelet = kubelet.cluster_dns.is_some();
+    if has_kubelet {
+        findings.push(upstreams(of_pods, Reader::Pod));
+        let file = sources.resolv_conf(of_pods);
+        findings.extend(file.map(|it| search_path(of_pods, &it.search, &question.domain)));
+    }
+    if server.is_some() && !(has_kubelet && of_pods == RESOLV_CONF) {
+        findings.push(upstreams(RESOLV_CONF, Reader::Machine));
+    }
+    findings
+}
+
+/// What the servers say of one Service.
+fn answers(
+    plan: &dyn Plan,
+    central: &Central,
+    local: &[IpAddr],
+    domain: &str,
+    has_rules: impl FnOnce() -> bool,
+) -> Vec<Finding> {
+    let of = |name: &str| {
+        let detail = service(plan, name).ok()?;
+        Some((name.to_owned(), cluster_ips(&detail).first().copied()?))
+    };
+    let Some((name, ip)) = of(API).or_else(|| of(&central.name)) else {
+        return Vec::new();
+    };
+    // Without rules the packets to a ClusterIP leave the machine for somebody else.
+    let has_rules = has_rules();
+    let at_cluster_ips = central.cluster_ips.iter().filter(|_| has_rules);
+    let servers: BTreeSet<IpAddr> = local.iter().chain(at_cluster_ips).copied().collect();
+    if servers.is_empty() {
+        let evidence = "no rules of Services on this machine: the cluster's DNS is not asked";
+        return vec![Finding::skip("dns", evidence)];
+    }
+    let servers = servers.into_iter();
+    servers.map(|it| dns(it, domain, &name, ip)).collect()
+}
+
+fn service(plan: &dyn Plan, name: &str) -> Result<ServiceDetail, String> {
+    let parsed = explain::service_of(name).map_err(|it| it.to_string())?;
+    plan.service(&parsed.ok_or_else(|| format!("{name} is no NAMESPACE/NAME"))?)
+}
 
 /// The cluster's DNS.
-#[derive(Clone, Debug)]
-pub struct Central {
+#[derive(Debug)]
+struct Central {
     /// `namespace/name`.
-    pub name: String,
+    name: String,
     /// Where pods ask it.
-    pub cluster_ips: BTreeSet<IpAddr>,
+    cluster_ips: BTreeSet<IpAddr>,
 }
 
 impl Central {
-    /// The Service of this name, and whether it can be asked. `detail`: the Service, or why it cannot be had; `None`
-    /// without anybody to ask. `is_needed`: pods of this machine ask it.
-    #[must_use]
-    pub fn of(
-        name: String,
-        detail: Option<Result<ServiceDetail, String>>,
-        is_needed: bool,
+    /// The cluster's DNS, and whether it can be asked. `plan`: `None` without anybody to ask.
+    fn of(
+        question: &Question,
+        server: Option<NodeDns<'_>>,
+        plan: Option<&dyn Plan>,
     ) -> (Self, Finding) {
+        let flag = question.dns_service.clone();
+        let name = flag.or_else(|| server.map(|it| it.service.to_owned()));
+        let name = name.unwrap_or_else(|| settings::NodeDns::usual().service.to_string());
+        // Whether pods of this machine ask it.
+        let is_needed = question.kubelet.cluster_dns.is_some() || server.is_some();
+        let detail = plan.map(|it| service(it, &name));
         let finding = |state, evidence| Finding::new("dns service", state, evidence);
         let (cluster_ips, finding) = match detail {
-            None => (
-                BTreeSet::new(),
-                finding(
-                    State::Skip,
-                    "no agent to ask, and no source of Services".to_owned(),
-                ),
-            ),
+            None => (BTreeSet::new(), finding(State::Skip, NOBODY.to_owned())),
             Some(Err(error)) => {
                 let state = if is_needed { State::Fail } else { State::Skip };
-                (
-                    BTreeSet::new(),
-                    finding(state, error).mend(
-                        "--dns-service NAMESPACE/NAME where the cluster's DNS has another name",
-                    ),
-                )
+                let other = "--dns-service NAMESPACE/NAME where the cluster's DNS has another name";
+                (BTreeSet::new(), finding(state, error).mend(other))
             }
             Some(Ok(detail)) => {
                 let ips = cluster_ips(&detail);
-                let evidence = |what| format!("{name} {what}");
-                let finding = match (ips.is_empty(), detail.summary.ready) {
-                (true, _) => finding(State::Fail, evidence("has no ClusterIP that pods could ask"))
-                    .mend("spec.clusterIP of the Service: the address of clusterDNS in kubelet's configuration"),
-                (false, 0) => finding(State::Fail, evidence("has no ready endpoint"))
-                    .mend(format!("sluice doctor {name}")),
-                (false, ready) => {
-                    let plural = if ready == 1 { "" } else { "s" };
-                    let at = format!("is at {}, {ready} ready endpoint{plural}", listed(&ips));
-                    finding(State::Ok, evidence(&at))
-                }
-            };
+                let finding = asked(&name, &ips, detail.summary.ready);
                 (ips, finding)
             }
         };
@@ -67,12 +159,34 @@ impl Central {
     }
 }
 
+/// Whether the cluster's DNS can be asked.
+fn asked(name: &str, ips: &BTreeSet<IpAddr>, ready: usize) -> Finding {
+    if ips.is_empty() {
+        return Finding::fail(
+            "dns service",
+            format!("{name} has no ClusterIP that pods could ask"),
+        )
+        .mend(
+            "spec.clusterIP of the Service: the address of clusterDNS in kubelet's configuration",
+        );
+    }
+    if ready == 0 {
+        return Finding::fail("dns service", format!("{name} has no ready endpoint"))
+            .mend(format!("sluice doctor {name}"));
+    }
+    let plural = if ready == 1 { "" } else { "s" };
+    let evidence = format!(
+        "{name} is at {}, {ready} ready endpoint{plural}",
+        listed(ips)
+    );
+    Finding::ok("dns service", evidence)
+}
+
 /// The DNS server inside the agent: who gets the queries to its addresses. `None` when this node has none.
 ///
 /// `server`: the addresses that it serves; `local`: its addresses on this machine; `is_taken`: whether the kernel leads
 /// queries to it, or why that is not known.
-#[must_use]
-pub fn node_dns(
+fn node_dns(
     server: Option<&[IpAddr]>,
     local: &[IpAddr],
     is_taken: impl FnOnce() -> Result<bool, String>,
@@ -108,17 +222,11 @@ pub fn node_dns(
 
 /// Whether pods ask the cluster's DNS or the node's.
 ///
-/// `cluster_dns` is what `path`, the configuration of the kubelet, says; `None` when it cannot be read.
-#[must_use]
-pub fn nameserver(
-    path: &Path,
-    cluster_dns: Option<&[IpAddr]>,
-    central: &Central,
-    local: &[IpAddr],
-) -> Finding {
-    let path = path.display();
+/// `local`: the addresses of the node's DNS server on this machine.
+fn nameserver(kubelet: &Kubelet, central: &Central, local: &[IpAddr]) -> Finding {
+    let path = kubelet.path.display();
     let finding = |state, evidence| Finding::new("nameserver", state, evidence);
-    let Some(cluster_dns) = cluster_dns else {
+    let Some(cluster_dns) = &kubelet.cluster_dns else {
         let evidence = format!("{path} cannot be read: the nameserver of pods is not known");
         return finding(State::Skip, evidence);
     };

@@ -24,20 +24,19 @@ const OVERHEAD: [(&str, u32); 6] = [
 
 /// An endpoint to which packets go.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Hop {
-    pub address: IpAddr,
+pub(super) struct Hop {
+    pub(super) address: IpAddr,
     /// It runs on this node.
-    pub local: bool,
+    pub(super) local: bool,
     /// Its pod, or else its address, and its node.
-    pub name: String,
+    pub(super) name: String,
 }
 
 /// Checks the ways to these endpoints, and from these clients, in the network namespace of the calling thread.
-#[must_use]
-pub fn path(hops: &[Hop], clients: &[IpAddr]) -> Vec<Finding> {
+pub(super) fn path(hops: &[Hop], clients: &[IpAddr]) -> Vec<Finding> {
     let links = match sluice_route::links() {
         Ok(links) => links,
-        Err(error) => return vec![Finding::new("routes", State::Skip, error.to_string())],
+        Err(error) => return vec![Finding::skip("routes", error.to_string())],
     };
     let links: BTreeMap<u32, Link> = links.into_iter().map(|it| (it.index, it)).collect();
     let mut ways = Vec::new();
@@ -46,10 +45,10 @@ pub fn path(hops: &[Hop], clients: &[IpAddr]) -> Vec<Finding> {
         match sluice_route::way(hop.address) {
             Ok(Some(route)) => ways.push((hop, route)),
             Ok(None) => findings.push(
-                Finding::new("routes", State::Fail, format!("no route to {}", hop.name))
+                Finding::fail("routes", format!("no route to {}", hop.name))
                     .mend(without_route(hop)),
             ),
-            Err(error) => findings.push(Finding::new("routes", State::Skip, error.to_string())),
+            Err(error) => findings.push(Finding::skip("routes", error.to_string())),
         }
     }
     findings.extend(routes(&ways, &links));
@@ -122,7 +121,7 @@ fn routes(ways: &[(&Hop, Way)], links: &BTreeMap<u32, Link>) -> Vec<Finding> {
     });
     let good: Vec<String> = good.collect();
     if !good.is_empty() {
-        findings.push(Finding::new("routes", State::Ok, listed(good)));
+        findings.push(Finding::ok("routes", listed(good)));
     }
     findings
 }
@@ -139,11 +138,7 @@ fn reverse_path(links: &BTreeMap<u32, Link>, clients: &[IpAddr]) -> Option<Findi
     let strict = strict.filter(|it| value(&it.name).is_some_and(|own| own.max(all) == 1));
     let strict: Vec<&str> = strict.map(|it| &*it.name).collect();
     if strict.is_empty() {
-        return Some(Finding::new(
-            "rp_filter",
-            State::Ok,
-            "strict on no interface",
-        ));
+        return Some(Finding::ok("rp_filter", "strict on no interface"));
     }
     let dropped = reverse_path_drops().unwrap_or_default();
     let counted = format!("{dropped} packets dropped so far (IPReversePathFilter)");
@@ -160,13 +155,13 @@ fn reverse_path(links: &BTreeMap<u32, Link>, clients: &[IpAddr]) -> Option<Findi
                  dropped (strict there); {counted}",
                 listed(&others)
             );
-            return Some(Finding::new("rp_filter", State::Fail, evidence).mend(loosen(first)));
+            return Some(Finding::fail("rp_filter", evidence).mend(loosen(first)));
         }
     }
     let evidence = format!("strict on {}; {counted}", listed(&strict));
     Some(match dropped {
-        0 => Finding::new("rp_filter", State::Ok, evidence),
-        _ => Finding::new("rp_filter", State::Warn, evidence).mend(loosen(strict[0])),
+        0 => Finding::ok("rp_filter", evidence),
+        _ => Finding::warn("rp_filter", evidence).mend(loosen(strict[0])),
     })
 }
 
@@ -210,14 +205,9 @@ fn tunnels(used: &[&Link], links: &BTreeMap<u32, Link>) -> Vec<Finding> {
             link.name, below.name
         );
         if mtu <= room {
-            Finding::new("mtu", State::Ok, evidence)
+            Finding::ok("mtu", evidence)
         } else {
-            Finding::new(
-                "mtu",
-                State::Fail,
-                format!("{evidence}: large packets are lost"),
-            )
-            .mend(format!(
+            Finding::fail("mtu", format!("{evidence}: large packets are lost")).mend(format!(
                 "ip link set {} mtu {room}, and the same in the CNI plugin's configuration",
                 link.name
             ))

@@ -7,7 +7,7 @@ use std::fs;
 use sluice_model::Protocol;
 
 use super::read;
-use super::report::{Finding, State};
+use super::report::Finding;
 
 /// State of a listening TCP socket (`net/tcp_states.h`).
 const TCP_LISTEN: &str = "0A";
@@ -15,8 +15,7 @@ const TCP_LISTEN: &str = "0A";
 const UDP_UNCONNECTED: &str = "07";
 
 /// Whether a program listens on one of these ports, in the network namespace of the calling thread.
-#[must_use]
-pub fn node_ports(ports: &BTreeSet<(u16, Protocol)>) -> Vec<Finding> {
+pub(super) fn node_ports(ports: &BTreeSet<(u16, Protocol)>) -> Vec<Finding> {
     let mut taken: BTreeMap<u64, (u16, Protocol)> = BTreeMap::new();
     for protocol in [Protocol::Tcp, Protocol::Udp] {
         for (port, inode) in listeners(protocol) {
@@ -29,9 +28,8 @@ pub fn node_ports(ports: &BTreeSet<(u16, Protocol)>) -> Vec<Finding> {
         return if ports.is_empty() {
             Vec::new()
         } else {
-            vec![Finding::new(
+            vec![Finding::ok(
                 "node ports",
-                State::Ok,
                 "no local program listens on them",
             )]
         };
@@ -44,7 +42,7 @@ pub fn node_ports(ports: &BTreeSet<(u16, Protocol)>) -> Vec<Finding> {
             let evidence = format!(
                 "{who} listens on the NodePort {port}/{protocol} and gets no packets there"
             );
-            Finding::new("node ports", State::Warn, evidence)
+            Finding::warn("node ports", evidence)
                 .mend("give the program or the Service another port")
         })
         .collect();

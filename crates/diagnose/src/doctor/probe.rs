@@ -8,7 +8,7 @@ use std::time::Duration;
 use sluice_model::Protocol;
 
 use super::path::{loosen, reverse_path_drops};
-use super::report::{Finding, State};
+use super::report::Finding;
 
 /// How long an endpoint has to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -19,18 +19,17 @@ const ASKED: usize = 32;
 
 /// The destination of a probe.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Target {
-    pub address: SocketAddr,
-    pub protocol: Protocol,
+pub(super) struct Target {
+    pub(super) address: SocketAddr,
+    pub(super) protocol: Protocol,
     /// Its name for a person: `web-1 on node-b`, `the ClusterIP`.
-    pub name: String,
+    pub(super) name: String,
     /// Whether this is an endpoint; otherwise a frontend.
-    pub is_endpoint: bool,
+    pub(super) is_endpoint: bool,
 }
 
 /// Connects to each target once, all at the same time.
-#[must_use]
-pub fn probe(targets: &[Target]) -> Vec<Finding> {
+pub(super) fn probe(targets: &[Target]) -> Vec<Finding> {
     let dropped = reverse_path_drops().unwrap_or_default();
     let mut findings: Vec<Finding> = thread::scope(|scope| {
         let all = targets.iter().take(ASKED);
@@ -44,7 +43,7 @@ pub fn probe(targets: &[Target]) -> Vec<Finding> {
     if dropped > 0 {
         let evidence =
             format!("{dropped} packets were dropped by reverse path filtering during the probe");
-        findings.push(Finding::new("rp_filter", State::Fail, evidence).mend(loosen("INTERFACE")));
+        findings.push(Finding::fail("rp_filter", evidence).mend(loosen("INTERFACE")));
     }
     findings
 }
@@ -56,31 +55,28 @@ fn one(target: &Target) -> Finding {
         Protocol::Tcp => TcpStream::connect_timeout(&address, PATIENCE).map(|_| "answers"),
         Protocol::Udp => ask_udp(address),
         Protocol::Sctp => {
-            return Finding::new("probe", State::Skip, format!("{to}: SCTP is not asked"));
+            return Finding::skip("probe", format!("{to}: SCTP is not asked"));
         }
     };
     let error = match result {
-        Ok(how) => return Finding::new("probe", State::Ok, format!("{to} {how}")),
+        Ok(how) => return Finding::ok("probe", format!("{to} {how}")),
         Err(error) => error,
     };
     match (error.kind(), target.is_endpoint) {
-        (io::ErrorKind::ConnectionRefused, true) => Finding::new(
-            "probe",
-            State::Fail,
-            format!("{to} refuses: nothing listens there"),
-        )
-        .mend(
-            "targetPort of the Service, or the port of the EndpointSlice: which port does the \
+        (io::ErrorKind::ConnectionRefused, true) => {
+            Finding::fail("probe", format!("{to} refuses: nothing listens there")).mend(
+                "targetPort of the Service, or the port of the EndpointSlice: which port does the \
                  program in the pod listen on?",
-        ),
+            )
+        }
         (io::ErrorKind::ConnectionRefused, false) => {
-            Finding::new("probe", State::Fail, format!("{to} is refused"))
+            Finding::fail("probe", format!("{to} is refused"))
         }
         (io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock, _) => {
             let evidence = format!("{to} does not answer within {} s", PATIENCE.as_secs());
-            Finding::new("probe", State::Fail, evidence)
+            Finding::fail("probe", evidence)
         }
-        _ => Finding::new("probe", State::Fail, format!("{to}: {error}")),
+        _ => Finding::fail("probe", format!("{to}: {error}")),
     }
 }
 

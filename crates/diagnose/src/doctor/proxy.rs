@@ -1,14 +1,17 @@
 //! Who writes the rules of this machine.
 
 use std::fs;
+use std::net::IpAddr;
 
 use super::report::{Finding, State};
 
 /// What an agent says of itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Agent<'a> {
-    /// Version, mode and pid.
-    pub name: &'a str,
+    pub version: &'a str,
+    /// The name of its mode.
+    pub mode: &'a str,
+    pub pid: u32,
     /// Why the last sync failed; `None` when it worked.
     pub failed: Option<&'a str>,
     /// Whether the source has given its first complete list.
@@ -17,21 +20,27 @@ pub struct Agent<'a> {
     pub unserved: Option<&'a str>,
     /// Whether the rules are those of the plan.
     pub synced: bool,
+    /// Its DNS server; `None` without one.
+    pub dns: Option<NodeDns<'a>>,
+}
+
+/// The DNS server inside an agent.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeDns<'a> {
+    /// The addresses on which it answers.
+    pub addresses: &'a [IpAddr],
+    /// The cluster's DNS Service, which answers when the agent does not.
+    pub service: &'a str,
 }
 
 /// Who keeps the rules of this node. `agent`: its answer, or why there is none.
-#[must_use]
-pub fn proxy(agent: Result<Agent<'_>, String>) -> Finding {
+pub(super) fn proxy(agent: &Result<Agent<'_>, String>) -> Finding {
     let agent = match agent {
         Ok(agent) => agent,
         Err(error) => {
             return match kube_proxy() {
-                Some(pid) => Finding::new(
-                    "proxy",
-                    State::Ok,
-                    format!("kube-proxy runs here (pid {pid})"),
-                ),
-                None => Finding::new("proxy", State::Fail, error)
+                Some(pid) => Finding::ok("proxy", format!("kube-proxy runs here (pid {pid})")),
+                None => Finding::fail("proxy", error.as_str())
                     .mend("start it: rules follow no change without it, and nobody repairs them"),
             };
         }
@@ -46,7 +55,14 @@ pub fn proxy(agent: Result<Agent<'_>, String>) -> Finding {
         (None, None) if !agent.synced => (State::Warn, "a sync is due".to_owned()),
         (None, None) => (State::Ok, "the rules match the source".to_owned()),
     };
-    let finding = Finding::new("proxy", state, format!("{}: {what}", agent.name));
+    let Agent {
+        version, mode, pid, ..
+    } = agent;
+    let finding = Finding::new(
+        "proxy",
+        state,
+        format!("sluice {version} ({mode}, pid {pid}): {what}"),
+    );
     match state {
         State::Ok => finding,
         _ => finding.mend("sluice status"),
@@ -56,10 +72,10 @@ pub fn proxy(agent: Result<Agent<'_>, String>) -> Finding {
 /// Rules of an earlier proxy beside those of the running agent: packets meet whichever comes first.
 ///
 /// `beside`: the other modes with a sign of their rules.
-pub fn leftovers(mode: &str, beside: Vec<(&'static str, String)>) -> Vec<Finding> {
+pub(super) fn leftovers(mode: &str, beside: Vec<(&'static str, String)>) -> Vec<Finding> {
     let warn = |(other, sign): (&'static str, String)| {
         let evidence = format!("{sign}: rules of the {other} mode are here beside those of {mode}");
-        let finding = Finding::new("leftovers", State::Warn, evidence);
+        let finding = Finding::warn("leftovers", evidence);
         finding.mend(match kube_proxy() {
             Some(pid) => format!("a kube-proxy runs beside Sluice (pid {pid}): stop one of them"),
             None => "restart Sluice: after its first sync it removes what an earlier proxy left"
@@ -70,8 +86,7 @@ pub fn leftovers(mode: &str, beside: Vec<(&'static str, String)>) -> Vec<Finding
 }
 
 /// The process of a kube-proxy in this network namespace.
-#[must_use]
-pub fn kube_proxy() -> Option<u32> {
+pub(super) fn kube_proxy() -> Option<u32> {
     let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
     let own = namespace("self")?;
     let processes = fs::read_dir("/proc").ok()?.flatten();
@@ -85,8 +100,7 @@ pub fn kube_proxy() -> Option<u32> {
 }
 
 /// Whether a table or chain belongs to a Service proxy, or is the kubelet's.
-#[must_use]
-pub fn is_of_a_proxy(table: &str, chain: &str) -> bool {
+pub(super) fn is_of_a_proxy(table: &str, chain: &str) -> bool {
     ["sluice", "kube-proxy"].contains(&table)
         || ["KUBE-", "SLUICE-"].iter().any(|it| chain.starts_with(it))
 }

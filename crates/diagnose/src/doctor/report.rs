@@ -55,6 +55,26 @@ impl Finding {
         }
     }
 
+    /// Nothing is wrong there.
+    pub fn ok(check: &'static str, evidence: impl Into<String>) -> Self {
+        Self::new(check, State::Ok, evidence)
+    }
+
+    /// The check could not be made.
+    pub fn skip(check: &'static str, evidence: impl Into<String>) -> Self {
+        Self::new(check, State::Skip, evidence)
+    }
+
+    /// It may be the cause, or may become one.
+    pub fn warn(check: &'static str, evidence: impl Into<String>) -> Self {
+        Self::new(check, State::Warn, evidence)
+    }
+
+    /// It keeps packets from an endpoint.
+    pub fn fail(check: &'static str, evidence: impl Into<String>) -> Self {
+        Self::new(check, State::Fail, evidence)
+    }
+
     /// Adds the command or change that repairs it.
     #[must_use]
     pub fn mend(self, mend: impl Into<String>) -> Self {

@@ -15,7 +15,7 @@ const OF_CLUSTER: usize = 3;
 
 /// The process that forwards queries to the servers of a resolv.conf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reader {
+pub(super) enum Reader {
     /// A pod with dnsPolicy Default, as those of the cluster's DNS: loopback is the pod itself.
     Pod,
     /// This machine: a server on loopback is one of its own.
@@ -24,8 +24,12 @@ pub enum Reader {
 
 /// The servers of a file: whether queries that are forwarded there come back. `ours`: the addresses of the cluster's
 /// DNS.
-#[must_use]
-pub fn upstreams(path: &str, servers: &[IpAddr], ours: &[IpAddr], reader: Reader) -> Finding {
+pub(super) fn upstreams(
+    path: &str,
+    servers: &[IpAddr],
+    ours: &[IpAddr],
+    reader: Reader,
+) -> Finding {
     let all = listed(servers);
     let finding = |state, evidence| Finding::new("upstreams", state, evidence);
     if let Some(own) = servers.iter().find(|it| ours.contains(it)) {
@@ -59,8 +63,7 @@ pub fn upstreams(path: &str, servers: &[IpAddr], ours: &[IpAddr], reader: Reader
 }
 
 /// The search path that pods get: the cluster's domains and those of the file.
-#[must_use]
-pub fn search_path(path: &str, search: &[&str], domain: &str) -> Finding {
+pub(super) fn search_path(path: &str, search: &[String], domain: &str) -> Finding {
     let count = OF_CLUSTER + search.len();
     // The longest namespace has 63 characters.
     let longest = [
@@ -69,14 +72,14 @@ pub fn search_path(path: &str, search: &[&str], domain: &str) -> Finding {
         domain.to_owned(),
     ];
     let all = longest.iter().map(String::as_str);
-    let all = all.chain(search.iter().copied());
+    let all = all.chain(search.iter().map(String::as_str));
     let characters: usize = all.map(|it| it.len() + 1).sum();
     if count > MOST_DOMAINS || characters > MOST_CHARACTERS {
         let evidence = format!(
             "{path}: pods get {count} domains of up to {characters} characters: kubelet keeps {MOST_DOMAINS} of \
              {MOST_CHARACTERS} characters"
         );
-        return Finding::new("search path", State::Warn, evidence)
+        return Finding::warn("search path", evidence)
             .mend(format!("fewer domains in search of {path}"));
     }
     // A and AAAA in each domain, then the name itself.
@@ -85,7 +88,7 @@ pub fn search_path(path: &str, search: &[&str], domain: &str) -> Finding {
         "{OF_CLUSTER} domains of the cluster, {} of {path}: a name outside costs up to {queries} queries with ndots:5",
         search.len()
     );
-    Finding::new("search path", State::Ok, evidence)
+    Finding::ok("search path", evidence)
 }
 
 #[cfg(test)]
@@ -138,7 +141,6 @@ mod tests {
     fn search_paths_have_limits_and_a_price() {
         let path = |count: usize| {
             let search: Vec<String> = (0..count).map(|it| format!("d{it}.example")).collect();
-            let search: Vec<&str> = search.iter().map(String::as_str).collect();
             line(&search_path(PATH, &search, "cluster.local"))
         };
         assert!(

@@ -2,29 +2,32 @@
 
 use std::collections::BTreeSet;
 
+use sluice_plan::explain::Explanation;
 use sluice_plane::Live;
 
-use super::report::{Finding, State};
+use super::report::Finding;
 
-/// Compares the kernel of this machine with the plan: a finding for each difference. `all`: what was asked, and
-/// what the kernel holds for it.
-#[must_use]
-pub fn rules(all: &[(String, Live)]) -> Vec<Finding> {
+/// Compares the kernel of this machine with the plan: a finding for each difference. `live`: what the kernel does with
+/// each of the packets, or why that is not known.
+pub(super) fn rules(packets: &[Explanation], live: Result<Vec<Live>, String>) -> Vec<Finding> {
+    let live = match live {
+        Ok(live) => live,
+        Err(error) => return vec![Finding::skip("rules", error)],
+    };
     let mut seen = BTreeSet::new();
     let mut findings = Vec::new();
-    for (question, live) in all {
+    for (it, live) in packets.iter().zip(&live) {
         for difference in live.differences.iter().filter(|it| seen.insert(*it)) {
-            let evidence = format!("{question}: {difference}");
-            let finding = Finding::new("rules", State::Fail, evidence);
-            findings.push(finding.mend(
+            let (from, to, protocol) = (it.source, it.destination, &it.protocol);
+            let evidence = format!("{from} → {to}/{protocol}: {difference}");
+            findings.push(Finding::fail("rules", evidence).mend(
                 "restart the proxy of this node, which writes its rules again; `sluice explain FROM TO \
                  --live` shows the kernel's objects",
             ));
         }
     }
     if findings.is_empty() {
-        let evidence = "the kernel does what the plan says";
-        findings.push(Finding::new("rules", State::Ok, evidence));
+        findings.push(Finding::ok("rules", "the kernel does what the plan says"));
     }
     findings
 }

@@ -7,17 +7,15 @@ use super::listed;
 use super::report::{Finding, State};
 
 /// Slices, readiness, names of ports, issues.
-#[must_use]
-pub fn objects(service: &ServiceDetail) -> Vec<Finding> {
+pub(super) fn objects(service: &ServiceDetail) -> Vec<Finding> {
     let summary = &service.summary;
     let (namespace, name) = summary.name.split_once('/').unwrap_or_default();
-    let mut findings = vec![Finding::new(
+    let mut findings = vec![Finding::ok(
         "service",
-        State::Ok,
         format!("{}, {}", summary.kind, listed(&summary.frontends)),
     )];
     let issues = summary.issues.iter();
-    findings.extend(issues.map(|it| Finding::new("service", State::Warn, it.as_str())));
+    findings.extend(issues.map(|it| Finding::warn("service", it.as_str())));
     findings.push(slices(service, namespace, name));
     let has_endpoints = service.slices.iter().any(|it| it.endpoints > 0);
     if has_endpoints {
@@ -34,18 +32,13 @@ fn slices(service: &ServiceDetail, namespace: &str, name: &str) -> Finding {
     );
     if service.slices.is_empty() {
         let evidence = format!("no EndpointSlice has the label kubernetes.io/service-name={name}");
-        return Finding::new("slices", State::Fail, evidence).mend(find);
+        return Finding::fail("slices", evidence).mend(find);
     }
     let names = listed(service.slices.iter().map(|it| &it.name));
     match service.slices.iter().map(|it| it.endpoints).sum() {
-        0 => Finding::new(
-            "slices",
-            State::Fail,
-            format!("{names}: without any endpoint"),
-        )
-        .mend(find),
-        1 => Finding::new("slices", State::Ok, format!("{names}: 1 endpoint")),
-        all => Finding::new("slices", State::Ok, format!("{names}: {all} endpoints")),
+        0 => Finding::fail("slices", format!("{names}: without any endpoint")).mend(find),
+        1 => Finding::ok("slices", format!("{names}: 1 endpoint")),
+        all => Finding::ok("slices", format!("{names}: {all} endpoints")),
     }
 }
 
@@ -74,8 +67,8 @@ fn endpoints(service: &ServiceDetail, namespace: &str) -> Finding {
         format!("{ready} of {all} ready; not ready: {}", listed(names))
     };
     match (ready, all) {
-        (0, _) => Finding::new("endpoints", State::Fail, evidence).mend(describe),
-        _ => Finding::new("endpoints", State::Ok, evidence),
+        (0, _) => Finding::fail("endpoints", evidence).mend(describe),
+        _ => Finding::ok("endpoints", evidence),
     }
 }
 
@@ -86,9 +79,8 @@ fn port(service: &ServiceDetail, port: &PortDetail) -> Finding {
         name => format!("{name}/{} ({})", port.protocol, port.family),
     };
     if !port.endpoints.is_empty() {
-        return Finding::new(
+        return Finding::ok(
             "port",
-            State::Ok,
             format!("{name}: {} endpoints", port.endpoints.len()),
         );
     }
@@ -99,31 +91,23 @@ fn port(service: &ServiceDetail, port: &PortDetail) -> Finding {
     let others: Vec<String> = of_family.clone().flat_map(|it| it.ports.clone()).collect();
     if of_family.count() == 0 {
         let evidence = format!("{name}: no EndpointSlice of {}", port.family);
-        return Finding::new("port", State::Warn, evidence);
+        return Finding::warn("port", evidence);
     }
     let evidence = format!(
         "{name}: no EndpointSlice has this port; they have {}",
         listed(others)
     );
-    Finding::new("port", State::Fail, evidence).mend(
+    Finding::fail("port", evidence).mend(
         "give the port of the Service and of the EndpointSlice the same name and protocol; with a \
          selector, targetPort names a port that the pods do not have",
     )
 }
 
-/// What the node does with packets of these clients.
+/// What the node does with a packet.
 ///
 /// `is_asked` tells whether the client is one that somebody named: an outside client that stands for all
 /// others cannot be refused by its source range.
-#[must_use]
-pub fn decisions(explanations: &[Explanation], is_asked: bool) -> Vec<Finding> {
-    explanations
-        .iter()
-        .map(|it| decision(it, is_asked))
-        .collect()
-}
-
-fn decision(it: &Explanation, is_asked: bool) -> Finding {
+pub(super) fn decision(it: &Explanation, is_asked: bool) -> Finding {
     let to = format!("{} → {}/{}", it.source, it.destination, it.protocol);
     let hit = it.service.as_ref();
     let ranges = hit.and_then(|it| it.source_ranges.as_ref());
@@ -140,10 +124,10 @@ fn decision(it: &Explanation, is_asked: bool) -> Finding {
     }
     let evidence = format!("{to}: {}", it.reason);
     match it.verdict {
-        Decision::Balance => Finding::new("decision", State::Ok, evidence),
-        Decision::NotService => Finding::new("decision", State::Warn, evidence),
+        Decision::Balance => Finding::ok("decision", evidence),
+        Decision::NotService => Finding::warn("decision", evidence),
         Decision::Drop | Decision::Reject => {
-            let finding = Finding::new("decision", State::Fail, evidence);
+            let finding = Finding::fail("decision", evidence);
             if it.reason.contains("policy is Local") {
                 finding.mend(
                     "run an endpoint on this node, send clients to a node that has one, or set the \

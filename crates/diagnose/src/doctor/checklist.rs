@@ -1,0 +1,172 @@
+//! All checks, in the order of a packet.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use sluice_model::IpFamily;
+use sluice_plan::explain::{self, Decision, Explanation};
+use sluice_plan::inventory::ServiceDetail;
+
+use super::clock::clock;
+use super::dialled::{dead_services, hops, node_port_numbers, targets};
+use super::filters::filters;
+use super::machine::{conntrack, forwarding};
+use super::names;
+use super::names::{Kubelet, NOBODY};
+use super::path::path;
+use super::ports::node_ports;
+use super::probe::probe;
+use super::proxy::{is_of_a_proxy, leftovers, proxy};
+use super::report::Finding;
+use super::rules::rules;
+use super::service::{decision, objects};
+use super::sources::{Plan, Sources};
+use super::way::way;
+use crate::trace::{Request, Source};
+
+/// Most packets that are traced: each that is lost takes two seconds.
+const TRACED: usize = 4;
+
+/// What is wrong, and with what.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The Service, as in `default/web`, or its DNS name; `None` for the machine as a whole.
+    pub service: Option<String>,
+    /// The client that gets no answer: an address, or a pod as NAMESPACE/NAME. `None`: this node, and for Services that
+    /// are open to the outside, a client there.
+    pub from: Option<String>,
+    /// Whether to connect to endpoints and virtual IPs, and to ask the cluster's DNS.
+    pub is_probed: bool,
+    /// The cluster's DNS Service; `None` for the agent's, or the usual one.
+    pub dns_service: Option<String>,
+    /// The domain of the cluster.
+    pub domain: String,
+    /// The kubelet's configuration, and its file.
+    pub kubelet: Kubelet,
+}
+
+/// Makes all checks.
+///
+/// # Errors
+///
+/// The question names no Service, or the agent does not answer any more.
+pub fn check(question: &Question, sources: &dyn Sources) -> Result<Vec<Finding>, String> {
+    let agent = sources.agent();
+    let mut findings = vec![proxy(&agent)];
+    if let Ok(agent) = &agent {
+        findings.extend(leftovers(agent.mode, sources.beside(agent.mode)));
+    }
+    match (sources.plan(), &question.service) {
+        (Some(plan), Some(service)) => {
+            findings.extend(of_service(question, sources, plan, service)?);
+        }
+        (Some(plan), None) => findings.push(dead_services(&plan.services()?)),
+        (None, _) => findings.push(
+            Finding::skip("service", NOBODY)
+                .mend("give --kubeconfig, --config of kube-proxy, or --manifests"),
+        ),
+    }
+    if question.service.is_none() {
+        findings.extend(names::of_machine(question, sources));
+    }
+    findings.extend(conntrack());
+    findings.extend(filters(is_of_a_proxy));
+    findings.push(clock());
+    Ok(findings)
+}
+
+/// The checks of one Service.
+fn of_service(
+    question: &Question,
+    sources: &dyn Sources,
+    plan: &dyn Plan,
+    service: &str,
+) -> Result<Vec<Finding>, String> {
+    let Some(name) = explain::service_of(service).map_err(|it| it.to_string())? else {
+        return Err(format!(
+            "SERVICE {service:?} is an address: `sluice explain` tells whose it is"
+        ));
+    };
+    let detail = match plan.service(&name) {
+        Ok(detail) => detail,
+        Err(error) => return Ok(vec![Finding::fail("service", error)]),
+    };
+    let mut findings = objects(&detail);
+    let mut explanations: Vec<Explanation> = Vec::new();
+    for (from, to) in packets(question.from.as_deref(), plan, &detail) {
+        match plan.explain(from, &to) {
+            Ok(it) if explanations.contains(&it) => {}
+            Ok(it) => explanations.push(it),
+            Err(error) => findings.push(Finding::skip("decision", error)),
+        }
+    }
+    let is_asked = question.from.is_some();
+    findings.extend(explanations.iter().map(|it| decision(it, is_asked)));
+    if !explanations.is_empty() {
+        findings.extend(rules(&explanations, plan.live(&explanations)));
+    }
+    let clients = explanations.iter().filter(|_| is_asked);
+    let clients: Vec<IpAddr> = clients.map(|it| it.source).collect();
+    findings.extend(path(&hops(&detail), &clients));
+    let families = explanations
+        .iter()
+        .map(|it| IpFamily::of(&it.destination.ip()));
+    let families: BTreeSet<IpFamily> = families.collect();
+    findings.extend(families.into_iter().map(forwarding));
+    findings.extend(node_ports(&node_port_numbers(&detail)));
+    if question.is_probed {
+        findings.extend(names::of_service(question, plan, &detail));
+        findings.extend(probe(&targets(&detail, &explanations)));
+        findings.extend(ways(is_asked, &explanations, sources));
+    }
+    Ok(findings)
+}
+
+/// FROM and TO of packets of this node, and of clients outside if the Service is open to them; or of the client that
+/// was asked for.
+fn packets<'a>(
+    from: Option<&'a str>,
+    plan: &dyn Plan,
+    service: &ServiceDetail,
+) -> Vec<(&'a str, String)> {
+    let is_open = ["NodePort", "LoadBalancer"].contains(&&*service.summary.kind);
+    let mut packets = Vec::new();
+    for port in &service.ports {
+        let to = format!("{}:{}/{}", service.summary.name, port.number, port.protocol);
+        let Some(from) = from else {
+            packets.push(("node", to.clone()));
+            packets.extend(is_open.then_some(("outside", to)));
+            continue;
+        };
+        // Where a client outside comes in.
+        let outside = is_open.then(|| plan.explain("outside", &to).ok()).flatten();
+        let entry = outside.map(|it| format!("{}/{}", it.destination, it.protocol));
+        let addresses = port.frontends.iter().filter(|it| !it.contains("NodePort"));
+        let all: BTreeSet<String> = addresses.cloned().chain(entry).collect();
+        packets.extend(all.into_iter().map(|to| (from, to)));
+    }
+    packets
+}
+
+/// The ways of packets to what clients dial: from this node, or from the client that was asked for.
+fn ways(is_asked: bool, explanations: &[Explanation], sources: &dyn Sources) -> Vec<Finding> {
+    let balanced = explanations
+        .iter()
+        .filter(|it| it.verdict == Decision::Balance);
+    let requests = balanced.filter_map(|it| {
+        Some(Request {
+            protocol: it.protocol.parse().ok()?,
+            source: if is_asked {
+                Source::Address(it.source)
+            } else {
+                Source::Node
+            },
+            destination: it.destination,
+            wait: None,
+        })
+    });
+    requests
+        .take(TRACED)
+        .map(|it| way(&it, sources.witness(it.watched())))
+        .collect()
+}

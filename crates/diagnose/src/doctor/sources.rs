@@ -1,0 +1,88 @@
+//! What the checks ask of others.
+
+use std::net::IpAddr;
+
+use sluice_model::NamespacedName;
+use sluice_plan::explain::Explanation;
+use sluice_plan::inventory::{ServiceDetail, ServiceSummary};
+use sluice_plane::{Live, Watched, Witness};
+
+use super::proxy::Agent;
+
+/// The agent and the rules of this machine. An error is its text.
+pub trait Sources {
+    /// The running agent, or why none answers.
+    fn agent(&self) -> Result<Agent<'_>, String>;
+
+    /// The plan that is asked; `None` without an agent and another source.
+    fn plan(&self) -> Option<&dyn Plan>;
+
+    /// The modes whose rules are here beside those of `mode`, with one object each.
+    fn beside(&self, mode: &str) -> Vec<(&'static str, String)>;
+
+    /// Whether rules of any mode are here, Sluice's or a kube-proxy's.
+    fn has_rules(&self) -> bool;
+
+    /// Watches what programs do with packets; see [`DataPlane::witness`](sluice_plane::DataPlane::witness).
+    ///
+    /// # Errors
+    ///
+    /// Programs cannot be told, or somebody else watches.
+    fn witness(&self, watched: Watched) -> Result<Option<Box<dyn Witness>>, String>;
+
+    /// What a resolver's configuration file says.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
+    fn resolv_conf(&self, path: &str) -> Result<ResolvConf, String>;
+
+    /// The addresses of the node's DNS server on this machine.
+    fn local_dns(&self) -> Vec<IpAddr>;
+
+    /// Whether the kernel leads queries to the node's DNS server.
+    ///
+    /// # Errors
+    ///
+    /// The kernel cannot be asked.
+    fn takes_queries(&self) -> Result<bool, String>;
+}
+
+/// Answers about Services: the agent's, or those of a plan of manifests or of an API server's objects.
+pub trait Plan {
+    /// A line for each Service.
+    ///
+    /// # Errors
+    ///
+    /// The agent does not answer.
+    fn services(&self) -> Result<Vec<ServiceSummary>, String>;
+
+    /// One Service with every endpoint.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or the agent does not answer.
+    fn service(&self, name: &NamespacedName) -> Result<ServiceDetail, String>;
+
+    /// What happens to a packet.
+    ///
+    /// # Errors
+    ///
+    /// The question names no packet, or the agent does not answer.
+    fn explain(&self, from: &str, to: &str) -> Result<Explanation, String>;
+
+    /// What the kernel of this machine does with these packets.
+    ///
+    /// # Errors
+    ///
+    /// The kernel cannot be read.
+    fn live(&self, all: &[Explanation]) -> Result<Vec<Live>, String>;
+}
+
+/// The file of a resolver.
+#[derive(Clone, Debug, Default)]
+pub struct ResolvConf {
+    pub servers: Vec<IpAddr>,
+    /// The search path.
+    pub search: Vec<String>,
+}
