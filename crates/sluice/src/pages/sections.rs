@@ -4,46 +4,32 @@ use clap::Command;
 use clap_mangen::roff::{Roff, bold, roman};
 
 use super::{SECTION, shown, title};
-use crate::cli::SOCKET;
 
-/// Term and meaning.
-type Entry = (&'static str, &'static str);
+/// Term and meaning, with `: ` between them.
+type Entry = &'static str;
+
+/// The term and the meaning of an entry.
+pub(super) fn parts(entry: Entry) -> (&'static str, &'static str) {
+    entry.split_once(": ").unwrap_or((entry, ""))
+}
 
 /// The exit codes of every command.
 const EXIT: [Entry; 3] = [
-    ("0", "Success."),
-    (
-        "1",
-        "Failure: the last line on standard error says what failed and why.",
-    ),
-    (
-        "2",
-        "Wrong usage: each line on standard error names a flag and what is wrong with it.",
-    ),
+    "0: Success.",
+    "1: Failure: the last line on standard error says what failed and why.",
+    "2: Wrong usage: each line on standard error names a flag and what is wrong with it.",
 ];
 
-const SOCKET_FILE: Entry = (
-    SOCKET,
-    "The agent's status socket (--socket). Only the agent's user and root may connect.",
-);
-const LOCK: Entry = (
-    "/run/sluice/sluice.lock",
-    "Lock of the agent, beside its socket, with its process id.",
-);
-const SYSCTLS: Entry = (
-    "/run/sluice/sluice.sysctls",
-    "The sysctls that the agent changed, beside its socket: path, old value, new value. `sluice cleanup \
-     --restore-sysctls` reads it.",
-);
-const MANIFESTS: Entry = (
-    "DIR/*.yaml, DIR/*.yml, DIR/*.json",
-    "Manifests, in the folder of --manifests.",
-);
+const SOCKET_FILE: Entry = "/run/sluice/sluice.sock: The agent's status socket (--socket). Only the agent's user and root may connect.";
+const LOCK: Entry =
+    "/run/sluice/sluice.lock: Lock of the agent, beside its socket, with its process id.";
+const SYSCTLS: Entry = "/run/sluice/sluice.sysctls: The sysctls that the agent changed, beside its socket: path, old \
+     value, new value. `sluice cleanup --restore-sysctls` reads it.";
+const MANIFESTS: Entry =
+    "DIR/*.yaml, DIR/*.yml, DIR/*.json: Manifests, in the folder of --manifests.";
 
-const LABS: Entry = (
-    "/var/lib/sluice/labs/LAB/, ~/.local/state/sluice/labs/LAB/",
-    "All that a lab of root, or of another user, keeps: kubeconfig, objects, logs. SLUICE_LABS names another folder.",
-);
+const LABS: Entry = "/var/lib/sluice/labs/LAB/, ~/.local/state/sluice/labs/LAB/: All that a lab of root, or \
+     of another user, keeps: kubeconfig, objects, logs. SLUICE_LABS names another folder.";
 
 /// What the definition of a command does not say.
 #[derive(Default)]
@@ -58,70 +44,50 @@ pub(super) fn extra(page: &str) -> Extra {
     match page {
         "sluice-proxy" => Extra {
             exit: &[
-                ("0", "SIGTERM or SIGINT ended the agent. Its rules stay."),
-                (
-                    "1",
-                    "The agent could not start, or its configuration file changed in a field that is \
-                     read at start alone. A service manager starts it again; the rules stay.",
-                ),
+                "0: SIGTERM or SIGINT ended the agent. Its rules stay.",
+                "1: The agent could not start, or its configuration file changed in a field that is \
+                 read at start alone. A service manager starts it again; the rules stay.",
             ],
             files: &[
                 LOCK,
                 SYSCTLS,
-                (
-                    "/var/run/secrets/kubernetes.io/serviceaccount/",
-                    "Token and certificate of the API server, in a pod without --kubeconfig.",
-                ),
-                (
-                    "/etc/default/sluice, /etc/sluice/manifests/",
-                    "Flags and manifests of the service, from the Debian package.",
-                ),
+                "/var/run/secrets/kubernetes.io/serviceaccount/: Token and certificate of the API server, in a pod \
+                 without --kubeconfig.",
+                "/etc/default/sluice, /etc/sluice/manifests/: Flags and manifests of the service, from the Debian package.",
             ],
         },
         "sluice-render" => Extra {
-            exit: &[(
-                "1",
-                "Failure. With --strict also any problem of the manifests.",
-            )],
+            exit: &["1: Failure. With --strict also any problem of the manifests."],
             ..Extra::default()
         },
         "sluice-doctor" => Extra {
             exit: &[
-                ("0", "Nothing is wrong."),
-                ("1", "Something is wrong, or could not be looked at."),
+                "0: Nothing is wrong.",
+                "1: Something is wrong, or could not be looked at.",
             ],
             ..Extra::default()
         },
         "sluice-cleanup" => Extra {
             exit: &[
-                ("0", "Everything is removed but what is printed as left."),
-                (
-                    "1",
-                    "An agent is running, or something could not be removed or restored. Everything \
-                     else was.",
-                ),
+                "0: Everything is removed but what is printed as left.",
+                "1: An agent is running, or something could not be removed or restored. Everything \
+                 else was.",
             ],
             files: &[LOCK, SYSCTLS],
         },
         "sluice-lab-exec" | "sluice-lab-pcap" => Extra {
-            exit: &[(
-                "0 to 255",
-                "That of the command, or 128 and the signal that ended it.",
-            )],
+            exit: &["0 to 255: That of the command, or 128 and the signal that ended it."],
             files: &[LABS],
         },
         "sluice-lab-probe" => Extra {
             exit: &[
-                ("0", "Every request was answered."),
-                ("1", "Some request was not answered, or none could be sent."),
+                "0: Every request was answered.",
+                "1: Some request was not answered, or none could be sent.",
             ],
             files: &[LABS],
         },
         "sluice-lab-demo" => Extra {
-            files: &[(
-                "/run/netns/",
-                "Names of the network namespaces, while the lab runs.",
-            )],
+            files: &["/run/netns/: Names of the network namespaces, while the lab runs."],
             ..Extra::default()
         },
         page if page.starts_with("sluice-lab") => Extra {
@@ -130,20 +96,14 @@ pub(super) fn extra(page: &str) -> Extra {
         },
         "sluice-completions" => Extra {
             files: &[
-                (
-                    "/usr/share/bash-completion/completions/sluice",
-                    "Of the Debian package, for bash.",
-                ),
-                ("/usr/share/zsh/vendor-completions/_sluice", "For zsh."),
-                (
-                    "/usr/share/fish/vendor_completions.d/sluice.fish",
-                    "For fish.",
-                ),
+                "/usr/share/bash-completion/completions/sluice: Of the Debian package, for bash.",
+                "/usr/share/zsh/vendor-completions/_sluice: For zsh.",
+                "/usr/share/fish/vendor_completions.d/sluice.fish: For fish.",
             ],
             ..Extra::default()
         },
         "sluice" | "sluice-man" => Extra {
-            files: &[("/usr/share/man/man8/sluice*.8", "The manual pages.")],
+            files: &["/usr/share/man/man8/sluice*.8: The manual pages."],
             ..Extra::default()
         },
         _ => Extra::default(),
@@ -155,8 +115,8 @@ pub(super) fn of(command: &Command) -> Roff {
     let mut roff = Roff::new();
     let extra = extra(title(command));
     let exit = EXIT.map(|general| {
-        let special = extra.exit.iter().find(|it| it.0 == general.0);
-        *special.unwrap_or(&general)
+        let same = |it: &&Entry| parts(it).0 == parts(general).0;
+        *extra.exit.iter().find(same).unwrap_or(&general)
     });
     entries(&mut roff, "EXIT STATUS", &exit);
     let has = |id: &str| command.get_arguments().any(|it| it.get_id() == id);
@@ -183,10 +143,10 @@ pub(super) fn of(command: &Command) -> Roff {
 
 fn entries(roff: &mut Roff, heading: &str, entries: &[Entry]) {
     roff.control("SH", [heading]);
-    for (term, meaning) in entries {
+    for (term, meaning) in entries.iter().map(|it| parts(it)) {
         roff.control("TP", []);
-        roff.text([bold(*term)]);
-        roff.text([roman(*meaning)]);
+        roff.text([bold(term)]);
+        roff.text([roman(meaning)]);
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, Command};
 use sluice_scenarios::golden;
 
-use super::sections::extra;
+use super::sections::{extra, parts};
 use super::{shown, title};
 use crate::cli;
 
@@ -85,6 +85,7 @@ fn describe(page: &mut String, command: &Command, proxy: &Command) {
     }
     let exit = extra(title(command)).exit.iter();
     let exit: Vec<String> = exit
+        .map(|it| parts(it))
         .map(|(code, means)| format!("{code}: {}", escape(means)))
         .collect();
     if !exit.is_empty() {
