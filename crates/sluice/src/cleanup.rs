@@ -32,20 +32,14 @@ pub(crate) fn run(args: &CleanupArgs) -> anyhow::Result<ExitCode> {
         Purpose::Cleanup
     };
     let removal = takeover::clean_up(&planes::leftovers(), purpose);
-    for what in &removal.removed {
-        print(format!("removed {what}\n"))?;
-    }
+    removed(&removal.removed)?;
     for what in &removal.left {
         print(format!("left {what}\n"))?;
     }
     removal.notes.iter().for_each(|it| error::say(it));
     let mut errors: Vec<anyhow::Error> = removal.errors.into_iter().map(Into::into).collect();
     match local_dns::clean_up() {
-        Ok(removed) => {
-            for what in removed {
-                print(format!("removed {what}\n"))?;
-            }
-        }
+        Ok(names) => removed(&names)?,
         Err(error) => errors.push(error.into()),
     }
     let memory = Memory::beside(&args.socket);
@@ -57,6 +51,14 @@ pub(crate) fn run(args: &CleanupArgs) -> anyhow::Result<ExitCode> {
     errors.extend(sysctls.err());
     let codes = errors.iter().map(error::report);
     Ok(codes.fold(ExitCode::SUCCESS, |_, it| it))
+}
+
+fn removed(all: &[String]) -> anyhow::Result<()> {
+    print(
+        all.iter()
+            .map(|it| format!("removed {it}\n"))
+            .collect::<String>(),
+    )
 }
 
 /// Puts back the sysctls that agents changed, and removes the file in which they kept the old values.

@@ -4,6 +4,7 @@ mod connections;
 mod services;
 mod table;
 
+use std::fmt::Display;
 use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
@@ -100,6 +101,16 @@ fn show<T: Serialize + ?Sized>(
         return Ok(serde_json::to_string(answer)? + "\n");
     }
     format(args.output, answer, table)
+}
+
+/// The cells of a title, between commas.
+fn title(cells: &str) -> Vec<String> {
+    cells.split(',').map(str::to_owned).collect()
+}
+
+/// A name and its value.
+fn pair(name: &str, value: &dyn Display) -> Vec<String> {
+    vec![name.to_owned(), value.to_string()]
 }
 
 /// Lines of columns, two spaces apart. The first `numbers` columns are aligned to the right. A row

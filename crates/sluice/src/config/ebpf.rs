@@ -92,36 +92,23 @@ impl EbpfArgs {
     }
 
     fn tunnel_port(&self, problems: &mut Problems) -> Option<u16> {
-        let text = self.ebpf_dsr_port.as_deref()?;
-        let port = text.parse().ok().filter(|it| *it != 0);
-        if port.is_none() {
-            problems.usage(format!("--ebpf-dsr-port: {} is no port", quoted(text)));
-        }
-        port
+        let text = self.ebpf_dsr_port.as_deref();
+        problems.parse("--ebpf-dsr-port", text, |it| *it != 0, "is no port")
     }
 
     fn flows(&self, problems: &mut Problems) -> Option<u32> {
-        let text = self.ebpf_flows.as_deref()?;
-        let count = text.parse().ok().filter(|it| FLOWS.contains(it));
-        if count.is_none() {
-            let (first, last) = (FLOWS.start(), FLOWS.end());
-            let text = quoted(text);
-            problems.usage(format!(
-                "--ebpf-flows: {text} is not between {first} and {last}"
-            ));
-        }
-        count
+        let wrong = format!("is not between {} and {}", FLOWS.start(), FLOWS.end());
+        let text = self.ebpf_flows.as_deref();
+        problems.parse("--ebpf-flows", text, |it| FLOWS.contains(it), &wrong)
     }
 
     fn maglev_size(&self, problems: &mut Problems) -> Option<u32> {
-        let text = self.ebpf_maglev_size.as_deref()?;
         let sizes = sluice_plane::MAGLEV_SIZES;
-        let size = text.parse().ok().filter(|it| sizes.contains(it));
-        if size.is_none() {
-            let sizes = sizes.map(|it| it.to_string()).join(", ");
-            let text = quoted(text);
-            problems.usage(format!("--ebpf-maglev-size: {text} is not one of {sizes}"));
-        }
-        size
+        let wrong = format!(
+            "is not one of {}",
+            sizes.map(|it| it.to_string()).join(", ")
+        );
+        let text = self.ebpf_maglev_size.as_deref();
+        problems.parse("--ebpf-maglev-size", text, |it| sizes.contains(it), &wrong)
     }
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -46,6 +47,22 @@ impl Problems {
             }
         }
         Some(nets)
+    }
+
+    /// Parses the value of one of our flags; `None` if it is not given or, after `wrong`, not such a value.
+    pub(super) fn parse<T: FromStr>(
+        &mut self,
+        flag: &str,
+        text: Option<&str>,
+        is_valid: impl FnOnce(&T) -> bool,
+        wrong: &str,
+    ) -> Option<T> {
+        let text = text?;
+        let value = text.parse().ok().filter(is_valid);
+        if value.is_none() {
+            self.usage(format!("{flag}: {} {wrong}", quoted(text)));
+        }
+        value
     }
 
     /// Parses a duration of one of our flags; `None` after a problem.

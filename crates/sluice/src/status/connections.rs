@@ -2,7 +2,7 @@
 
 use sluice_agent::{EndpointConnections, ServiceConnections};
 
-use super::columns;
+use super::{columns, title};
 
 /// Columns of numbers: connections, active, inactive, weight.
 const NUMBERS: usize = 4;
@@ -17,17 +17,10 @@ pub(super) fn of(all: &[ServiceConnections]) -> String {
     } else {
         "service"
     };
-    let title = [
-        "connections",
-        "active",
-        "inactive",
-        "weight",
-        name,
-        "protocol",
-        "family",
-        "endpoints",
-    ];
-    let mut rows = vec![title.map(str::to_owned).to_vec()];
+    let mut rows = vec![title(
+        "connections,active,inactive,weight,,protocol,family,endpoints",
+    )];
+    name.clone_into(&mut rows[0][NUMBERS]);
     for it in all {
         rows.push(service(it));
         if has_load {

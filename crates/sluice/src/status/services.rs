@@ -6,7 +6,7 @@ use std::fmt::Write;
 use sluice_agent::ServiceConnections;
 use sluice_plan::inventory::{EndpointDetail, PortDetail, ServiceDetail, ServiceSummary};
 
-use super::columns;
+use super::{columns, pair, title};
 
 /// Frontends that a line of a Service shows.
 const FRONTENDS: usize = 2;
@@ -18,15 +18,7 @@ pub(super) fn table(all: &[ServiceSummary], connections: Option<&[ServiceConnect
         let name = format!("{}/{}", it.namespace, it.service);
         *totals.entry(name).or_default() += it.connections;
     }
-    let title = [
-        "service",
-        "type",
-        "ready",
-        "issues",
-        "connections",
-        "frontends",
-    ];
-    let mut rows = vec![title.map(str::to_owned).to_vec()];
+    let mut rows = vec![title("service,type,ready,issues,connections,frontends")];
     rows.extend(all.iter().map(|it| {
         let total = totals.get(&it.name).copied().unwrap_or_default();
         vec![
@@ -59,37 +51,30 @@ pub(super) fn detail(
     connections: Option<&[ServiceConnections]>,
 ) -> String {
     let summary = &service.summary;
-    let affinity = service.affinity_seconds;
-    let policies = format!("{}, {}", service.internal_policy, service.external_policy);
+    let (internal, external) = (&service.internal_policy, &service.external_policy);
     let mut rows = vec![
-        vec![
-            "service".to_owned(),
-            format!("{} ({})", summary.name, summary.kind),
-        ],
-        vec![
-            "policies".to_owned(),
-            format!("{policies} (internal, external)"),
-        ],
+        pair("service", &format!("{} ({})", summary.name, summary.kind)),
+        pair(
+            "policies",
+            &format!("{internal}, {external} (internal, external)"),
+        ),
     ];
-    if let Some(seconds) = affinity {
+    if let Some(seconds) = service.affinity_seconds {
         let text = format!("a client stays with its endpoint for {seconds} s");
-        rows.push(vec!["affinity".to_owned(), text]);
+        rows.push(pair("affinity", &text));
     }
-    let slices = service.slices.iter().map(|it| {
-        let (ports, ready, all) = (it.ports.join(", "), it.ready, it.endpoints);
-        format!(
-            "{} ({}): {ports}; {ready} of {all} ready",
-            it.name, it.address_type
+    if service.slices.is_empty() {
+        rows.push(pair("slices", &"none"));
+    }
+    rows.extend(service.slices.iter().map(|it| {
+        let (name, family, ports) = (&it.name, &it.address_type, it.ports.join(", "));
+        let (ready, all) = (it.ready, it.endpoints);
+        pair(
+            "slice",
+            &format!("{name} ({family}): {ports}; {ready} of {all} ready"),
         )
-    });
-    let slices: Vec<String> = slices.collect();
-    if slices.is_empty() {
-        rows.push(vec!["slices".to_owned(), "none".to_owned()])
-    } else {
-        rows.extend(slices.into_iter().map(|it| vec!["slice".to_owned(), it]))
-    }
-    let issues = summary.issues.iter();
-    rows.extend(issues.map(|it| vec!["issue".to_owned(), it.clone()]));
+    }));
+    rows.extend(summary.issues.iter().map(|it| pair("issue", it)));
     let mut text = columns(&rows, 0);
     for port in &service.ports {
         write_port(&mut text, &summary.name, port, connections);
@@ -126,17 +111,9 @@ fn write_port(
         format!("{}/{}", it.namespace, it.service) == service
             && (&it.port, &it.protocol, &it.family) == (&port.port, &port.protocol, &port.family)
     });
-    let title = [
-        "  endpoint",
-        "",
-        "node",
-        "zone",
-        "pod",
-        "conditions",
-        "connections",
-        "why",
-    ];
-    let mut rows = vec![title.map(str::to_owned).to_vec()];
+    let mut rows = vec![title(
+        "  endpoint,,node,zone,pod,conditions,connections,why",
+    )];
     rows.extend(port.endpoints.iter().map(|it| {
         let of_endpoint = counted.into_iter().flat_map(|it| &it.endpoints);
         let address = it.address.to_string();

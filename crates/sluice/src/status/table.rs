@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use sluice_agent::status::{Status, SyncStatus};
 
-use super::columns;
+use super::{columns, pair};
 
 /// Most lines of a list; `-o json` has the rest.
 const SHOWN: usize = 20;
@@ -17,9 +17,7 @@ const FORWARDING_OFF: &str = "off, only this node itself reaches endpoints elsew
 /// Names and values in two columns, then lists of everything that is wrong.
 pub(super) fn of(status: &Status) -> String {
     let mut rows = Vec::new();
-    let mut add = |name: &str, value: &dyn Display| {
-        rows.push(vec![name.to_owned(), value.to_string()]);
-    };
+    let mut add = |name: &str, value: &dyn Display| rows.push(pair(name, value));
     add("node", &status.agent.node);
     add("mode", &status.agent.mode);
     let up = uptime(status.agent.uptime_seconds);
