@@ -330,7 +330,7 @@ fn entries(folder: &Path, is_below_link: bool) -> io::Result<Vec<Listed>> {
 }
 
 /// Whether the name does not exist; a link that leads nowhere is a name.
-fn is_absent(path: &Path) -> bool {
+pub(crate) fn is_absent(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|it| it.kind() == io::ErrorKind::NotFound)
 }
 

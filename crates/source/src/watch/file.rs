@@ -10,7 +10,7 @@ use nix::sys::eventfd::EventFd;
 use sluice_reconcile::Backoff;
 
 use super::path::{Noticed, PathWatch, notice};
-use super::settle::{Notice, Settle};
+use super::settle::{Notice, Settle, Verdict};
 use super::{MISSING_RETRY, wait};
 
 /// Quiet time after the last change: an editor or a kubelet is then done.
@@ -29,8 +29,6 @@ pub(super) struct FileWatch<F> {
     told: Option<Result<Vec<u8>, io::ErrorKind>>,
     /// When to read a file again that could not be read.
     retry: Backoff,
-    /// The file changed while it was read last.
-    was_changing: bool,
     changed: F,
 }
 
@@ -42,7 +40,6 @@ impl<F: FnMut(io::Result<Vec<u8>>)> FileWatch<F> {
             settle: Settle::new(QUIET),
             told: None,
             retry: Backoff::default(),
-            was_changing: false,
             changed,
         })
     }
@@ -106,15 +103,11 @@ impl<F: FnMut(io::Result<Vec<u8>>)> FileWatch<F> {
     fn look(&mut self) {
         self.retry.begin();
         let read = fs::read(&self.path);
-        // A writer in place empties the file first, so what was read during a change may be neither old nor new. It is
-        // read again once, so that a file that changes without pause is read all the same.
         self.note();
-        let is_changing = self.is_complete() && self.settle.is_pending(&ANY);
-        if is_changing && !self.was_changing {
-            self.was_changing = true;
+        // A path that is not complete is noted as changed by every look.
+        if self.is_complete() && self.settle.judge(&ANY) == Verdict::Again {
             return;
         }
-        self.was_changing = false;
         match &read {
             Ok(_) => self.retry.succeed(),
             Err(_) => self.retry.fail(Instant::now()),

@@ -13,10 +13,10 @@ use sluice_reconcile::Backoff;
 
 use super::held::Held;
 use super::path::{Noticed, PathWatch, notice};
-use super::settle::{Batch, MAX_WAIT, Notice, Settle};
+use super::settle::{Batch, MAX_WAIT, Notice, Settle, Verdict};
 use super::{MISSING_RETRY, wait};
 use crate::catalog::Catalog;
-use crate::folder::{Folder, is_manifest, is_subfolder};
+use crate::folder::{Folder, is_absent, is_manifest, is_subfolder};
 use crate::hub::{Core, Hub, Joined, Told};
 use crate::object::Event;
 use crate::report::Reported;
@@ -262,7 +262,9 @@ impl FolderWatch {
     /// Reads the changed files and reports the result.
     fn scan(&mut self, batch: &Batch) {
         let mut names: Vec<Arc<str>> = if batch.everything {
-            match self.list() {
+            let listed = self.list();
+            self.settle.drop_gone(|it| is_absent(&self.path.join(it)));
+            match listed {
                 Ok(names) => names,
                 Err(error) => return self.missing(&error),
             }
@@ -278,17 +280,21 @@ impl FolderWatch {
         names.retain(|it| !batch.unfinished.contains(&**it));
         names.extend(batch.unfinished.iter().map(|it| Arc::from(&**it)));
         let mut fetched = self.folder.fetch(&names, &self.core.wanted());
-        // A file that began to change before it was read is pending by now, and is read again once
-        // it has settled. If the folder vanished meanwhile, its files are not gone, it is.
+        // If the folder vanished meanwhile, its files are not gone, it is.
         if !self.note() {
             return;
         }
         fetched.retain_mut(|it| {
-            let is_unfinished = batch.unfinished.contains(&*it.name);
-            if is_unfinished {
+            if batch.unfinished.contains(&*it.name) {
                 it.set_unfinished();
+                return true;
             }
-            is_first || is_unfinished || !self.settle.is_pending(&it.name)
+            match self.settle.judge(&it.name) {
+                Verdict::Again => return is_first,
+                Verdict::Torn => it.set_unfinished(),
+                Verdict::Whole => {}
+            }
+            true
         });
         if is_first {
             self.renew_awaited(batch);

@@ -38,6 +38,17 @@ pub(super) struct Batch {
     pub(super) unfinished: BTreeSet<String>,
 }
 
+/// How the content counts that was read of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is the content of one moment.
+    Whole,
+    /// It does not count: the file changed meanwhile, and is read again.
+    Again,
+    /// It counts, though the file changed meanwhile for the second time.
+    Torn,
+}
+
 /// Changes that have not been acted on.
 #[derive(Debug)]
 pub(super) struct Settle {
@@ -54,6 +65,8 @@ pub(super) struct Settle {
     everything: bool,
     /// Times of the first and the last complete change.
     since: Option<(Instant, Instant)>,
+    /// Files that changed while they were read last.
+    torn: BTreeSet<String>,
 }
 
 impl Settle {
@@ -66,6 +79,7 @@ impl Settle {
             replaced: BTreeSet::new(),
             everything: false,
             since: None,
+            torn: BTreeSet::new(),
         }
     }
 
@@ -101,6 +115,28 @@ impl Settle {
         }
         let first = self.since.map_or(now, |(first, _)| first);
         self.since = Some((first, now));
+    }
+
+    /// Says how what was read of a file counts, after the changes that came meanwhile were taken in. A writer in place
+    /// empties the file first, so what is read during a change may be neither old nor new. It is read again once, so
+    /// that a file that changes without pause counts all the same.
+    pub(super) fn judge(&mut self, name: &str) -> Verdict {
+        if !self.is_pending(name) {
+            self.torn.remove(name);
+            Verdict::Whole
+        } else if self.torn.remove(name) {
+            Verdict::Torn
+        } else {
+            self.torn.insert(name.to_owned());
+            Verdict::Again
+        }
+    }
+
+    /// Drops the changes of files that are gone: nobody writes them any more. The watch of a renamed folder reports
+    /// what happens in it under the old name until the folder is listed again.
+    pub(super) fn drop_gone(&mut self, is_gone: impl Fn(&str) -> bool) {
+        self.writing.retain(|it, _| !is_gone(it));
+        self.names.retain(|it| !is_gone(it));
     }
 
     /// Whether a file is being written, or has been since the last batch: what was read of it

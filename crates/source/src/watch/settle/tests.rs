@@ -91,3 +91,38 @@ fn folder_that_returns_has_time_to_be_filled() {
         &["1000 *", "1010 a?", "1500 b"],
     );
 }
+
+/// What is read of a file counts at once unless the file changed meanwhile, and then the second time.
+#[test]
+fn what_is_read_during_a_change_is_read_again_once() {
+    let (start, name) = (Instant::now(), || "a".to_owned());
+    let mut settle = Settle::new(Duration::ZERO);
+    assert_eq!(settle.judge("a"), Verdict::Whole);
+    settle.note(Notice::Replaced(name()), start);
+    assert_eq!(settle.judge("a"), Verdict::Whole, "old or new, no mixture");
+    settle.note(Notice::Writing(name()), start);
+    assert_eq!(settle.judge("a"), Verdict::Again);
+    assert_eq!(settle.judge("a"), Verdict::Torn);
+    settle.note(Notice::Settled(name()), start);
+    assert_eq!(settle.judge("a"), Verdict::Again);
+    let _ = settle.take(start);
+    assert_eq!(settle.judge("a"), Verdict::Whole);
+    settle.note(Notice::Writing(name()), start);
+    assert_eq!(
+        settle.judge("a"),
+        Verdict::Again,
+        "the earlier change is over"
+    );
+}
+
+#[test]
+fn nobody_writes_a_file_that_is_gone() {
+    let start = Instant::now();
+    let mut settle = Settle::new(Duration::ZERO);
+    for name in ["a", "b"] {
+        settle.note(Notice::Writing(name.to_owned()), start);
+        settle.note(Notice::Settled(format!("{name}2")), start);
+    }
+    settle.drop_gone(|it| it.starts_with('a'));
+    assert_eq!(settle.pending().collect::<Vec<_>>(), ["b", "b2"]);
+}
