@@ -101,12 +101,22 @@ impl Drop for LabPage {
     }
 }
 
+/// One lab for both: to start one takes longer than either.
 #[test]
-fn a_lab_is_seen_live_with_its_services_and_agents() {
+fn a_lab_is_seen_live_by_everybody() {
     require_browser!();
     let page = LabPage::start(&[]);
-    let url = &*page.url;
     let browser = page.browser();
+    browser.open(&page.url);
+    browser.until_text("#tiles", "6 of 6");
+    check_names(&browser, &page.url, &VIEWS);
+    check_keyboard(&browser, &page.url, &VIEWS);
+    check_sight(&browser, &page.url, &VIEWS);
+    services_and_agents_are_seen_live(&page, &browser);
+}
+
+fn services_and_agents_are_seen_live(page: &LabPage, browser: &Browser<'_>) {
+    let url = &*page.url;
     browser.open(url);
     browser.until_text("#tiles", "6 of 6");
     let words = "document.querySelector('#lab-picture .drawing').getAttribute('aria-label')";
@@ -152,33 +162,32 @@ fn a_lab_is_seen_live_with_its_services_and_agents() {
     browser.until_text("#state", "in sync");
     browser.value("document.getElementById('to-lab').click()");
     browser.until_text("#name", &page.name);
-    assert_quiet_at(&browser, url);
+    assert_quiet_at(browser, url);
 
     // The lab ends, and its page with it.
     page.good(&["down"]);
     browser.until_text("#banner", "No answer");
 }
 
-#[test]
-fn a_lab_s_page_is_for_everybody() {
-    require_browser!();
-    let page = LabPage::start(&[]);
-    let browser = page.browser();
-    browser.open(&page.url);
-    browser.until_text("#tiles", "6 of 6");
-    check_names(&browser, &page.url, &VIEWS);
-    check_keyboard(&browser, &page.url, &VIEWS);
-    check_sight(&browser, &page.url, &VIEWS);
-}
-
-/// The pictures of docs/lab.md: with `SLUICE_BLESS` they are written; else each of them is there.
+/// The pictures of docs/lab.md: with `SLUICE_BLESS` they are written. Else each of them is there; another test shows
+/// every view in both colours.
 #[test]
 fn golden_pictures_of_a_lab() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/web");
+    let file = |name: &str, scheme: &str| folder.join(format!("{name}-{scheme}-1200.png"));
+    let pictures = [(0, "lab", 760), (2, "lab-service", 860)];
+    if env::var_os("SLUICE_BLESS").is_none() {
+        for name in pictures.map(|it| it.1) {
+            for file in ["light", "dark"].map(|it| file(name, it)) {
+                assert!(file.exists(), "{}: `make bless` writes it", file.display());
+            }
+        }
+        return;
+    }
     require_browser!();
     let page = LabPage::start(&[]);
     let browser = page.browser();
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/web");
-    for (at, name, height) in [(0, "lab", 760), (2, "lab-service", 860)] {
+    for (at, name, height) in pictures {
         for scheme in ["light", "dark"] {
             browser.prefer(scheme);
             browser.resize(1200, height);
@@ -186,11 +195,7 @@ fn golden_pictures_of_a_lab() {
             browser.until(VIEWS[at].1);
             // The name of the test's lab is nothing to show.
             browser.value("document.getElementById('name').textContent = 'lab'");
-            let file = folder.join(format!("{name}-{scheme}-1200.png"));
-            match env::var_os("SLUICE_BLESS") {
-                None => assert!(file.exists(), "{}: `make bless` writes it", file.display()),
-                Some(_) => fs::write(&file, browser.screenshot()).unwrap(),
-            }
+            fs::write(file(name, scheme), browser.screenshot()).unwrap();
         }
     }
 }

@@ -91,7 +91,9 @@ fn a_service_is_found_by_keyboard_and_drawn() {
     }
     let counted = eventually(WITHIN, || {
         world.connect(20);
-        let is_counted = format!("{words}.endsWith('those of the connections counted.')");
+        let is_counted = format!(
+            "{words}.endsWith('those of the connections counted.') && state.history.at(-1) > 0"
+        );
         (browser.value(&is_counted) == true).then_some(())
     });
     assert!(counted.is_some(), "{}", browser.value(words));

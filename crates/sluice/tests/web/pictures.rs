@@ -18,19 +18,31 @@ const NARROW: [&str; 2] = ["services", "service/default/web"];
 /// Timeout of a line of new connections.
 const BUSY: Duration = Duration::from_secs(120);
 
-/// With `SLUICE_BLESS` the pictures are written; else each of them is there.
+/// The files of a view's pictures, each with its colours and its width.
+fn pictures(view: &str) -> impl Iterator<Item = (PathBuf, &'static str, u32)> {
+    let narrow = NARROW.contains(&view).then_some(("light", 360));
+    let name = view.split(['?', '/']).next().unwrap().to_owned();
+    let all = [("light", 1200), ("dark", 1200)].into_iter().chain(narrow);
+    all.map(move |(scheme, width)| {
+        let file = format!("../../docs/web/{name}-{scheme}-{width}.png");
+        let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(file);
+        (file, scheme, width)
+    })
+}
+
+/// With `SLUICE_BLESS` the pictures are written. Else each of them is there; other tests show every view in both
+/// colours and on a narrow screen.
 #[test]
 fn golden_pictures() {
+    if env::var_os("SLUICE_BLESS").is_none() {
+        for (file, ..) in VIEWS.iter().flat_map(|(view, _)| pictures(view)) {
+            assert!(file.exists(), "{}: `make bless` writes it", file.display());
+        }
+        return;
+    }
     require_browser!();
     let world = World::start(&[]);
     let browser = open(&world);
-    // A line of half a minute is nicer to see.
-    let seconds = if env::var_os("SLUICE_BLESS").is_some() {
-        30
-    } else {
-        1
-    };
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/web");
     for ready in [false, true, false, true, false, true] {
         world.set_ready(ready);
         let ready = if ready { 4 } else { 3 };
@@ -38,27 +50,20 @@ fn golden_pictures() {
         browser.until(&web);
     }
     for ((view, is_complete), height) in VIEWS.into_iter().zip(HEIGHTS) {
-        let narrow = NARROW.contains(&view).then_some(("light", 360));
-        for (scheme, width) in [("light", 1200), ("dark", 1200)].into_iter().chain(narrow) {
+        for (file, scheme, width) in pictures(view) {
             browser.prefer(scheme);
             browser.resize(width, height);
             browser.open(&format!("{URL}#{view}"));
             browser.until(is_complete);
-            let is_busy = format!("state.history.length > {seconds} && state.history.at(-1) > 0");
+            // A line of half a minute is nicer to see.
             let busy = eventually(BUSY, || {
                 world.connect(15);
-                (browser.value(&is_busy) == true).then_some(())
+                let is_busy = "state.history.length > 30 && state.history.at(-1) > 0";
+                (browser.value(is_busy) == true).then_some(())
             });
             busy.expect("connections are counted");
-            let name = view.split(['?', '/']).next().unwrap();
-            let file = folder.join(format!("{name}-{scheme}-{width}.png"));
-            match env::var_os("SLUICE_BLESS") {
-                None => assert!(file.exists(), "{}: `make bless` writes it", file.display()),
-                Some(_) => {
-                    fs::create_dir_all(&folder).unwrap();
-                    fs::write(&file, browser.screenshot()).unwrap();
-                }
-            }
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(&file, browser.screenshot()).unwrap();
         }
     }
 }
