@@ -32,11 +32,11 @@ pub(super) fn forwarding(family: IpFamily) -> Finding {
 
 /// How full the table of connections is, and what could not be entered.
 pub(super) fn conntrack() -> Vec<Finding> {
-    let Some(table) = Table::now() else {
-        let evidence =
-            "no connection is tracked here (nf_conntrack is not loaded, or not readable)";
-        return vec![Finding::skip("conntrack", evidence)];
-    };
+    let unknown = "no connection is tracked here (nf_conntrack is not loaded, or not readable)";
+    Table::now().map_or_else(|| vec![Finding::skip("conntrack", unknown)], fullness)
+}
+
+fn fullness(table: Table) -> Vec<Finding> {
     let (count, max) = (table.entries, table.limit);
     // 0 stands for no limit (nf_conntrack_core.c).
     let percent = (count * 100).checked_div(max).unwrap_or_default();
@@ -72,4 +72,60 @@ fn drops(failures: Failures) -> Option<Finding> {
         )
         .mend("raise net.netfilter.nf_conntrack_max, or conntrack.maxPerCore in the configuration")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(entries: u64, limit: u64, expected: State) {
+        let failures = Failures::default();
+        let table = Table {
+            entries,
+            limit,
+            failures,
+        };
+        let [found] = &fullness(table)[..] else {
+            panic!("one finding");
+        };
+        assert_eq!(found.state, expected, "{found:?}");
+        assert!(
+            found
+                .evidence
+                .starts_with(&format!("{entries} of {limit} entries")),
+            "{found:?}"
+        );
+        assert_eq!(found.mend.is_some(), expected != State::Ok, "{found:?}");
+    }
+
+    #[test]
+    fn a_table_is_nearly_full_from_80_percent_and_full_from_95() {
+        check(79_999, 100_000, State::Ok);
+        check(80_000, 100_000, State::Warn);
+        check(94_999, 100_000, State::Warn);
+        check(95_000, 100_000, State::Fail);
+        check(262_144, 262_144, State::Fail);
+        check(7, 0, State::Ok);
+    }
+
+    #[test]
+    fn lost_connections_are_told_when_the_table_has_room_again() {
+        let failures = Failures {
+            drop: 3,
+            early_drop: 2,
+            insert_failed: 9,
+        };
+        let found = fullness(Table {
+            entries: 0,
+            limit: 8,
+            failures,
+        });
+        assert_eq!(found[1].state, State::Warn);
+        assert!(
+            found[1]
+                .evidence
+                .contains("3 new connections were dropped, and 2 others")
+        );
+    }
 }
