@@ -175,7 +175,7 @@ fn sysctls_are_left_and_named_or_put_back() {
 }
 
 #[test]
-fn what_others_left_is_named() {
+fn cleanup_names_the_rules_of_a_kube_proxy_and_removes_them_on_request() {
     require_netns!();
     let node = Node::new();
     let batch = "add table ip kube-proxy\n\

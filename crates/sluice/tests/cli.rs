@@ -71,7 +71,7 @@ fn help_names_every_command_and_each_shows_an_example() {
 }
 
 #[test]
-fn wrong_usage_is_two() {
+fn wrong_usage_has_exit_status_2() {
     for args in [
         &["frobnicate"][..],
         &[],
@@ -121,7 +121,7 @@ fn a_web_page_for_everybody_needs_a_token() {
 }
 
 #[test]
-fn a_missing_folder_is_one_line() {
+fn a_missing_folder_is_an_error_in_one_line() {
     let (_, err) = run(&["render", "--manifests", "/does/not/exist"], 1);
     assert_eq!(err.lines().count(), 1, "{err}");
     assert!(err.starts_with("sluice: "), "{err}");

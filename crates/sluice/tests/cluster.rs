@@ -555,7 +555,7 @@ fn load_balancers_are_told_where_endpoints_are_and_when_the_node_leaves() {
 }
 
 #[test]
-fn who_looks_at_the_cluster_is_told() {
+fn the_node_and_refused_services_have_events() {
     require_netns!();
     let world = World::new();
     // However old it is.

@@ -261,7 +261,7 @@ fn a_kill_in_the_middle_of_a_sync_hurts_nobody() {
 }
 
 #[test]
-fn repairs_hurt_nobody_else() {
+fn repairs_of_one_service_cut_no_connection_of_others() {
     require_netns!();
     let mut world = World::new();
     world.others(100, 0);

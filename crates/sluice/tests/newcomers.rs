@@ -165,7 +165,7 @@ fn render_says_what_to_write_instead() {
 
 /// Kinds that a proxy does not need are no problem.
 #[test]
-fn others_manifests_are_none_of_our_business() {
+fn manifests_of_other_kinds_are_no_problem() {
     let files = Files::new();
     files.write("node.yaml", NODE);
     let others = "

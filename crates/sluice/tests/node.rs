@@ -373,7 +373,7 @@ status: {addresses: [{type: InternalIP, address: 192.0.2.5}]}
 }
 
 #[test]
-fn health_and_status() {
+fn the_health_server_and_the_status_tell_of_a_broken_manifest() {
     require_netns!();
     let netns = lone_node();
     let files = Files::new();

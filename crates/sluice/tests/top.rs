@@ -125,7 +125,7 @@ fn services_open_and_the_terminal_is_put_back() {
 }
 
 #[test]
-fn without_a_terminal_or_an_agent_it_is_one_line() {
+fn top_without_a_terminal_or_an_agent_is_an_error_in_one_line() {
     let files = Files::new();
     let output = top(&files).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);

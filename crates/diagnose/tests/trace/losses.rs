@@ -68,7 +68,7 @@ fn a_foreign_rule_that_drops_is_named() {
 }
 
 #[test]
-fn a_name_that_nft_would_run_is_an_argument_of_nothing() {
+fn a_chain_whose_name_is_a_command_of_nft_is_not_passed_to_nft() {
     require_netns!();
     let world = World::new();
     world.serve("web-1");

@@ -337,7 +337,7 @@ fn without_a_folder_it_is_an_api_server() {
 }
 
 #[test]
-fn options_of_security() {
+fn external_addresses_are_allowed_and_refused_by_flags() {
     let allowed = |flags| settings(flags).external_ips;
     assert_eq!(allowed(""), None);
     assert_eq!(allowed("--external-ip-allow="), Some(Vec::new()));
@@ -349,7 +349,7 @@ fn options_of_security() {
 }
 
 #[test]
-fn ports_of_the_node() {
+fn the_range_of_node_ports_and_the_ports_of_own_servers_are_known() {
     let range = |flags| settings(flags).node_port_range;
     assert_eq!(range("--service-node-port-range=80-9000"), Some(80..=9000));
     for wrong in ["80", "9-8", "0-9", "80-90000", "a-b"] {

@@ -84,7 +84,7 @@ fn write(folder: &TempDir, text: &str) {
 }
 
 #[test]
-fn written_in_place_and_renamed_over() {
+fn a_file_is_read_again_when_it_is_written_or_replaced() {
     let (folder, watched) = start(&numbered(1));
     write(&folder, &numbered(2));
     watched.applies(2);
@@ -98,7 +98,7 @@ fn written_in_place_and_renamed_over() {
 }
 
 #[test]
-fn the_volume_of_a_config_map() {
+fn a_file_is_read_again_when_the_link_of_its_config_map_changes() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let dir = folder.path();
     let version = |n: u32| {
@@ -119,7 +119,7 @@ fn the_volume_of_a_config_map() {
 }
 
 #[test]
-fn removed_and_back() {
+fn a_file_that_is_gone_is_refused_and_read_when_it_is_back() {
     let (folder, watched) = start(&numbered(1));
     fs::remove_file(folder.path().join("config.conf")).expect("it is there");
     watched.refuses("No such file");
@@ -128,7 +128,7 @@ fn removed_and_back() {
 }
 
 #[test]
-fn a_folder_that_is_replaced() {
+fn a_file_is_read_again_when_its_folder_is_replaced() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let dir = folder.path().join("dir");
     fs::create_dir(&dir).expect("a free name");
@@ -156,7 +156,7 @@ fn what_is_invalid_is_told_once_and_changes_nothing() {
 }
 
 #[test]
-fn a_period_that_is_given_is_one_though_it_be_the_default() {
+fn a_sync_period_that_equals_the_default_is_applied_when_the_file_sets_it() {
     let (folder, watched) = start(&text("mode: ipvs"));
     write(&folder, &text("mode: ipvs\nipvs: {syncPeriod: 30s}"));
     match watched.next() {

@@ -74,7 +74,7 @@ fn lines<'a>(log: &'a str, words: &[&str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn it_is_ready_after_the_sync_and_follows() {
+fn the_dns_server_is_ready_after_its_first_list_and_follows_changes() {
     let api = api();
     api.inject(Fault::Unavailable.on(Verb::Any, "endpointslices"));
     let dns = start(&api);
@@ -149,7 +149,7 @@ fn it_starts_without_the_api_server() {
 
 /// A server that takes connections without a word, from the start.
 #[test]
-fn it_ends_while_the_api_server_hangs() {
+fn the_dns_server_ends_at_once_while_the_api_server_hangs() {
     let api = api();
     api.mute_connections().unwrap();
     let dns = start(&api);

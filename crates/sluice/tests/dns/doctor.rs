@@ -89,7 +89,7 @@ fn says(report: &str, start: &str, what: &str) {
 }
 
 #[test]
-fn names_work() {
+fn a_node_whose_names_are_answered_has_no_finding() {
     require_netns!();
     let node = Node::new();
     let _agent = Agent::run(&node.0.files, node.0.proxy("nftables"));

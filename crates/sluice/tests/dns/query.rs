@@ -27,7 +27,7 @@ fn shop() -> Files {
 }
 
 #[test]
-fn a_full_name_has_its_object() {
+fn the_answer_to_a_full_name_says_whose_address_it_is() {
     assert_eq!(
         text(&shop(), &["cart.shop.svc.cluster.local"]),
         "cart.shop.svc.cluster.local. found\n    30 A 10.96.0.7\n    the ClusterIP of Service shop/cart\n"

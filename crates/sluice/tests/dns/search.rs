@@ -87,7 +87,7 @@ fn set(addresses: &[&str]) -> BTreeSet<String> {
 
 /// One query of each family, where a path of four domains would make five of each.
 #[test]
-fn one_query_finds_a_name() {
+fn a_short_name_costs_one_query_of_each_family() {
     require_netns!();
     let world = world();
     let usual = cluster_first(NODE_LOCAL, "");

@@ -165,7 +165,7 @@ fn a_changed_corefile_may_ask_for_other_objects() {
 }
 
 #[test]
-fn a_taken_port_is_one_line() {
+fn a_taken_port_is_an_error_in_one_line() {
     let dns = Dns::start(WEB, ZONE);
     dns.until("web.default.svc.cluster.local", TYPE::A, &["10.96.0.1"]);
     let second = dns.command().output().unwrap();

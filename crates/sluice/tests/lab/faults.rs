@@ -27,7 +27,7 @@ fn kill_hard(lab: &Lab, what: &str) -> Pid {
 }
 
 #[test]
-fn any_part_may_be_killed() {
+fn a_lab_recovers_when_any_of_its_processes_is_killed() {
     let Some(lab) = Lab::up(&["--nodes", "2"]) else {
         return;
     };

@@ -129,7 +129,7 @@ fn grace_is_shortened(lab: &Lab) {
 }
 
 #[test]
-fn probes_decide() {
+fn readiness_and_liveness_probes_decide_about_a_pod() {
     let Some(lab) = Lab::new() else { return };
     lab.good(&["up", "--nodes", "1"]);
     let flag = lab.files.path().join("ready");
@@ -240,7 +240,7 @@ fn nodes_go_and_come_back_under_their_name() {
 }
 
 #[test]
-fn a_name_in_use_holds_up_nobody_else() {
+fn a_workload_whose_pod_name_is_taken_waits_and_others_go_on() {
     let Some(lab) = Lab::up(&["--nodes", "1"]) else {
         return;
     };

@@ -45,7 +45,7 @@ fn is_on(world: &World) -> bool {
 }
 
 #[test]
-fn a_packet_of_a_pod() {
+fn a_trace_shows_what_programs_did_with_a_packet_of_a_pod() {
     require_netns!();
     let mut world = World::new();
     world.start_in("ebpf");
@@ -74,7 +74,7 @@ fn a_packet_of_a_pod() {
 
 /// The node's own packets are led where they leave, behind netfilter; those of a NodePort are masqueraded.
 #[test]
-fn packets_of_the_node_and_masqueraded_ones() {
+fn a_trace_shows_packets_of_the_node_and_masqueraded_ones() {
     require_netns!();
     let mut world = World::new();
     world.start_with("ebpf", &["--masquerade-all"]);
@@ -110,7 +110,7 @@ fn packets_of_the_node_and_masqueraded_ones() {
 
 /// A socket of a pod is led before there is a packet.
 #[test]
-fn a_socket_that_is_led() {
+fn a_trace_tells_that_a_socket_was_led_before_its_first_packet() {
     require_netns!();
     let cgroup = OwnCgroup::enter(&cgroup_root().unwrap()).unwrap();
     let mut world = World::new();
@@ -135,7 +135,7 @@ fn a_socket_that_is_led() {
 
 /// Waits for somebody else's packet. Meanwhile nobody else can watch; killed, it leaves nothing that lasts.
 #[test]
-fn a_packet_that_is_waited_for() {
+fn a_trace_waits_for_a_packet_of_another_sender() {
     require_netns!();
     let mut world = World::new();
     world.start_in("ebpf");

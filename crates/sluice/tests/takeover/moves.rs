@@ -201,7 +201,7 @@ removed 3 ipsets
 
 /// The chains are gone, by an earlier cleanup or a flush, and the sets say what is left.
 #[test]
-fn cleanup_ends_what_was_begun() {
+fn cleanup_removes_ipsets_whose_chains_are_gone() {
     require_netns!();
     let world = World::new();
     let sets = "create KUBE-LOOP-BACK hash:ip,port,ip\ncreate SLUICE-NEAR-CLIENTS hash:ip,port\n\

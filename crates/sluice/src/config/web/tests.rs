@@ -12,7 +12,7 @@ fn the_page_is_off_by_default() {
 }
 
 #[test]
-fn addresses() {
+fn an_address_of_the_web_page_may_lack_its_port() {
     for (flags, expected) in [
         ("--web-bind-address=127.0.0.1", "127.0.0.1:10261"),
         ("--web-bind-address=127.0.0.1:8080", "127.0.0.1:8080"),
