@@ -11,6 +11,7 @@ use crate::hostile::world::Mode;
 /// The largest object that an API server takes, in bytes.
 const LARGEST: usize = 1_500_000;
 
+/// In the iptables mode, too, what is large comes in several parts: of 4,096 rules, or of one port that has more.
 pub(crate) fn attacks(mode: Mode) -> Vec<Attack> {
     let mut all = vec![many_endpoints(mode)];
     all.extend(source_ranges(mode));
@@ -59,7 +60,7 @@ fn source_ranges(mode: Mode) -> Vec<Attack> {
     let single = |it| format!("{}/32", ip([11, 0, 0, 0], it));
     vec![
         Attack::new("50 ports with 800 source ranges")
-            .objects(balanced(mode.pick(50, 50), ranges(800)))
+            .objects(balanced(mode.pick(50, 20), ranges(800)))
             .twice(),
         Attack::new("200 ports with 400 source ranges")
             .objects(balanced(mode.pick(200, 60), ranges(400))),
@@ -91,9 +92,10 @@ fn affinity(mode: Mode) -> Vec<Attack> {
     };
     vec![
         Attack::new("session affinity, 20 ports of 150 endpoints")
-            .objects(sticky(20, 150))
+            .objects(sticky(mode.pick(20, 10), 150))
             .twice(),
-        Attack::new("session affinity, 10 ports of 900 endpoints").objects(sticky(10, 900)),
+        Attack::new("session affinity, 10 ports of 900 endpoints")
+            .objects(sticky(mode.pick(10, 4), 900)),
         Attack::new("session affinity with a timeout of its own for each Service").objects(
             (0..mode.pick(200, 40)).flat_map(|number| {
                 let name = format!("sticky-{number}");
@@ -105,7 +107,7 @@ fn affinity(mode: Mode) -> Vec<Attack> {
 }
 
 fn ports_and_addresses(mode: Mode) -> Vec<Attack> {
-    let many = ports(mode.pick(20_000, 4000));
+    let many = ports(mode.pick(20_000, 2000));
     let no_endpoints = (0..10).map(|it| slice("ports", it, &many, &[]));
     let of_ports = [service("ports", 1, &many.clone(), json!({}))];
     let external = |number, count| {
