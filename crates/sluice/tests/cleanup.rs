@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Output, Stdio};
+use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
@@ -120,8 +121,13 @@ fn an_agent_is_found_whatever_its_socket() {
     let node = Node::new();
     node.agent(&[], || {
         let elsewhere = node.path("elsewhere.sock").display().to_string();
-        for arguments in [&["cleanup", "--socket", &elsewhere][..], &["proxy", "--cleanup", "--socket", &elsewhere]] {
-            let output = node.run(arguments);
+        let commands = [&["cleanup", "--socket", &elsewhere][..], &["proxy", "--cleanup", "--socket", &elsewhere]];
+        // Each waits five seconds for an agent that ends.
+        let outputs = thread::scope(|scope| {
+            let running = commands.map(|it| scope.spawn(|| node.run(it)));
+            running.map(|it| it.join().unwrap())
+        });
+        for output in outputs {
             let problem = String::from_utf8(output.stderr).unwrap();
             assert_eq!(output.status.code(), Some(1), "{problem}");
             let expected = "sluice: stop the agent first, or it puts the rules back: another sluice is \

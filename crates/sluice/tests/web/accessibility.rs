@@ -165,27 +165,14 @@ pub(crate) fn check_sight(browser: &Browser<'_>, url: &str, views: &[View<'_>]) 
     }
 }
 
+/// Names, headings, landmarks, the keyboard, contrast, narrow screens: one agent and browser for all.
 #[test]
-fn names_headings_and_landmarks() {
+fn the_page_is_for_everybody() {
     require_browser!();
     let world = World::start(&[]);
     let browser = open(&world);
     check_names(&browser, URL, &VIEWS);
     assert_eq!(browser.all("[role=search]").len(), 1);
-}
-
-#[test]
-fn the_keyboard_comes_to_everything_in_order() {
-    require_browser!();
-    let world = World::start(&[]);
-    let browser = open(&world);
     check_keyboard(&browser, URL, &VIEWS);
-}
-
-#[test]
-fn contrast_in_light_and_dark_and_no_sideways_scrolling() {
-    require_browser!();
-    let world = World::start(&[]);
-    let browser = open(&world);
     check_sight(&browser, URL, &VIEWS);
 }
