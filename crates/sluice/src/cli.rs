@@ -441,25 +441,19 @@ pub(crate) fn definition() -> clap::Command {
 /// Parses the command line. Ends the process on wrong usage, and after `--help` and `--version`.
 pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Command {
     let mut args: Vec<OsString> = args.map(with_dashes).collect();
-    if args.first().is_some_and(dns::is_coredns) {
+    if args.first().is_some_and(|it| is_named(it, "coredns")) {
         if args.iter().any(dns::asks_for_version) {
-            // The reader may have closed the pipe.
-            let _ = writeln!(io::stdout(), "{}", dns::coredns_version());
-            #[expect(clippy::disallowed_methods, reason = "as clap ends at --version")]
-            std::process::exit(0);
+            end_with(&dns::coredns_version());
         }
         args.splice(0..1, ["sluice".into(), "dns".into()]);
     }
-    let is_kube_proxy = args.first().is_some_and(is_kube_proxy);
+    let is_kube_proxy = args.first().is_some_and(|it| is_named(it, "kube-proxy"));
     if args.get(1).is_some_and(|it| it == "dns") {
         args = args.into_iter().map(dns::with_two_dashes).collect();
     }
     let runs_agent = is_kube_proxy || args.get(1).is_some_and(|it| it == "proxy");
     if runs_agent && args.iter().any(asks_for_version) {
-        // The reader may have closed the pipe.
-        let _ = writeln!(io::stdout(), "{}", kube_proxy_version());
-        #[expect(clippy::disallowed_methods, reason = "as clap ends at --version")]
-        std::process::exit(0);
+        end_with(&kube_proxy_version());
     }
     let mut definition = if is_kube_proxy {
         kube_proxy()
@@ -514,9 +508,18 @@ fn asks_for_version(arg: &OsString) -> bool {
         .any(|it| arg == it)
 }
 
-fn is_kube_proxy(program: &OsString) -> bool {
-    let name = Path::new(program).file_name();
-    name.is_some_and(|it| it == "kube-proxy")
+/// Whether the program was started under a name that means one of its commands.
+fn is_named(program: &OsString, name: &str) -> bool {
+    let own = Path::new(program).file_name();
+    own.is_some_and(|it| it == name)
+}
+
+/// Prints a version, and ends the process as clap does.
+fn end_with(version: &str) -> ! {
+    // The reader may have closed the pipe.
+    let _ = writeln!(io::stdout(), "{version}");
+    #[expect(clippy::disallowed_methods, reason = "as clap ends at --version")]
+    std::process::exit(0);
 }
 
 /// `--cluster_cidr` is `--cluster-cidr`, as in all programs of Kubernetes.

@@ -1,7 +1,7 @@
 //! `sluice dns`.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
@@ -88,12 +88,6 @@ pub(crate) struct QueryArgs {
     // Last: a heading in here is the heading of what follows.
     #[command(flatten)]
     pub(crate) node: NodeArgs,
-}
-
-/// Whether the program was started under CoreDNS's name: then it is `sluice dns`.
-pub(super) fn is_coredns(program: &OsString) -> bool {
-    let name = Path::new(program).file_name();
-    name.is_some_and(|it| it == "coredns")
 }
 
 /// Whether CoreDNS would print its version.

@@ -9,13 +9,13 @@ fn the_definition_is_sound() {
 fn kube_proxy_is_the_agent() {
     kube_proxy().debug_assert();
     let all = ["/usr/local/bin/kube-proxy", "-v=2", "--v=3", "--cleanup"];
-    assert!(is_kube_proxy(&all[0].into()));
+    assert!(is_named(&all[0].into(), "kube-proxy"));
     let Command::Proxy(proxy) = parse(all.into_iter().map(OsString::from)) else {
         panic!("another command");
     };
     assert!(proxy.node.flags.has("v"));
     assert_eq!(proxy.cleanup, Some(true));
-    assert!(!is_kube_proxy(&"/usr/bin/sluice".into()));
+    assert!(!is_named(&"/usr/bin/sluice".into(), "kube-proxy"));
 }
 
 #[test]
