@@ -157,3 +157,6 @@ fn request(args: &ExplainArgs, explanation: &Explanation) -> anyhow::Result<Requ
         wait: args.wait,
     })
 }
+
+#[cfg(test)]
+mod tests;
