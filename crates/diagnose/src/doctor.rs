@@ -35,12 +35,6 @@ pub use proxy::{Agent, NodeDns};
 pub use report::{Finding, Report, State};
 pub use sources::{Plan, ResolvConf, Sources};
 
-use std::fs;
-
 use sluice_plan::inventory::listed;
 
-/// The text of a file below `/proc` without its end of line; `None` when it cannot be read.
-fn read(path: &str) -> Option<String> {
-    let text = fs::read_to_string(path).ok()?;
-    Some(text.trim_end().to_owned())
-}
+use crate::read;

@@ -91,9 +91,7 @@ impl View {
             }
         }
     }
-}
 
-impl View {
     /// A line for each Service.
     pub(crate) fn services(&self) -> anyhow::Result<Vec<ServiceSummary>> {
         match self {

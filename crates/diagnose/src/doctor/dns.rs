@@ -1,7 +1,7 @@
 //! Whether a DNS server knows a Service by its address.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use hickory_proto::op::{Message, Query, ResponseCode};
@@ -9,6 +9,7 @@ use hickory_proto::rr::{Name, RecordType};
 
 use super::listed;
 use super::report::Finding;
+use crate::any_like;
 
 /// How long the server has to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -39,10 +40,6 @@ pub(super) fn dns(server: IpAddr, domain: &str, service: &str, cluster_ip: IpAdd
 
 /// The addresses of a name in the family of `like`.
 fn ask(server: IpAddr, name: &str, like: IpAddr) -> io::Result<Vec<IpAddr>> {
-    let any: IpAddr = match server {
-        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
     let record_type = match like {
         IpAddr::V4(_) => RecordType::A,
         IpAddr::V6(_) => RecordType::AAAA,
@@ -52,7 +49,7 @@ fn ask(server: IpAddr, name: &str, like: IpAddr) -> io::Result<Vec<IpAddr>> {
     let mut query = Message::query();
     query.metadata.recursion_desired = true;
     query.add_query(Query::query(name, record_type));
-    let socket = UdpSocket::bind((any, 0))?;
+    let socket = UdpSocket::bind(any_like(server))?;
     socket.set_read_timeout(Some(PATIENCE))?;
     // The socket takes answers of this server alone.
     socket.connect(SocketAddr::new(server, 53))?;

@@ -3,8 +3,8 @@
 use sluice_model::IpFamily;
 use sluice_netlink::conntrack::{Failures, Table};
 
-use super::read;
 use super::report::{Finding, State};
+use crate::sysctl;
 
 /// Percent of the connection tracking table from which on it is nearly full, and full.
 const NEARLY: u64 = 80;
@@ -16,9 +16,9 @@ pub(super) fn forwarding(family: IpFamily) -> Finding {
         IpFamily::V4 => "net.ipv4.ip_forward",
         IpFamily::V6 => "net.ipv6.conf.all.forwarding",
     };
-    let path = format!("/proc/sys/{}", name.replace('.', "/"));
-    match read(&path).as_deref() {
-        Some("0") => Finding::fail(
+    let key = name.replace('.', "/");
+    match sysctl(&key) {
+        Some(0) => Finding::fail(
             "forwarding",
             format!("{name} is 0: the kernel drops packets of pods and other hosts"),
         )
@@ -26,7 +26,7 @@ pub(super) fn forwarding(family: IpFamily) -> Finding {
             "sysctl -w {name}=1, and in /etc/sysctl.d what set it to 0"
         )),
         Some(value) => Finding::ok("forwarding", format!("{name} is {value}")),
-        None => Finding::skip("forwarding", format!("{path} cannot be read")),
+        None => Finding::skip("forwarding", format!("/proc/sys/{key} cannot be read")),
     }
 }
 

@@ -7,6 +7,7 @@ use sluice_route::{Link, Way};
 
 use super::report::{Finding, State};
 use super::{listed, read};
+use crate::sysctl;
 
 /// Most endpoints whose route is looked up.
 const LOOKED_UP: usize = 64;
@@ -129,10 +130,7 @@ fn routes(ways: &[(&Hop, Way)], links: &BTreeMap<u32, Link>) -> Vec<Finding> {
 /// Strict reverse path filtering (RFC 3704) drops packets that come in through another interface than the
 /// one that packets to their sender leave through. `clients` are those that somebody asked about.
 fn reverse_path(links: &BTreeMap<u32, Link>, clients: &[IpAddr]) -> Option<Finding> {
-    let value = |name: &str| {
-        let text = read(&format!("/proc/sys/net/ipv4/conf/{name}/rp_filter"))?;
-        text.parse::<u8>().ok()
-    };
+    let value = |name: &str| sysctl(&format!("net/ipv4/conf/{name}/rp_filter"));
     let all = value("all")?;
     let strict = links.values().filter(|it| it.name != "lo");
     let strict = strict.filter(|it| value(&it.name).is_some_and(|own| own.max(all) == 1));

@@ -1,7 +1,7 @@
 //! Connections from this node to endpoints and frontends.
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use sluice_model::Protocol;
 
 use super::path::{loosen, reverse_path_drops};
 use super::report::Finding;
+use crate::any_like;
 
 /// How long an endpoint has to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -82,11 +83,7 @@ fn one(target: &Target) -> Finding {
 
 /// Sends an empty datagram. Most programs do not answer it.
 fn ask_udp(address: SocketAddr) -> io::Result<&'static str> {
-    let any = match address {
-        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
-        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
-    };
-    let socket = UdpSocket::bind(any)?;
+    let socket = UdpSocket::bind(any_like(address.ip()))?;
     socket.set_read_timeout(Some(REFUSAL))?;
     socket.connect(address)?;
     socket.send(&[])?;

@@ -1,13 +1,14 @@
 //! Possible causes, with evidence, for the loss of a packet that no rule of nftables dropped.
 
-use std::fs;
 use std::net::{IpAddr, UdpSocket};
 
 use nix::errno::Errno;
 use sluice_model::Protocol;
+use sluice_netlink::conntrack::Table;
 
 use super::way::{Addresses, End, Stage};
 use super::{Answer, LegacyRule, Request, Trace};
+use crate::{any_like, sysctl};
 
 /// Causes of the end, in the order of their weight. `refusal` is the error of sending.
 pub(super) fn of(trace: &Trace, request: &Request, refusal: Option<Errno>) -> Vec<String> {
@@ -126,8 +127,7 @@ fn of_routing(packet: &Addresses, incoming: Option<&str>) -> Vec<String> {
 
 /// The kernel's word when it has no route. Connecting a UDP socket looks one up and sends nothing.
 fn no_route(to: IpAddr) -> Option<String> {
-    let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-    let error = UdpSocket::bind(any).ok()?.connect((to, 9)).err()?;
+    let error = UdpSocket::bind(any_like(to)).ok()?.connect((to, 9)).err()?;
     let reason = match error.raw_os_error().map(Errno::from_raw)? {
         Errno::EINVAL => "the route is of type blackhole".to_owned(),
         Errno::EACCES => "the route is of type prohibit".to_owned(),
@@ -137,16 +137,15 @@ fn no_route(to: IpAddr) -> Option<String> {
 }
 
 fn conntrack_is_full() -> Option<String> {
-    let number = |name: &str| sysctl(&format!("net/netfilter/nf_conntrack_{name}"));
-    let (count, most) = (number("count")?, number("max")?);
-    (count >= most).then(|| {
+    let Table {
+        entries: count,
+        limit: most,
+        ..
+    } = Table::now()?;
+    // 0 stands for no limit (nf_conntrack_core.c).
+    (most > 0 && count >= most).then(|| {
         format!("the conntrack table is full: {count} of net.netfilter.nf_conntrack_max = {most}")
     })
-}
-
-fn sysctl(key: &str) -> Option<i64> {
-    let text = fs::read_to_string(format!("/proc/sys/{key}")).ok()?;
-    text.trim().parse().ok()
 }
 
 /// As sysctl(8) takes it: with dots, unless the name of an interface has one.

@@ -16,9 +16,9 @@ impl fmt::Display for Trace {
             None => writeln!(f, "trace of the first packet to {to}/{protocol}")?,
         }
         write_programs(f, &self.programs)?;
-        let widths = Widths::of(self);
+        let widths = widths(self);
         for stage in &self.stages {
-            write_stage(f, stage, &widths)?;
+            write_stage(f, stage, widths)?;
         }
         for rule in &self.legacy {
             let counted = format!("legacy {} {} (+{})", rule.table, rule.text, rule.packets);
@@ -51,36 +51,26 @@ fn line(f: &mut fmt::Formatter<'_>, name: &str, text: &str) -> fmt::Result {
     writeln!(f, "  {name:<11} {text}")
 }
 
-/// Widths of the columns of rules.
-struct Widths {
-    place: usize,
-    handle: usize,
-    verdict: usize,
+/// The columns of a rule that have a width: its place, its number, its verdict.
+fn columns(hop: &Hop) -> [String; 3] {
+    let place = format!("{} {} {}", hop.family, hop.table, hop.chain);
+    let handle = hop.handle.map_or(String::new(), |it| format!("#{it}"));
+    [place, handle, hop.verdict.clone()]
 }
 
-impl Widths {
-    fn of(trace: &Trace) -> Self {
-        let widest = |of: &dyn Fn(&Hop) -> String| {
-            let lengths = trace.hops().map(|it| of(it).chars().count());
-            lengths.max().unwrap_or_default()
-        };
-        Self {
-            place: widest(&place),
-            handle: widest(&handle),
-            verdict: widest(&|it| it.verdict.clone()),
-        }
-    }
+/// The widths of these columns.
+type Widths = [usize; 3];
+
+fn widths(trace: &Trace) -> Widths {
+    let lengths = trace
+        .hops()
+        .map(|it| columns(it).map(|it| it.chars().count()));
+    lengths.fold(Widths::default(), |widest, it| {
+        std::array::from_fn(|at| widest[at].max(it[at]))
+    })
 }
 
-fn place(hop: &Hop) -> String {
-    format!("{} {} {}", hop.family, hop.table, hop.chain)
-}
-
-fn handle(hop: &Hop) -> String {
-    hop.handle.map_or(String::new(), |it| format!("#{it}"))
-}
-
-fn write_stage(f: &mut fmt::Formatter<'_>, stage: &Stage, widths: &Widths) -> fmt::Result {
+fn write_stage(f: &mut fmt::Formatter<'_>, stage: &Stage, widths: Widths) -> fmt::Result {
     let mut text = stage.arrived.map_or(String::new(), |it| it.to_string());
     for (word, interface) in [("in", &stage.incoming), ("out", &stage.outgoing)] {
         if let Some(interface) = interface {
@@ -88,9 +78,9 @@ fn write_stage(f: &mut fmt::Formatter<'_>, stage: &Stage, widths: &Widths) -> fm
         }
     }
     line(f, stage.hook, &text)?;
-    let (of_place, of_handle, of_verdict) = (widths.place, widths.handle, widths.verdict);
+    let [of_place, of_handle, of_verdict] = widths;
     for hop in &stage.hops {
-        let (place, handle, verdict) = (place(hop), handle(hop), &hop.verdict);
+        let [place, handle, verdict] = columns(hop);
         let text = hop.text.as_ref().or(hop.comment.as_ref());
         let text = text.map_or("", |it| it);
         let row = format!("{place:of_place$}  {handle:of_handle$}  {verdict:of_verdict$}  {text}");

@@ -1,7 +1,7 @@
 //! The packet: one attempt to connect, or one empty datagram.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Instant;
 
@@ -15,6 +15,7 @@ use serde::Serialize;
 use sluice_model::Protocol;
 
 use super::{Request, Source, TraceError, namespace};
+use crate::any_like;
 
 /// The answer that the sender of the packet got.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -150,12 +151,7 @@ impl Sender {
 
 /// The address that this node would send from. Connecting a UDP socket sends nothing.
 pub(super) fn own_address(destination: SocketAddr) -> Option<IpAddr> {
-    let any: IpAddr = if destination.is_ipv4() {
-        Ipv4Addr::UNSPECIFIED.into()
-    } else {
-        Ipv6Addr::UNSPECIFIED.into()
-    };
-    let socket = UdpSocket::bind((any, 0)).ok()?;
+    let socket = UdpSocket::bind(any_like(destination.ip())).ok()?;
     socket.connect(destination).ok()?;
     Some(socket.local_addr().ok()?.ip())
 }
@@ -166,10 +162,10 @@ fn bound(
     ip: Option<IpAddr>,
     destination: SocketAddr,
 ) -> Result<(OwnedFd, u16), Errno> {
-    let (family, any): (_, IpAddr) = if destination.is_ipv4() {
-        (AddressFamily::Inet, Ipv4Addr::UNSPECIFIED.into())
+    let family = if destination.is_ipv4() {
+        AddressFamily::Inet
     } else {
-        (AddressFamily::Inet6, Ipv6Addr::UNSPECIFIED.into())
+        AddressFamily::Inet6
     };
     let (kind, number) = match protocol {
         Protocol::Tcp => (SockType::Stream, None),
@@ -184,7 +180,8 @@ fn bound(
         (Protocol::Udp, false) => setsockopt(&socket, sockopt::Ipv6RecvErr, &true)?,
         (Protocol::Tcp | Protocol::Sctp, _) => {}
     }
-    let from = SocketAddr::new(ip.unwrap_or(any), 0);
+    let from = any_like(destination.ip());
+    let from = ip.map_or(from, |it| SocketAddr::new(it, 0));
     bind(socket.as_raw_fd(), &SockaddrStorage::from(from))?;
     let name: SockaddrStorage = getsockname(socket.as_raw_fd())?;
     let v4 = name.as_sockaddr_in().map(|it| it.port());
