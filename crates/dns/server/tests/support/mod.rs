@@ -6,7 +6,7 @@ pub mod cluster;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::{Arc, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hickory_proto::op::{Edns, Message, Query};
 use hickory_proto::rr::{Name, RData, RecordType};
@@ -207,11 +207,8 @@ impl TcpClient {
 /// Waits until it is true.
 #[track_caller]
 pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let so = sluice_lab::eventually(PATIENCE, || is_so().then_some(()));
+    so.expect(what);
 }
 
 /// GET over HTTP: status and body.
