@@ -14,6 +14,7 @@ mod block;
 mod common;
 mod finish;
 mod upstream;
+mod version;
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -30,12 +31,12 @@ use sluice_zone::PodRecords;
 
 use crate::metrics::{Plugin, Sample, Tally};
 use crate::request::{Client, Reply, Request};
-use crate::udp::{Reusable, Version};
 use crate::wire::{self, Query, Received};
 
 use block::Way;
 pub(crate) use block::{Block, BlockError};
 pub(crate) use common::Common;
+pub(crate) use version::{Reusable, Version};
 
 /// A zone that is served at the address, and by which block.
 pub(crate) struct Site {

@@ -25,7 +25,6 @@ use crate::request::Client;
 use crate::slot::Slot;
 use batch::Batch;
 use cache::{Cached, WireCache};
-pub(crate) use cache::{Reusable, Version};
 use socket::To;
 pub(crate) use socket::{Sharing, Socket, to_std};
 

@@ -6,11 +6,10 @@ use hickory_proto::op::{Edns, Message, MessageType, Metadata, OpCode, Query, Res
 use hickory_proto::rr::RecordType;
 use hickory_proto::rr::rdata::opt::{EdnsOption, NSIDPayload};
 
-use super::{Engine, Response, Site};
+use super::{Engine, Response, Reusable, Site, Version};
 use crate::metrics::{Family, Plugin, Sample, Transport};
 use crate::plugins::{loadbalance, log};
 use crate::request::{Client, Reply, Request};
-use crate::udp::{Reusable, Version};
 use crate::wire::{Limit, encode};
 
 /// Our UDP payload where `bufsize` says nothing: what passes every path unfragmented (DNS flag day 2020).
