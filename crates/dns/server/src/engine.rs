@@ -33,8 +33,8 @@ use crate::metrics::{Plugin, Sample, Tally};
 use crate::request::{Client, Reply, Request};
 use crate::wire::{self, Query, Received};
 
+pub(crate) use block::Block;
 use block::Way;
-pub(crate) use block::{Block, BlockError};
 pub(crate) use common::Common;
 pub(crate) use version::{Reusable, Version};
 

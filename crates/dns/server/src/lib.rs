@@ -30,6 +30,7 @@ mod udp;
 mod wire;
 
 pub use listen::ListenError;
-pub use metrics::{ClusterMetrics, Transport};
+pub use metrics::ClusterMetrics;
 pub use options::{Limits, Options, SearchPaths};
 pub use server::{Responder, Running, Server, StartError};
+pub use sluice_upstream::Transport;

@@ -4,9 +4,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use prometheus::IntGauge;
-
-use crate::metrics::{Ours, Shed};
+use prometheus::{IntCounter, IntGauge};
 
 /// One kind of thing that is bounded.
 #[derive(Debug)]
@@ -15,8 +13,8 @@ pub(crate) struct Bound {
     most_per_client: usize,
     held: Mutex<Held>,
     gauge: IntGauge,
-    /// The limits that can be reached: in total, and of one client.
-    shed: [Shed; 2],
+    /// What was refused, by the limit that was reached: in total, and of one client.
+    shed: [IntCounter; 2],
 }
 
 #[derive(Debug, Default)]
@@ -31,7 +29,7 @@ impl Bound {
         most: usize,
         most_per_client: usize,
         gauge: IntGauge,
-        shed: [Shed; 2],
+        shed: [IntCounter; 2],
     ) -> Arc<Self> {
         Arc::new(Self {
             most,
@@ -43,18 +41,18 @@ impl Bound {
     }
 
     /// A permit for one more, until it is dropped. `None`, and counted, when a limit is reached.
-    pub(crate) fn admit(self: &Arc<Self>, client: IpAddr, metrics: &Ours) -> Option<Permit> {
+    pub(crate) fn admit(self: &Arc<Self>, client: IpAddr) -> Option<Permit> {
         let client = source(client);
         let mut held = self.lock();
         let own = held.clients.get(&client).copied().unwrap_or(0);
-        let [total, per_client] = self.shed;
+        let [total, per_client] = &self.shed;
         let reached = match () {
             () if held.total >= self.most => Some(total),
             () if own >= self.most_per_client => Some(per_client),
             () => None,
         };
-        if let Some(limit) = reached {
-            metrics.shed(limit);
+        if let Some(shed) = reached {
+            shed.inc();
             return None;
         }
         held.total += 1;

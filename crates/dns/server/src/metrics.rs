@@ -8,6 +8,7 @@
 
 mod access;
 mod cluster;
+mod form;
 mod labels;
 mod ours;
 mod tally;
@@ -25,10 +26,8 @@ use prometheus::{
 
 pub(crate) use access::Acl;
 pub use cluster::ClusterMetrics;
-pub use labels::Transport;
-pub(crate) use labels::code_label;
-pub(crate) use labels::{Family, Plugin};
-pub(crate) use ours::{Ours, Shed};
+pub(crate) use labels::{Family, Plugin, code_label};
+pub(crate) use ours::Ours;
 pub(crate) use tally::{Sample, Shard, Tally};
 pub(crate) use upstreams::{CacheOf, Caches, Observed};
 

@@ -6,9 +6,9 @@ use std::time::Instant;
 use hickory_proto::op::{Message, OpCode, ResponseCode};
 use hickory_proto::rr::rdata::opt::EdnsOption;
 use hickory_proto::rr::{Record, RecordType};
-use sluice_upstream::Question as Asked;
+use sluice_upstream::{Question as Asked, Transport};
 
-use crate::metrics::{Plugin, Transport};
+use crate::metrics::Plugin;
 use crate::wire::Query;
 
 /// The client of a query.

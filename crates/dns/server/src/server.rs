@@ -22,7 +22,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::engine::{BlockError, Common};
+use crate::engine::Common;
 use crate::http::{self, Page, State};
 use crate::listen::ListenError;
 use crate::metrics::ClusterMetrics;
@@ -58,15 +58,6 @@ pub enum StartError {
         /// The kernel's error.
         source: io::Error,
     },
-}
-
-impl StartError {
-    fn block(place: &sluice_corefile::Location, error: &BlockError) -> Self {
-        Self::Block {
-            place: place.to_string(),
-            message: error.to_string(),
-        }
-    }
 }
 
 /// Starts servers.
@@ -219,9 +210,10 @@ impl Running {
         let runtime = &self.runtime.handle;
         let mut tasks = Vec::new();
         for block in &plan.blocks {
-            let upstream = block.upstream().clone();
+            let upstream = block.upstream.clone();
             tasks.push(runtime.spawn(async move { upstream.probe().await }));
-            if let Some((hosts, period)) = block.hosts().and_then(|it| Some((it, it.interval()?))) {
+            let hosts = block.hosts.as_ref();
+            if let Some((hosts, period)) = hosts.and_then(|it| Some((it, it.interval()?))) {
                 let (hosts, common) = (hosts.clone(), self.common.clone());
                 let blocks = plan.blocks.clone();
                 tasks.push(runtime.spawn(async move {

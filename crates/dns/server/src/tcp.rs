@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::stream::{FuturesUnordered, StreamExt};
+use sluice_upstream::Transport;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -16,7 +17,7 @@ use tokio::time::timeout;
 
 use crate::engine::{Asking, Response};
 use crate::limits::Permit;
-use crate::metrics::{Shard, Transport};
+use crate::metrics::Shard;
 use crate::request::Client;
 use crate::slot::Slot;
 use crate::wire::LARGEST_QUERY;
@@ -46,7 +47,7 @@ pub(crate) async fn serve(listener: TcpListener, slot: Arc<Slot>, shard: Shard) 
             }
         };
         while connections.try_join_next().is_some() {}
-        if let Some(permit) = slot.engine().common.admit_connection(client.ip()) {
+        if let Some(permit) = slot.engine().common.connections.admit(client.ip()) {
             connections.spawn(converse(stream, client, slot.clone(), shard, permit));
         }
     }

@@ -18,9 +18,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::socket::SockaddrStorage;
+use sluice_upstream::Transport;
 
 use crate::engine::{Asking, Engine, Response, Waiting};
-use crate::metrics::{Shard, Transport};
+use crate::metrics::Shard;
 use crate::request::Client;
 use crate::slot::Slot;
 use batch::Batch;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::rdata::opt::EdnsOption;
 use hickory_proto::rr::{DNSClass, Name};
-use sluice_corefile::{AclAction, LogRule, Plugins, Pods, ServerBlock};
+use sluice_corefile::{AclAction, Plugins, Pods, ServerBlock};
 use sluice_upstream::{Question as Asked, SetupError};
 use sluice_zone::NoForwardZone;
 
@@ -16,8 +16,8 @@ use super::{Common, Engine, finish};
 use crate::metrics::Plugin;
 use crate::plugins::autopath::{self, Autopath, Step};
 use crate::plugins::errors::Errors;
-use crate::plugins::hosts::{Found, Hosts};
-use crate::plugins::kubernetes::{Known, Kubernetes};
+use crate::plugins::hosts::Hosts;
+use crate::plugins::kubernetes::Kubernetes;
 use crate::plugins::{access, loadbalance, rewrite, small};
 use crate::request::{Client, Reply, Request, renamed};
 
@@ -35,11 +35,11 @@ pub(crate) struct Block {
     pub(super) plugins: Plugins,
     /// First zone and address, in metrics of plugins.
     pub(super) label: (String, String),
-    hosts: Option<Arc<Hosts>>,
+    pub(crate) hosts: Option<Arc<Hosts>>,
     kubernetes: Option<Kubernetes>,
     autopath: Option<Autopath>,
-    errors: Option<Errors>,
-    upstream: Arc<Upstream>,
+    pub(super) errors: Option<Errors>,
+    pub(crate) upstream: Arc<Upstream>,
 }
 
 /// How a question came to a block.
@@ -61,10 +61,8 @@ impl Block {
         common: &Common,
     ) -> Result<Arc<Self>, BlockError> {
         let plugins = block.plugins.clone();
-        let zone = block
-            .keys
-            .first()
-            .map_or_else(Name::root, |it| it.zone.clone());
+        let zone = block.keys.first();
+        let zone = zone.map_or_else(Name::root, |it| it.zone.clone());
         let kubernetes = plugins.kubernetes.as_ref();
         let kubernetes = kubernetes
             .map(|it| Kubernetes::new(it, listens))
@@ -83,39 +81,15 @@ impl Block {
         }))
     }
 
-    pub(super) fn payload(&self) -> Option<u16> {
-        self.plugins.bufsize
-    }
-
-    pub(super) fn is_balanced(&self) -> bool {
-        self.plugins.loadbalance.is_some()
-    }
-
     pub(super) fn verifies_pods(&self) -> bool {
         let kubernetes = self.plugins.kubernetes.as_ref();
         kubernetes.is_some_and(|it| it.pods == Pods::Verified)
-    }
-
-    pub(super) fn log(&self) -> &[LogRule] {
-        &self.plugins.log
-    }
-
-    pub(super) fn errors(&self) -> Option<&Errors> {
-        self.errors.as_ref()
     }
 
     /// The option NSID, if the block sends it.
     pub(super) fn nsid(&self, host: &str) -> Option<EdnsOption> {
         let text = self.plugins.nsid.as_deref()?;
         finish::nsid(if text.is_empty() { host } else { text })
-    }
-
-    pub(crate) fn hosts(&self) -> Option<&Arc<Hosts>> {
-        self.hosts.as_ref()
-    }
-
-    pub(crate) fn upstream(&self) -> &Arc<Upstream> {
-        &self.upstream
     }
 
     /// Answers a client's query. `None`: no response.
@@ -230,22 +204,17 @@ impl Block {
         if asked.query.query_class != DNSClass::IN {
             return Reply::empty(ResponseCode::Refused, Plugin::None);
         }
-        match self.hosts.as_ref().map(|it| it.answer(asked)) {
-            None | Some(Found::Passed) => {}
-            Some(Found::Answered(reply)) => return *reply,
-            Some(Found::Unknown) => {
-                // NXDOMAIN needs an SOA record, which a hosts file does not have.
-                return Reply::empty(ResponseCode::ServFail, Plugin::Hosts);
-            }
+        if let Some(reply) = self.hosts.as_ref().and_then(|it| it.answer(asked)) {
+            return reply;
         }
         let (objects, pods) = (&engine.common.objects, engine.pods);
         let kubernetes = self.kubernetes.as_ref();
-        match kubernetes.map(|it| it.answer(objects, pods, asked)) {
-            None | Some(Known::Passed) => {}
-            Some(Known::Answered(reply)) => return *reply,
-            Some(Known::Alias { reply, target }) => {
+        match kubernetes.and_then(|it| it.answer(objects, pods, asked)) {
+            None => {}
+            Some((reply, None)) => return reply,
+            Some((reply, Some(target))) => {
                 let target = self.target(engine, asked, target, way).await;
-                return joined(*reply, target);
+                return joined(reply, target);
             }
         }
         if let Some(reply) = self

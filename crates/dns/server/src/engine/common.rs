@@ -1,14 +1,13 @@
 //! State that all engines of a server share, and that outlives a change of the Corefile.
 
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use sluice_zone::Objects;
 use tokio::runtime::Handle;
 
-use crate::limits::{Bound, Permit};
-use crate::metrics::{Metrics, Shed};
+use crate::limits::Bound;
+use crate::metrics::Metrics;
 use crate::options::Options;
 
 /// Shared by all threads of a server.
@@ -23,8 +22,10 @@ pub(crate) struct Common {
     pub(crate) files: AtomicU64,
     /// Number of engines made.
     engines: AtomicU64,
-    queries: Arc<Bound>,
-    connections: Arc<Bound>,
+    /// Queries that go to an upstream.
+    pub(crate) queries: Arc<Bound>,
+    /// TCP connections.
+    pub(crate) connections: Arc<Bound>,
     has_failed: AtomicBool,
 }
 
@@ -51,13 +52,13 @@ impl Common {
                 limits.queries,
                 limits.queries_per_client,
                 ours.in_flight.clone(),
-                [Shed::Queries, Shed::ClientQueries],
+                [ours.shed("queries"), ours.shed("client_queries")],
             ),
             connections: Bound::new(
                 limits.connections,
                 limits.connections_per_client,
                 ours.connections.clone(),
-                [Shed::Connections, Shed::ClientConnections],
+                [ours.shed("connections"), ours.shed("client_connections")],
             ),
             has_failed: AtomicBool::new(false),
             options,
@@ -68,16 +69,6 @@ impl Common {
     /// A number that no other engine has.
     pub(super) fn number(&self) -> u64 {
         self.engines.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    /// A permit for a query that goes to an upstream.
-    pub(crate) fn admit_query(&self, client: IpAddr) -> Option<Permit> {
-        self.queries.admit(client, &self.metrics.ours)
-    }
-
-    /// A permit for a connection.
-    pub(crate) fn admit_connection(&self, client: IpAddr) -> Option<Permit> {
-        self.connections.admit(client, &self.metrics.ours)
     }
 
     /// Says, once, that the server must not go on.

@@ -5,9 +5,10 @@ use std::time::Instant;
 use hickory_proto::op::{Edns, Message, MessageType, Metadata, OpCode, Query, ResponseCode};
 use hickory_proto::rr::RecordType;
 use hickory_proto::rr::rdata::opt::{EdnsOption, NSIDPayload};
+use sluice_upstream::Transport;
 
 use super::{Engine, Response, Reusable, Site, Version};
-use crate::metrics::{Family, Plugin, Sample, Transport};
+use crate::metrics::{Family, Plugin, Sample};
 use crate::plugins::{loadbalance, log};
 use crate::request::{Client, Reply, Request};
 use crate::wire::{Limit, encode};
@@ -25,7 +26,9 @@ impl Engine {
         reply: Reply,
         version: Version,
     ) -> Response {
-        let payload = site.and_then(|it| it.block.payload()).unwrap_or(PAYLOAD);
+        let payload = site
+            .and_then(|it| it.block.plugins.bufsize)
+            .unwrap_or(PAYLOAD);
         let query = &request.query;
         let Reply {
             mut message,
@@ -73,13 +76,11 @@ impl Engine {
             .filter(|_| !is_logged && !has_options)
             .map(|objects| Reusable {
                 version: Version { objects, ..version },
-                variants: site.map_or(1, |it| {
-                    if it.block.is_balanced() {
-                        Reusable::variants(loadbalance::addresses(&message))
-                    } else {
-                        1
-                    }
-                }),
+                variants: if site.is_some_and(|it| it.block.plugins.loadbalance.is_some()) {
+                    Reusable::variants(loadbalance::addresses(&message))
+                } else {
+                    1
+                },
             });
         Response {
             bytes,
@@ -138,10 +139,10 @@ impl Site {
         error: Option<String>,
     ) -> bool {
         let query = &request.query.asked.query;
-        if let (Some(error), Some(errors)) = (error, self.block.errors()) {
+        if let (Some(error), Some(errors)) = (error, &self.block.errors) {
             errors.log(query, response.response_code, &error);
         }
-        let rule = log::rule(self.block.log(), &query.name, response);
+        let rule = log::rule(&self.block.plugins.log, &query.name, response);
         if let Some(rule) = rule {
             let entry = log::Entry {
                 request,

@@ -7,18 +7,18 @@ use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::Name;
 use sluice_corefile::Plugins;
 use sluice_upstream::{
-    Cache, Failure, Forwarder, Lookup, LoopProbe, Question as Asked, SetupError, Then,
-    Transport as Over, is_answer,
+    Cache, Failure, Forwarder, Lookup, LoopProbe, Question as Asked, SetupError, Then, Transport,
+    is_answer,
 };
 
 use super::Common;
-use crate::metrics::{Plugin, Transport};
+use crate::metrics::Plugin;
 use crate::request::{Client, Reply};
 
 /// Asks other servers.
 pub(crate) struct Upstream {
     forwarders: Vec<Forwarder>,
-    cache: Option<Arc<Cache>>,
+    pub(crate) cache: Option<Arc<Cache>>,
     probe: Option<LoopProbe>,
 }
 
@@ -41,10 +41,6 @@ impl Upstream {
         })
     }
 
-    pub(crate) fn cache(&self) -> Option<&Arc<Cache>> {
-        self.cache.as_ref()
-    }
-
     /// Looks, once, whether queries come back.
     pub(crate) async fn probe(&self) {
         if let (Some(probe), Some(forwarder)) = (&self.probe, self.forwarders.first()) {
@@ -59,16 +55,14 @@ impl Upstream {
         asked: &Asked,
         client: Client,
     ) -> Option<Reply> {
-        self.forwarders
-            .iter()
-            .find(|it| it.covers(&asked.query.name))?;
+        let covers = |it: &Forwarder| it.covers(&asked.query.name);
+        if !self.forwarders.iter().any(covers) {
+            return None;
+        }
         if let Some(reply) = self.looped(common, asked) {
             return Some(reply);
         }
-        let over = match client.transport {
-            Transport::Udp => Over::Udp,
-            Transport::Tcp => Over::Tcp,
-        };
+        let over = client.transport;
         let found = self
             .cache
             .as_ref()
@@ -83,16 +77,16 @@ impl Upstream {
             Some(Lookup::Expired(expired)) => Some(expired),
             Some(Lookup::Miss) | None => None,
         };
-        let outcome = match common.admit_query(client.address.ip()) {
-            Some(_permit) => self.exchange(asked, over).await,
-            None => Err(Refusal::Shed),
+        let outcome = match common.queries.admit(client.address.ip()) {
+            Some(_permit) => self.exchange(asked, over).await.map_err(Some),
+            None => Err(None),
         };
         Some(match (outcome, expired, &self.cache) {
             (Ok(response), None, _) => reply(response, Plugin::Forward),
             (Ok(response), Some(_), _) if is_answer(&response) => reply(response, Plugin::Forward),
             (_, Some(expired), Some(cache)) => reply(cache.serve_stale(expired), Plugin::Cache),
             (Ok(response), ..) => reply(response, Plugin::Forward),
-            (Err(refusal), ..) => refusal.reply(),
+            (Err(failure), ..) => refusal(failure),
         })
     }
 
@@ -108,24 +102,21 @@ impl Upstream {
 
     /// Asks the first upstream that is for the name, then the next as long as the answer is to be passed
     /// on, and keeps the answer.
-    async fn exchange(&self, asked: &Asked, over: Over) -> Result<Message, Refusal> {
+    async fn exchange(&self, asked: &Asked, over: Transport) -> Result<Message, Failure> {
         let mut last = None;
         for forwarder in self
             .forwarders
             .iter()
             .filter(|it| it.covers(&asked.query.name))
         {
-            let response = forwarder
-                .exchange(asked, over)
-                .await
-                .map_err(Refusal::Failed)?;
+            let response = forwarder.exchange(asked, over).await?;
             let is_last = !forwarder.passes_on(&response);
             last = Some(response);
             if is_last {
                 break;
             }
         }
-        let response = last.ok_or(Refusal::Failed(Failure::AllDown))?;
+        let response = last.ok_or(Failure::AllDown)?;
         Ok(match &self.cache {
             Some(cache) => cache.store(asked, response, Instant::now()),
             None => response,
@@ -133,7 +124,7 @@ impl Upstream {
     }
 
     /// Asks again, for those who ask later.
-    fn refresh(self: &Arc<Self>, common: &Common, asked: &Asked, over: Over) {
+    fn refresh(self: &Arc<Self>, common: &Common, asked: &Asked, over: Transport) {
         let (upstream, asked) = (self.clone(), asked.clone());
         common.runtime.spawn(async move {
             // What fails is asked again by the next client.
@@ -142,23 +133,15 @@ impl Upstream {
     }
 }
 
-/// Why there is no answer.
-enum Refusal {
-    /// Too many queries are under way.
-    Shed,
-    Failed(Failure),
-}
-
-impl Refusal {
-    fn reply(self) -> Reply {
-        match self {
-            // Counted, not logged: a line for each would make things worse.
-            Self::Shed => Reply::empty(ResponseCode::ServFail, Plugin::Forward),
-            Self::Failed(failure) => Reply {
-                error: Some(failure.to_string()),
-                ..Reply::empty(failure.response_code(), Plugin::Forward)
-            },
-        }
+/// The reply without an answer. A query that is shed is counted, not logged: a line for each would make things
+/// worse.
+fn refusal(failure: Option<Failure>) -> Reply {
+    let code = failure
+        .as_ref()
+        .map_or(ResponseCode::ServFail, Failure::response_code);
+    Reply {
+        error: failure.map(|it| it.to_string()),
+        ..Reply::empty(code, Plugin::Forward)
     }
 }
 

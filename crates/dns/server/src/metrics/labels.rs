@@ -5,24 +5,6 @@ use std::net::IpAddr;
 use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::RecordType;
 
-/// How a query comes: label `proto`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    Udp,
-    Tcp,
-}
-
-impl Transport {
-    pub(super) const ALL: [Self; 2] = [Self::Udp, Self::Tcp];
-
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Udp => "udp",
-            Self::Tcp => "tcp",
-        }
-    }
-}
-
 /// Label `family`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
@@ -31,19 +13,13 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    pub(super) const ALL: [Self; 2] = [Self::V4, Self::V6];
+    /// Values of the label, in the order of declaration.
+    pub(super) const NAMES: [&str; 2] = ["1", "2"];
 
     pub(crate) fn of(ip: IpAddr) -> Self {
         match ip.to_canonical() {
             IpAddr::V4(_) => Self::V4,
             IpAddr::V6(_) => Self::V6,
-        }
-    }
-
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::V4 => "1",
-            Self::V6 => "2",
         }
     }
 }
@@ -142,36 +118,19 @@ pub(crate) enum Plugin {
 }
 
 impl Plugin {
-    /// In the order of declaration.
-    pub(super) const ALL: [Self; 12] = [
-        Self::None,
-        Self::Acl,
-        Self::Any,
-        Self::Autopath,
-        Self::Cache,
-        Self::Chaos,
-        Self::Forward,
-        Self::Hosts,
-        Self::Kubernetes,
-        Self::Loop,
-        Self::Template,
-        Self::Whoami,
+    /// Values of the label, in the order of declaration.
+    pub(super) const NAMES: [&str; 12] = [
+        "",
+        "acl",
+        "any",
+        "autopath",
+        "cache",
+        "chaos",
+        "forward",
+        "hosts",
+        "kubernetes",
+        "loop",
+        "template",
+        "whoami",
     ];
-
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "",
-            Self::Acl => "acl",
-            Self::Any => "any",
-            Self::Autopath => "autopath",
-            Self::Cache => "cache",
-            Self::Chaos => "chaos",
-            Self::Forward => "forward",
-            Self::Hosts => "hosts",
-            Self::Kubernetes => "kubernetes",
-            Self::Loop => "loop",
-            Self::Template => "template",
-            Self::Whoami => "whoami",
-        }
-    }
 }

@@ -13,37 +13,6 @@ pub(crate) struct Ours {
     pub(crate) in_flight: IntGauge,
 }
 
-/// The limit that made the server refuse a query or a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shed {
-    /// Queries that wait for an upstream.
-    Queries,
-    /// The limit of one client.
-    ClientQueries,
-    /// TCP connections.
-    Connections,
-    /// The limit of one client.
-    ClientConnections,
-}
-
-impl Shed {
-    const ALL: [Self; 4] = [
-        Self::Queries,
-        Self::ClientQueries,
-        Self::Connections,
-        Self::ClientConnections,
-    ];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Queries => "queries",
-            Self::ClientQueries => "client_queries",
-            Self::Connections => "connections",
-            Self::ClientConnections => "client_connections",
-        }
-    }
-}
-
 impl Ours {
     pub(super) fn new(registry: &Registry) -> Self {
         let shed = Opts::new(
@@ -51,9 +20,6 @@ impl Ours {
             "Queries answered with SERVFAIL, and TCP connections closed, because a limit was reached.",
         );
         let shed = registered(registry, IntCounterVec::new(shed, &["limit"]));
-        for limit in Shed::ALL {
-            shed.with_label_values(&[limit.as_str()]);
-        }
         let hits = IntCounter::new(
             "sluice_dns_wire_cache_hits_total",
             "Queries for names of the cluster answered with a response that was encoded before.",
@@ -70,8 +36,8 @@ impl Ours {
         }
     }
 
-    /// Counts something that was refused.
-    pub(crate) fn shed(&self, limit: Shed) {
-        self.shed.with_label_values(&[limit.as_str()]).inc();
+    /// Counts what was refused because this limit was reached.
+    pub(crate) fn shed(&self, limit: &str) -> IntCounter {
+        self.shed.with_label_values(&[limit])
     }
 }

@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::RecordType;
+use sluice_upstream::Transport;
 
 use super::TIME_BUCKETS;
-use super::labels::{CODES, Family, Plugin, TYPE_COUNT, Transport, code_index, type_index};
+use super::labels::{CODES, Family, Plugin, TYPE_COUNT, code_index, type_index};
 
 pub(super) use collect::{collect, descriptions};
 
@@ -45,7 +46,7 @@ struct Counts {
     durations: Distribution<{ TIME_BUCKETS.len() }>,
     query_sizes: [Distribution<{ SIZE_BUCKETS.len() }>; 2],
     response_sizes: [Distribution<{ SIZE_BUCKETS.len() }>; 2],
-    responses: [[AtomicU64; Plugin::ALL.len()]; CODES.len()],
+    responses: [[AtomicU64; Plugin::NAMES.len()]; CODES.len()],
 }
 
 /// Counts in buckets, not cumulative; `above` is the bucket without a bound.

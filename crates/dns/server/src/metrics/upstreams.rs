@@ -1,16 +1,15 @@
 //! Metrics of forwarders and caches (CoreDNS's plugins `forward` and `cache`).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hickory_proto::op::ResponseCode;
 use prometheus::core::{Collector, Desc};
-use prometheus::proto::MetricFamily;
-use prometheus::{
-    HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry,
-};
-use sluice_upstream::{Cache, Counts, Half, Observer, Origin, Proto};
+use prometheus::proto::{MetricFamily, MetricType};
+use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry};
+use sluice_upstream::{Cache, Counter, Counters, Half, Observer, Origin, Proto};
 
+use super::form::Form;
 use super::labels::code_label;
 use super::{TIME_BUCKETS, registered};
 
@@ -117,69 +116,79 @@ pub(crate) struct Caches {
     descriptions: Vec<Desc>,
 }
 
-type ReadHalf = fn(&Counts, Half) -> u64;
-type Read = fn(&Counts) -> u64;
-
 /// A metric of each half of a cache.
-const PER_HALF: [(&str, &str, ReadHalf); 2] = [
-    (
-        "coredns_cache_hits_total",
-        "Answers from the cache.",
-        |it, half| match half {
-            Half::Success => it.success_hits,
-            Half::Denial => it.denial_hits,
-        },
-    ),
-    (
-        "coredns_cache_evictions_total",
-        "Answers that made room for others.",
-        |it, half| match half {
-            Half::Success => it.success_evictions,
-            Half::Denial => it.denial_evictions,
-        },
-    ),
-];
+const fn per_half(name: &'static str, help: &'static str, kind: MetricType) -> Form {
+    let labels = &["server", "type", "zones", "view"];
+    Form {
+        name,
+        help,
+        labels,
+        kind,
+    }
+}
 
-/// A metric of a whole cache.
-const PER_CACHE: [(&str, &str, Read); 5] = [
-    (
-        "coredns_cache_requests_total",
-        "Questions to the cache.",
-        |it| it.requests,
-    ),
-    (
-        "coredns_cache_misses_total",
-        "Questions that it had no answer to.",
-        |it| it.misses,
-    ),
-    (
-        "coredns_cache_drops_total",
-        "Answers to another question.",
-        |it| it.drops,
-    ),
-    (
-        "coredns_cache_prefetch_total",
-        "Answers asked for before their end.",
-        |it| it.prefetches,
-    ),
-    (
-        "coredns_cache_served_stale_total",
-        "Expired answers that were served.",
-        |it| it.served_stale,
-    ),
-];
+/// A counter of a whole cache.
+const fn counter(name: &'static str, help: &'static str) -> Form {
+    Form {
+        name,
+        help,
+        labels: &["server", "zones", "view"],
+        kind: MetricType::COUNTER,
+    }
+}
 
-const ENTRIES: (&str, &str) = ("coredns_cache_entries", "Answers in the cache.");
-const LABELS: [&str; 4] = ["server", "type", "zones", "view"];
-const CACHE_LABELS: [&str; 3] = ["server", "zones", "view"];
+const HITS: Form = per_half(
+    "coredns_cache_hits_total",
+    "Answers from the cache.",
+    MetricType::COUNTER,
+);
+const EVICTIONS: Form = per_half(
+    "coredns_cache_evictions_total",
+    "Answers that made room for others.",
+    MetricType::COUNTER,
+);
+const ENTRIES: Form = per_half(
+    "coredns_cache_entries",
+    "Answers in the cache.",
+    MetricType::GAUGE,
+);
+const REQUESTS: Form = counter("coredns_cache_requests_total", "Questions to the cache.");
+const MISSES: Form = counter(
+    "coredns_cache_misses_total",
+    "Questions that it had no answer to.",
+);
+const DROPS: Form = counter("coredns_cache_drops_total", "Answers to another question.");
+const PREFETCHES: Form = counter(
+    "coredns_cache_prefetch_total",
+    "Answers asked for before their end.",
+);
+const STALE: Form = counter(
+    "coredns_cache_served_stale_total",
+    "Expired answers that were served.",
+);
+
+type ReadHalf = fn(&Cache, Half) -> u64;
+type Read = fn(&Counters) -> &Counter;
+
+const PER_HALF: [(Form, ReadHalf); 3] = [
+    (HITS, |it, half| it.counters().hits[half as usize].get()),
+    (EVICTIONS, |it, half| {
+        it.counters().evictions[half as usize].get()
+    }),
+    (ENTRIES, |it, half| it.entries(half) as u64),
+];
+const PER_CACHE: [(Form, Read); 5] = [
+    (REQUESTS, |it| &it.requests),
+    (MISSES, |it| &it.misses),
+    (DROPS, |it| &it.drops),
+    (PREFETCHES, |it| &it.prefetches),
+    (STALE, |it| &it.served_stale),
+];
 
 impl Caches {
     pub(super) fn new() -> Self {
-        let halves = PER_HALF.iter().map(|it| (it.0, it.1)).chain([ENTRIES]);
-        let halves = halves.map(|it| describe(it, &LABELS));
-        let whole = PER_CACHE
-            .iter()
-            .map(|it| describe((it.0, it.1), &CACHE_LABELS));
+        let halves = PER_HALF.iter().map(|(form, _)| form.describe());
+        let whole = PER_CACHE.iter().map(|(form, _)| form.describe());
         Self {
             all: Arc::default(),
             descriptions: halves.chain(whole).collect(),
@@ -188,15 +197,12 @@ impl Caches {
 
     /// Replaces the caches by those of a new Corefile.
     pub(crate) fn replace(&self, caches: Vec<CacheOf>) {
-        *self.all.lock().unwrap_or_else(PoisonError::into_inner) = caches;
+        *self.lock() = caches;
     }
-}
 
-fn describe((name, help): (&str, &str), labels: &[&str]) -> Desc {
-    let labels = labels.iter().map(|it| (*it).to_owned()).collect();
-    let constants = std::collections::HashMap::new();
-    Desc::new(name.to_owned(), help.to_owned(), labels, constants)
-        .expect("names and labels are valid")
+    fn lock(&self) -> MutexGuard<'_, Vec<CacheOf>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Collector for Caches {
@@ -205,45 +211,23 @@ impl Collector for Caches {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let all = self
-            .all
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        let mut families = Vec::new();
-        for (name, help, read) in PER_HALF {
-            let counters = IntCounterVec::new(Opts::new(name, help), &LABELS);
-            let counters = counters.expect("names and labels are valid");
-            for it in &all {
-                for half in Half::ALL {
+        let all = self.lock().clone();
+        let halves = PER_HALF.iter().map(|(form, read)| {
+            let of = |it: &CacheOf| {
+                Half::ALL.map(|half| {
                     let labels = [&*it.server, half.label(), &*it.zones, ""];
-                    let count = read(&it.cache.counts(), half);
-                    counters.with_label_values(&labels).inc_by(count);
-                }
-            }
-            families.extend(counters.collect());
-        }
-        for (name, help, read) in PER_CACHE {
-            let counters = IntCounterVec::new(Opts::new(name, help), &CACHE_LABELS);
-            let counters = counters.expect("names and labels are valid");
-            for it in &all {
+                    form.valued(&labels, read(&it.cache, half))
+                })
+            };
+            form.family(all.iter().flat_map(of).collect())
+        });
+        let whole = PER_CACHE.iter().map(|(form, read)| {
+            let of = |it: &CacheOf| {
                 let labels = [&*it.server, &*it.zones, ""];
-                counters
-                    .with_label_values(&labels)
-                    .inc_by(read(&it.cache.counts()));
-            }
-            families.extend(counters.collect());
-        }
-        let entries = IntGaugeVec::new(Opts::new(ENTRIES.0, ENTRIES.1), &LABELS);
-        let entries = entries.expect("names and labels are valid");
-        for it in &all {
-            for half in Half::ALL {
-                let labels = [&*it.server, half.label(), &*it.zones, ""];
-                let count = i64::try_from(it.cache.entries(half)).unwrap_or(i64::MAX);
-                entries.with_label_values(&labels).set(count);
-            }
-        }
-        families.extend(entries.collect());
-        families
+                form.valued(&labels, read(it.cache.counters()).get())
+            };
+            form.family(all.iter().map(of).collect())
+        });
+        halves.chain(whole).collect()
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
+use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::rdata::{A, AAAA, PTR};
 use hickory_proto::rr::{Name, RData, Record, RecordType};
 use sluice_corefile::Hosts as Config;
@@ -35,16 +36,6 @@ struct File {
 
 /// Modification time and size, which identify a version of a file.
 type Stamp = (Option<SystemTime>, u64);
-
-/// The answer to a question.
-#[derive(Debug)]
-pub(crate) enum Found {
-    /// Nothing: the next plugin is asked.
-    Passed,
-    /// The name has no entry, and no other plugin may be asked.
-    Unknown,
-    Answered(Box<Reply>),
-}
 
 impl Hosts {
     /// Reads the file for the first time. It need not exist.
@@ -96,12 +87,12 @@ impl Hosts {
         self.inline.len() + self.table().len()
     }
 
-    /// Answers from the entries.
-    pub(crate) fn answer(&self, asked: &Asked) -> Found {
+    /// Answers from the entries. `None`: the next plugin is asked.
+    pub(crate) fn answer(&self, asked: &Asked) -> Option<Reply> {
         let query = &asked.query;
         let is_ours = self.config.zones.iter().any(|it| it.zone_of(&query.name));
         if !is_ours && query.query_type != RecordType::PTR {
-            return Found::Passed;
+            return None;
         }
         let name = query.name.to_lowercase();
         let file = self.table();
@@ -111,33 +102,29 @@ impl Hosts {
             return self.reverse(&name, &tables, record);
         }
         let addresses = || tables.iter().flat_map(|it| it.addresses(&name));
-        let records: Vec<Record> = match query.query_type {
-            RecordType::A => {
-                let v4 = addresses().filter_map(|it| match it {
-                    IpAddr::V4(ip) => Some(RData::A(A(*ip))),
-                    IpAddr::V6(_) => None,
-                });
-                v4.map(record).collect()
-            }
-            RecordType::AAAA => {
-                let v6 = addresses().filter_map(|it| match it {
-                    IpAddr::V6(ip) => Some(RData::AAAA(AAAA(*ip))),
-                    IpAddr::V4(_) => None,
-                });
-                v6.map(record).collect()
-            }
-            _ => Vec::new(),
+        let data = |ip: &IpAddr| match (query.query_type, *ip) {
+            (RecordType::A, IpAddr::V4(ip)) => Some(RData::A(A(ip))),
+            (RecordType::AAAA, IpAddr::V6(ip)) => Some(RData::AAAA(AAAA(ip))),
+            _ => None,
         };
-        match () {
-            () if !records.is_empty() || addresses().next().is_some() => {
-                Found::Answered(Box::new(Reply::authoritative(records, Plugin::Hosts)))
-            }
-            () if self.config.fallthrough.includes(&name) => Found::Passed,
-            () => Found::Unknown,
+        if addresses().next().is_some() {
+            let records = addresses().filter_map(data).map(record).collect();
+            Some(Reply::authoritative(records, Plugin::Hosts))
+        } else if self.config.fallthrough.includes(&name) {
+            None
+        } else {
+            // NXDOMAIN needs an SOA record, which a hosts file does not have.
+            Some(Reply::empty(ResponseCode::ServFail, Plugin::Hosts))
         }
     }
 
-    fn reverse(&self, name: &Name, tables: &[&Table], record: impl Fn(RData) -> Record) -> Found {
+    /// `None` without a name: other names of the reverse zone are other plugins', as in CoreDNS.
+    fn reverse(
+        &self,
+        name: &Name,
+        tables: &[&Table],
+        record: impl Fn(RData) -> Record,
+    ) -> Option<Reply> {
         let address = name.parse_arpa_name().ok();
         let address = address.filter(|it| it.prefix_len() == it.max_prefix_len());
         let names = address.filter(|_| self.config.reverse).map(|it| it.addr());
@@ -147,11 +134,7 @@ impl Hosts {
         let records: Vec<_> = names
             .map(|it| record(RData::PTR(PTR(it.clone()))))
             .collect();
-        if records.is_empty() {
-            // Other names of the reverse zone are other plugins', as in CoreDNS.
-            return Found::Passed;
-        }
-        Found::Answered(Box::new(Reply::authoritative(records, Plugin::Hosts)))
+        (!records.is_empty()).then(|| Reply::authoritative(records, Plugin::Hosts))
     }
 
     fn table(&self) -> Arc<Table> {

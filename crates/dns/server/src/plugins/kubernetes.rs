@@ -19,19 +19,6 @@ pub(crate) struct Kubernetes {
     fallthrough: Fallthrough,
 }
 
-/// The answer to a question.
-#[derive(Debug)]
-pub(crate) enum Known {
-    /// Nothing: the next plugin is asked.
-    Passed,
-    Answered(Box<Reply>),
-    /// An alias: `reply` has the CNAME, the records of `target` are to be appended.
-    Alias {
-        reply: Box<Reply>,
-        target: Name,
-    },
-}
-
 impl Kubernetes {
     /// `listens` are the addresses of the server, for NS records.
     pub(crate) fn new(config: &Config, listens: Vec<IpAddr>) -> Result<Self, NoForwardZone> {
@@ -59,66 +46,55 @@ impl Kubernetes {
         })
     }
 
-    /// Answers from the objects as they are now. `pods` are those that the engine's revision counts.
+    /// Answers from the objects as they are now. `pods` are those that the engine's revision counts. With a
+    /// name, the reply is an alias: the records of the name are to be appended. `None`: the next plugin is asked.
     pub(crate) fn answer(
         &self,
         objects: &RwLock<Objects>,
         pods: PodRecords,
         asked: &Asked,
-    ) -> Known {
-        if self.settings.zones.around(&asked.query.name).is_none() {
-            return Known::Passed;
-        }
+    ) -> Option<(Reply, Option<Name>)> {
+        self.settings.zones.around(&asked.query.name)?;
         let objects = objects.read().unwrap_or_else(PoisonError::into_inner);
         let question = Question {
             name: &asked.query.name,
             record_type: asked.query.query_type,
         };
         let revision = objects.revision(pods);
-        match answer(&objects, &self.settings, question).outcome {
-            Outcome::NotOurs => Known::Passed,
+        let mut alias = None;
+        let mut reply = match answer(&objects, &self.settings, question).outcome {
+            Outcome::NotOurs => return None,
             Outcome::NotReady { soa } => {
                 let mut reply = negative(ResponseCode::ServFail, *soa);
                 reply.error = Some("the objects of the cluster are not complete yet".into());
-                Known::Answered(reply)
+                return Some((reply, None));
             }
             Outcome::Records {
                 answers,
                 additionals,
             } => {
-                let mut reply = lasting(positive(answers), revision);
+                let mut reply = Reply::authoritative(answers, Plugin::Kubernetes);
                 reply.message.additionals = additionals;
-                Known::Answered(reply)
+                reply
             }
-            Outcome::Alias { answers, target } => Known::Alias {
-                reply: lasting(positive(answers), revision),
-                target,
-            },
-            Outcome::NoData { soa } => {
-                Known::Answered(lasting(negative(ResponseCode::NoError, *soa), revision))
+            Outcome::Alias { answers, target } => {
+                alias = Some(target);
+                Reply::authoritative(answers, Plugin::Kubernetes)
             }
+            Outcome::NoData { soa } => negative(ResponseCode::NoError, *soa),
             Outcome::NameError { .. } if self.fallthrough.includes(&asked.query.name) => {
-                Known::Passed
+                return None;
             }
-            Outcome::NameError { soa } => {
-                Known::Answered(lasting(negative(ResponseCode::NXDomain, *soa), revision))
-            }
-        }
+            Outcome::NameError { soa } => negative(ResponseCode::NXDomain, *soa),
+        };
+        reply.revision = Some(revision);
+        Some((reply, alias))
     }
 }
 
-fn negative(code: ResponseCode, soa: Record) -> Box<Reply> {
-    let mut reply = Box::new(Reply::empty(code, Plugin::Kubernetes));
-    reply.message.metadata.authoritative = true;
+fn negative(code: ResponseCode, soa: Record) -> Reply {
+    let mut reply = Reply::authoritative(Vec::new(), Plugin::Kubernetes);
+    reply.message.metadata.response_code = code;
     reply.message.authorities = vec![soa];
     reply
-}
-
-fn lasting(mut reply: Box<Reply>, revision: u64) -> Box<Reply> {
-    reply.revision = Some(revision);
-    reply
-}
-
-fn positive(answers: Vec<Record>) -> Box<Reply> {
-    Box::new(Reply::authoritative(answers, Plugin::Kubernetes))
 }

@@ -8,7 +8,7 @@ use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType};
 use sluice_corefile::Chaos;
 use sluice_upstream::Question as Asked;
 
-use crate::metrics::{Plugin, Transport};
+use crate::metrics::Plugin;
 use crate::request::{Client, Reply};
 
 /// TTL of the answer to ANY, in seconds, as in CoreDNS.
@@ -63,10 +63,7 @@ pub(crate) fn whoami(asked: &Asked, client: Client) -> Reply {
         IpAddr::V4(ip) => RData::A(A(ip)),
         IpAddr::V6(ip) => RData::AAAA(AAAA(ip)),
     };
-    let protocol = match client.transport {
-        Transport::Udp => "_udp",
-        Transport::Tcp => "_tcp",
-    };
+    let protocol = format!("_{}", client.transport.as_str());
     let mut reply = Reply::authoritative(Vec::new(), Plugin::Whoami);
     let additionals = &mut reply.message.additionals;
     additionals.push(Record::from_rdata(name.clone(), 0, address));

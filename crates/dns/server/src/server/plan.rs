@@ -48,8 +48,12 @@ impl Plan {
             let listens: Vec<_> = keys.iter().map(|it| it.0).collect();
             let server = listens.first().map(|it| label(*it)).unwrap_or_default();
             let known_by = listen::known_by(&listens)?;
-            let made = Block::new(block, &server, known_by, common)
-                .map_err(|error| StartError::block(&block.place, &error))?;
+            let made = Block::new(block, &server, known_by, common).map_err(|error| {
+                StartError::Block {
+                    place: block.place.to_string(),
+                    message: error.to_string(),
+                }
+            })?;
             plan.take_in(block, &made, &server, &keys);
             for (address, zone) in keys {
                 sites.entry(address).or_default().push((zone, made.clone()));
@@ -84,7 +88,7 @@ impl Plan {
         self.needs_objects |= plugins.kubernetes.is_some();
         let lameduck = plugins.health.as_ref().map(|it| it.lameduck);
         self.lameduck = self.lameduck.max(lameduck.unwrap_or_default());
-        if let Some(cache) = made.upstream().cache() {
+        if let Some(cache) = &made.upstream.cache {
             let zones = plugins.cache.iter().flat_map(|it| &it.zones);
             let zones: Vec<_> = zones.map(Name::to_ascii).collect();
             self.caches.push(CacheOf {
@@ -118,7 +122,7 @@ impl Plan {
 pub(super) fn count_hosts(blocks: &[Arc<Block>], metrics: &Metrics) {
     let entries: usize = blocks
         .iter()
-        .filter_map(|it| it.hosts())
+        .filter_map(|it| it.hosts.as_ref())
         .map(|it| it.entries())
         .sum();
     metrics

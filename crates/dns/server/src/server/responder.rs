@@ -6,13 +6,13 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use sluice_corefile::Corefile;
+use sluice_upstream::Transport;
 use sluice_zone::Objects;
 use tokio::runtime::{Builder, Runtime};
 
 use super::plan::Plan;
 use super::{StartError, machine};
 use crate::engine::{Asking, Common, Engine};
-use crate::metrics::Transport;
 use crate::options::Options;
 use crate::request::Client;
 

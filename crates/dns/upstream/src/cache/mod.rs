@@ -16,10 +16,9 @@ use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::Name;
 use sluice_corefile::{Cache as Settings, Refresh, ServeStale};
 
-pub use counters::{Counts, Half};
+pub use counters::{Counter, Counters, Half};
 
 use classify::Class;
-use counters::Counters;
 use entry::Entry;
 use shards::Shards;
 
@@ -86,7 +85,7 @@ impl Cache {
             let Ok(kept) = Message::from_vec(&found.wire) else {
                 continue;
             };
-            self.counters.hit(half);
+            self.counters.hits[half as usize].add(1);
             return self.answer(question, kept, &found);
         }
         self.counters.misses.add(1);
@@ -122,8 +121,8 @@ impl Cache {
     }
 
     /// Counters since the cache was made.
-    pub fn counts(&self) -> Counts {
-        self.counters.read()
+    pub fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// `coredns_cache_entries`: number of answers in `half`.
@@ -217,7 +216,7 @@ impl Cache {
             }
         }
         let evicted = self.half(half).insert(key, entry);
-        self.counters.evicted(half, evicted);
+        self.counters.evictions[half as usize].add(evicted);
     }
 
     fn has_usable(&self, key: &Key, now: Instant) -> bool {

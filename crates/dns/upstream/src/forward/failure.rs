@@ -1,11 +1,25 @@
-//! Why a query was not answered.
+//! Why a forwarder cannot be made, and why a query was not answered.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use hickory_proto::op::ResponseCode;
 
 use super::outgoing::Trouble;
 use crate::check::Unusable;
+
+/// Why a forwarder cannot be made, in one line: a file or name of its TLS, or the interface of an
+/// address.
+#[derive(Debug, thiserror::Error)]
+#[error("forward{0}")]
+pub struct SetupError(pub(super) String);
+
+impl SetupError {
+    /// For `map_err`: what failed, then why.
+    pub(super) fn at<E: Display>(what: impl Display) -> impl FnOnce(E) -> Self {
+        move |why| Self(format!("{what}: {why}"))
+    }
+}
 
 /// Why a query was not answered. The text is for the plugin `errors`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -5,25 +5,23 @@ mod failure;
 mod flights;
 mod observer;
 mod outgoing;
-mod policy;
 mod setup;
 mod stream;
 mod tls;
 mod udp;
 mod upstream;
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::Name;
-use sluice_corefile::ForwardProtocol;
+use sluice_corefile::{Forward, ForwardProtocol};
 use tokio::runtime::Handle;
 
-pub use failure::Failure;
+pub use failure::{Failure, SetupError};
 pub use observer::{Observer, Origin, Proto};
-pub use setup::SetupError;
-pub use tls::TlsError;
 
 use attempt::Upstreams;
 use flights::Flights;
@@ -41,12 +39,19 @@ pub enum Transport {
     Tcp,
 }
 
+impl Transport {
+    /// Names in logs and metrics, in the order of declaration.
+    pub const NAMES: [&str; 2] = ["udp", "tcp"];
+
+    /// The name in logs and metrics.
+    pub fn as_str(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
 /// One `forward` of a server block.
 pub struct Forwarder {
-    scope: Scope,
-    next: Next,
-    protocol: ForwardProtocol,
-    max_queries: usize,
+    config: Arc<Forward>,
     queries: Arc<AtomicUsize>,
     upstreams: Arc<Upstreams>,
     flights: Arc<Flights>,
@@ -54,29 +59,18 @@ pub struct Forwarder {
     runtime: Handle,
 }
 
-/// The names that are forwarded.
-struct Scope {
-    from: Name,
-    except: Vec<Name>,
-}
-
-/// Answers after which the next `forward` of the block is asked.
-struct Next {
-    codes: Vec<ResponseCode>,
-    on_nodata: bool,
-}
-
 impl Forwarder {
     /// Whether queries for `name` are forwarded: below `from`, not below `except`.
     pub fn covers(&self, name: &Name) -> bool {
-        let Scope { from, except } = &self.scope;
+        let Forward { from, except, .. } = &*self.config;
         from.zone_of(name) && (from == name || !except.iter().any(|zone| zone.zone_of(name)))
     }
 
     /// Whether the next `forward` of the block, if there is one, is to be asked after `answer`.
     pub fn passes_on(&self, answer: &Message) -> bool {
         let is_nodata = answer.response_code == ResponseCode::NoError && answer.answers.is_empty();
-        self.next.codes.contains(&answer.response_code) || (self.next.on_nodata && is_nodata)
+        self.config.next.contains(&answer.response_code)
+            || (self.config.next_on_nodata && is_nodata)
     }
 
     /// Asks for `question`, which came over `client`. The response has id 0 and no OPT; its records
@@ -90,7 +84,7 @@ impl Forwarder {
         client: Transport,
     ) -> Result<Message, Failure> {
         let counted = self.admit()?;
-        let transport = match self.protocol {
+        let transport = match self.config.protocol {
             ForwardProtocol::AsAsked => client,
             ForwardProtocol::Tcp => Transport::Tcp,
             ForwardProtocol::PreferUdp => Transport::Udp,
@@ -126,15 +120,15 @@ impl Forwarder {
 
     /// Counts one query until the result is dropped.
     fn admit(&self) -> Result<Counted, Failure> {
+        let max = self.config.max_concurrent;
+        let max = max.map_or(MAX_QUERIES, NonZeroUsize::get);
         let counted = Counted(Arc::clone(&self.queries));
-        if self.queries.fetch_add(1, Ordering::Relaxed) < self.max_queries {
+        if self.queries.fetch_add(1, Ordering::Relaxed) < max {
             return Ok(counted);
         }
         drop(counted);
         self.observer.rejected();
-        Err(Failure::TooMany {
-            max: self.max_queries,
-        })
+        Err(Failure::TooMany { max })
     }
 }
 

@@ -55,12 +55,3 @@ pub enum Origin {
     /// Opened for this query.
     Opened,
 }
-
-/// Ignores every event.
-impl Observer for () {
-    fn answered(&self, _to: &str, _code: ResponseCode, _took: Duration) {}
-    fn connected(&self, _to: &str, _proto: Proto, _origin: Origin) {}
-    fn health_check_failed(&self, _to: &str) {}
-    fn all_down(&self, _from: &str, _all: &str) {}
-    fn rejected(&self) {}
-}

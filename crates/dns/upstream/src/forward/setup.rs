@@ -1,43 +1,20 @@
 //! A forwarder from its configuration.
 
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
-use hickory_proto::rr::RecordType;
 use nix::net::if_::if_nametoindex;
 use rustls::ClientConfig;
-use sluice_corefile::{Forward, ForwardProtocol, Upstream as To, UpstreamTransport};
+use sluice_corefile::{Forward, Upstream as To, UpstreamTransport};
 use tokio::runtime::Handle;
 
-use super::attempt::{Limits, Upstreams};
-use super::flights::Flights;
+use super::Forwarder;
+use super::attempt::Upstreams;
+use super::failure::SetupError;
 use super::observer::Observer;
-use super::policy::Policy;
-use super::stream::{self, Pool};
-use super::tls::{self, Tls, TlsError};
-use super::upstream::{Health, HealthCheck, Upstream};
-use super::{Forwarder, MAX_QUERIES, Next, Scope, Transport};
-use crate::question::Question;
-
-/// Why a forwarder cannot be made.
-#[derive(Debug, thiserror::Error)]
-pub enum SetupError {
-    /// TLS cannot be set up.
-    #[error("forward: {0}")]
-    Tls(#[from] TlsError),
-    /// The interface of a link-local address is not there.
-    #[error("forward to {address}%{interface}: {source}")]
-    Interface {
-        /// The upstream.
-        address: SocketAddr,
-        /// The interface's name.
-        interface: String,
-        /// What the kernel said.
-        source: nix::Error,
-    },
-}
+use super::stream::Pool;
+use super::tls::{self, Tls};
+use super::upstream::Upstream;
 
 impl Forwarder {
     /// Reads the files that `tls` names and looks up interfaces. Nothing is sent. Queries and
@@ -47,57 +24,26 @@ impl Forwarder {
         observer: Arc<dyn Observer>,
         runtime: Handle,
     ) -> Result<Self, SetupError> {
-        let tls = config
-            .to
-            .iter()
-            .any(|it| matches!(it.transport, UpstreamTransport::Tls { .. }))
-            .then(|| tls::client_config(&config.tls))
-            .transpose()?;
-        let upstreams = config
-            .to
-            .iter()
-            .map(|to| Ok(Arc::new(upstream(config, to, tls.as_ref(), &observer)?)))
-            .collect::<Result<_, SetupError>>()?;
+        let config = Arc::new(config.clone());
+        let is_tls = |it: &To| matches!(it.transport, UpstreamTransport::Tls { .. });
+        let tls = config.to.iter().any(is_tls);
+        let tls = tls.then(|| tls::client_config(&config.tls)).transpose()?;
+        let upstream = |to| Ok(Arc::new(upstream(&config, to, tls.as_ref(), &observer)?));
+        let upstreams: Result<_, SetupError> = config.to.iter().map(upstream).collect();
+        let upstreams = Upstreams::new(Arc::clone(&config), upstreams?, Arc::clone(&observer));
         Ok(Self {
-            scope: Scope {
-                from: config.from.clone(),
-                except: config.except.clone(),
-            },
-            next: Next {
-                codes: config.next.clone(),
-                on_nodata: config.next_on_nodata,
-            },
-            protocol: config.protocol,
-            max_queries: config.max_concurrent.map_or(MAX_QUERIES, NonZeroUsize::get),
+            config,
             queries: Arc::default(),
-            upstreams: Arc::new(Upstreams::new(
-                config.from.to_string(),
-                upstreams,
-                policy(config),
-                Limits {
-                    max_attempts: config.max_connect_attempts,
-                    fail_fast: config.failfast_all_unhealthy_upstreams,
-                    failover: config.failover.clone(),
-                },
-                Arc::clone(&observer),
-            )),
-            flights: Arc::new(Flights::default()),
+            upstreams: Arc::new(upstreams),
+            flights: Arc::default(),
             observer,
             runtime,
         })
     }
 }
 
-fn policy(config: &Forward) -> Policy {
-    match config.policy {
-        sluice_corefile::Policy::Random => Policy::Random,
-        sluice_corefile::Policy::RoundRobin => Policy::RoundRobin(AtomicUsize::new(0)),
-        sluice_corefile::Policy::Sequential => Policy::Sequential,
-    }
-}
-
 fn upstream(
-    config: &Forward,
+    config: &Arc<Forward>,
     to: &To,
     tls: Option<&Arc<ClientConfig>>,
     observer: &Arc<dyn Observer>,
@@ -109,33 +55,15 @@ fn upstream(
         _ => None,
     };
     Ok(Upstream {
+        config: Arc::clone(config),
         label: to.address.to_string().into(),
         address: scoped(to)?,
         tls,
-        pool: Arc::new(Pool::new(stream::Limits {
-            expire: config.expire,
-            max_age: config.max_age,
-            max_idle: config.max_idle_conns,
-        })),
+        pool: Arc::new(Pool::new(Arc::clone(config))),
         observer: Arc::clone(observer),
-        health: Health::new(health_check(config)),
+        fails: Default::default(),
+        checking: Default::default(),
     })
-}
-
-fn health_check(config: &Forward) -> HealthCheck {
-    let domain = config.health_check.domain.clone();
-    HealthCheck {
-        max_fails: config.max_fails,
-        interval: config.health_check.interval,
-        question: Question {
-            recursion_desired: config.health_check.recursion_desired,
-            ..Question::new(domain, RecordType::NS)
-        },
-        transport: match config.protocol {
-            ForwardProtocol::Tcp => Transport::Tcp,
-            ForwardProtocol::AsAsked | ForwardProtocol::PreferUdp => Transport::Udp,
-        },
-    }
 }
 
 /// The address with the index of its interface.
@@ -145,13 +73,8 @@ fn scoped(to: &To) -> Result<SocketAddr, SetupError> {
         // `fe80::1%3` names the interface by its index.
         let index = match interface.parse() {
             Ok(index) => index,
-            Err(_) => {
-                if_nametoindex(interface.as_str()).map_err(|source| SetupError::Interface {
-                    address: to.address,
-                    interface: interface.clone(),
-                    source,
-                })?
-            }
+            Err(_) => if_nametoindex(interface.as_str())
+                .map_err(SetupError::at(format!(" to {}%{interface}", to.address)))?,
         };
         v6.set_scope_id(index);
     }

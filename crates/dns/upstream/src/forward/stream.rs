@@ -2,11 +2,11 @@
 //!
 //! A connection carries one query at a time, as CoreDNS's do: not every server answers several.
 
-use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use hickory_proto::op::Message;
+use sluice_corefile::Forward;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep};
 
@@ -35,18 +35,7 @@ impl Connection {
 /// The idle connections to one upstream, the most recently used one last.
 pub(super) struct Pool {
     idle: Mutex<Vec<Idle>>,
-    limits: Limits,
-}
-
-/// How long and how many idle connections are kept.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
-    /// A connection that was idle for so long is closed.
-    pub(super) expire: Duration,
-    /// A connection of this age is closed after its query; `None`: at no age.
-    pub(super) max_age: Option<Duration>,
-    /// `None`: as many as were needed at once.
-    pub(super) max_idle: Option<NonZeroUsize>,
+    config: Arc<Forward>,
 }
 
 struct Idle {
@@ -55,10 +44,10 @@ struct Idle {
 }
 
 impl Pool {
-    pub(super) fn new(limits: Limits) -> Self {
+    pub(super) fn new(config: Arc<Forward>) -> Self {
         Self {
             idle: Mutex::default(),
-            limits,
+            config,
         }
     }
 
@@ -79,16 +68,13 @@ impl Pool {
             return;
         }
         let mut idle = self.lock();
-        if self
-            .limits
-            .max_idle
-            .is_some_and(|max| idle.len() >= max.get())
-        {
+        let max = self.config.max_idle_conns;
+        if max.is_some_and(|max| idle.len() >= max.get()) {
             idle.remove(0);
         }
         idle.push(returned);
         if idle.len() == 1 {
-            tokio::spawn(close_expired(Arc::downgrade(self), self.limits.expire));
+            tokio::spawn(close_expired(Arc::downgrade(self), self.config.expire));
         }
     }
 
@@ -99,11 +85,8 @@ impl Pool {
     }
 
     fn is_usable(&self, idle: &Idle) -> bool {
-        idle.since.elapsed() < self.limits.expire
-            && self
-                .limits
-                .max_age
-                .is_none_or(|max| idle.connection.opened.elapsed() < max)
+        let is_young = |max| idle.connection.opened.elapsed() < max;
+        idle.since.elapsed() < self.config.expire && self.config.max_age.is_none_or(is_young)
     }
 
     /// Closes what cannot be used any more. Returns whether some connections are left.

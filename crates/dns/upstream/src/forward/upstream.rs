@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use hickory_proto::op::Message;
+use hickory_proto::rr::RecordType;
+use sluice_corefile::{Forward, ForwardProtocol};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -26,6 +28,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An upstream of a `forward`.
 pub(super) struct Upstream {
+    pub(super) config: Arc<Forward>,
     /// Address and port, for metrics and messages.
     pub(super) label: Arc<str>,
     pub(super) address: SocketAddr,
@@ -33,36 +36,10 @@ pub(super) struct Upstream {
     pub(super) tls: Option<Tls>,
     pub(super) pool: Arc<Pool>,
     pub(super) observer: Arc<dyn Observer>,
-    pub(super) health: Health,
-}
-
-/// What is known of an upstream's health.
-pub(super) struct Health {
-    /// How it is checked.
-    pub(super) check: HealthCheck,
     /// Health checks that failed since the last one that succeeded.
-    fails: AtomicU32,
-    checking: AtomicBool,
-}
-
-/// How upstreams are checked.
-#[derive(Clone, Debug)]
-pub(super) struct HealthCheck {
-    /// The upstream is down after more failures than this. Zero: it is never checked.
-    pub(super) max_fails: u32,
-    pub(super) interval: Duration,
-    pub(super) question: Question,
-    pub(super) transport: Transport,
-}
-
-impl Health {
-    pub(super) fn new(check: HealthCheck) -> Self {
-        Self {
-            check,
-            fails: AtomicU32::new(0),
-            checking: AtomicBool::new(false),
-        }
-    }
+    pub(super) fails: AtomicU32,
+    /// Whether health checks are under way.
+    pub(super) checking: AtomicBool,
 }
 
 impl Upstream {
@@ -164,14 +141,14 @@ impl Upstream {
 
     /// Whether more health checks failed in a row than allowed.
     pub(super) fn is_down(&self) -> bool {
-        let max = self.health.check.max_fails;
-        max != 0 && self.health.fails.load(Ordering::Relaxed) > max
+        let max = self.config.max_fails;
+        max != 0 && self.fails.load(Ordering::Relaxed) > max
     }
 
     /// Checks in the background until a check succeeds. Nothing happens when checks are under way
     /// or switched off.
     pub(super) fn check_health(self: &Arc<Self>) {
-        if self.health.check.max_fails == 0 || self.health.checking.swap(true, Ordering::Relaxed) {
+        if self.config.max_fails == 0 || self.checking.swap(true, Ordering::Relaxed) {
             return;
         }
         let upstream = Arc::downgrade(self);
@@ -179,13 +156,13 @@ impl Upstream {
             // A new configuration drops the upstream, which ends its checks.
             while let Some(upstream) = upstream.upgrade() {
                 if upstream.probe().await.is_ok() {
-                    upstream.health.fails.store(0, Ordering::Relaxed);
-                    upstream.health.checking.store(false, Ordering::Relaxed);
+                    upstream.fails.store(0, Ordering::Relaxed);
+                    upstream.checking.store(false, Ordering::Relaxed);
                     return;
                 }
-                upstream.health.fails.fetch_add(1, Ordering::Relaxed);
+                upstream.fails.fetch_add(1, Ordering::Relaxed);
                 upstream.observer.health_check_failed(&upstream.label);
-                let interval = upstream.health.check.interval;
+                let interval = upstream.config.health_check.interval;
                 drop(upstream);
                 sleep(interval).await;
             }
@@ -194,9 +171,13 @@ impl Upstream {
 
     /// One check. Any answer is a good one, SERVFAIL and REFUSED among them.
     async fn probe(&self) -> Result<(), Trouble> {
-        let check = &self.health.check;
-        let query = Outgoing::new(&check.question, WithEdns::No)?;
-        if check.transport == Transport::Udp && self.tls.is_none() {
+        let check = &self.config.health_check;
+        let question = Question {
+            recursion_desired: check.recursion_desired,
+            ..Question::new(check.domain.clone(), RecordType::NS)
+        };
+        let query = Outgoing::new(&question, WithEdns::No)?;
+        if self.config.protocol != ForwardProtocol::Tcp && self.tls.is_none() {
             let asked = udp::ask(self.address, &query);
             return limit("health check", PROBE_TIMEOUT, asked).await.map(drop);
         }

@@ -10,7 +10,7 @@ use tokio::runtime;
 use tokio::task::JoinSet;
 
 use crate::server::{Ports, Seen, Server, address, honest, send, silent};
-use crate::{READ_TIMEOUT, Recorder, addresses, config, forwarder, question, skip};
+use crate::{READ_TIMEOUT, Recorder, Silent, addresses, config, forwarder, question, skip};
 
 /// Asks all `questions` at once and gives the responses.
 async fn ask_at_once(
@@ -156,7 +156,7 @@ fn a_thread_without_runtime_may_wait() {
     let server = sockets.block_on(Server::start(Ports::UdpOnly, honest(1)));
     let config = config(&[&server]);
     let handle = sockets.handle().clone();
-    let forwarder = Forwarder::new(&config, Arc::new(()), handle).unwrap();
+    let forwarder = Forwarder::new(&config, Arc::new(Silent), handle).unwrap();
     // A runtime with neither sockets nor timers, as good as none.
     let bare = runtime::Builder::new_current_thread().build().unwrap();
     let response = bare.block_on(forwarder.exchange(&question("a."), Transport::Udp));

@@ -59,7 +59,7 @@ fn upstream(address: SocketAddr) -> Upstream {
 }
 
 fn forwarder(config: &Forward) -> Forwarder {
-    Forwarder::new(config, Arc::new(()), Handle::current()).unwrap()
+    Forwarder::new(config, Arc::new(Silent), Handle::current()).unwrap()
 }
 
 fn name(text: &str) -> Name {
@@ -88,6 +88,17 @@ async fn skip(duration: Duration) {
     tokio::time::pause();
     tokio::time::advance(duration).await;
     tokio::time::resume();
+}
+
+/// Ignores every event.
+struct Silent;
+
+impl Observer for Silent {
+    fn answered(&self, _to: &str, _code: ResponseCode, _took: Duration) {}
+    fn connected(&self, _to: &str, _proto: Proto, _origin: Origin) {}
+    fn health_check_failed(&self, _to: &str) {}
+    fn all_down(&self, _from: &str, _all: &str) {}
+    fn rejected(&self) {}
 }
 
 /// Writes down what a forwarder tells.

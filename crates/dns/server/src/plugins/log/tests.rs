@@ -2,9 +2,9 @@ use std::time::Instant;
 
 use hickory_proto::op::{OpCode, Query};
 use sluice_corefile::LogFormat;
+use sluice_upstream::Transport;
 
 use super::*;
-use crate::metrics::Transport;
 use crate::request::Client;
 use crate::wire::{self, Received};
 

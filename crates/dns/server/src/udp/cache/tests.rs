@@ -2,9 +2,10 @@ use std::collections::HashMap;
 
 use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::RecordType;
+use sluice_upstream::Transport;
 
 use super::*;
-use crate::metrics::{Family, Metrics, Plugin, Transport};
+use crate::metrics::{Family, Metrics, Plugin};
 
 const FIRST: Version = Version {
     objects: 1,
