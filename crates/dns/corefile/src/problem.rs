@@ -34,26 +34,19 @@ impl Problem {
             message: message.into(),
         }
     }
-}
 
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.message)
+    /// The same, as an error.
+    pub(crate) fn fail<T>(place: &Location, message: impl Into<String>) -> Result<T, Self> {
+        Err(Self::at(place, message))
     }
 }
 
 /// A plugin or an option that is valid and has no effect here, as `Corefile:3: debug: has no effect`.
 ///
 /// Each plugin or option is named once, at its first place.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Note {
-    /// The line of the directive.
-    pub place: Location,
-    /// The directive without effect and the reason, in one line.
-    pub message: String,
-}
+pub type Note = Problem;
 
-impl fmt::Display for Note {
+impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.message)
     }

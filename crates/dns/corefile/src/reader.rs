@@ -44,9 +44,9 @@ pub(crate) enum Fault {
     Wrong(String),
 }
 
-impl From<String> for Fault {
-    fn from(message: String) -> Self {
-        Self::Wrong(message)
+impl<T: Into<String>> From<T> for Fault {
+    fn from(message: T) -> Self {
+        Self::Wrong(message.into())
     }
 }
 
@@ -60,8 +60,7 @@ impl Reader<'_> {
     pub(crate) fn note(&mut self, place: &Location, message: impl Into<String>) {
         let message = message.into();
         if self.notes.iter().all(|it| it.message != message) {
-            let place = place.clone();
-            self.notes.push(Note { place, message });
+            self.notes.push(Note::at(place, message));
         }
     }
 
@@ -93,6 +92,22 @@ impl Reader<'_> {
             };
             self.problem(&option.name.place, message);
         }
+    }
+
+    /// Hands the only option that a plugin has to `read`.
+    pub(crate) fn option(
+        &mut self,
+        plugin: &Directive,
+        known: &str,
+        mut read: impl FnMut(&Directive) -> Result<(), String>,
+    ) {
+        self.options(plugin, &[known], |_, option| {
+            if option.name.text == known {
+                Ok(read(option)?)
+            } else {
+                Err(Fault::Unknown)
+            }
+        });
     }
 
     /// Refuses every option of a plugin that has none.
@@ -136,6 +151,16 @@ impl Directive {
         }
     }
 
+    /// An option without arguments, which is set.
+    pub(crate) fn flag(&self) -> Result<bool, String> {
+        self.none().map(|()| true)
+    }
+
+    /// All arguments as texts.
+    pub(crate) fn words(&self) -> Vec<&str> {
+        self.args.iter().map(|it| it.text.as_str()).collect()
+    }
+
     /// The only argument.
     pub(crate) fn one(&self) -> Result<&str, String> {
         match &*self.args {
@@ -171,7 +196,7 @@ impl Directive {
                 "takes at most {most} arguments, {} is one more",
                 quoted(&more.text)
             )),
-            None => Ok(self.args.iter().map(|it| it.text.as_str()).collect()),
+            None => Ok(self.words()),
         }
     }
 

@@ -21,7 +21,7 @@ pub use forward::{
 pub use hosts::{Hosts, HostsEntry};
 pub use kubernetes::{ApiTls, Kubeconfig, Kubernetes, Pods};
 pub use observe::{
-    Consolidate, Errors, Health, LogClasses, LogField, LogFormat, LogLevel, LogPart, LogRule,
+    Consolidate, Errors, Health, LogClass, LogField, LogFormat, LogLevel, LogPart, LogRule,
     Monitor, Prometheus, Ready,
 };
 pub use pattern::Pattern;

@@ -11,9 +11,9 @@ use std::{fs, io};
 
 use proptest::prelude::*;
 use sluice_corefile::{
-    AclAction, AnswerRule, BindTarget, Corefile, ForwardProtocol, LogField, LogPart, Monitor,
-    NameMatch, Pods, Policy, Refresh, Rewrite, SearchPath, ServerBlock, Sources, TextValue, Then,
-    UpstreamTransport, read,
+    AclAction, AnswerRule, BindTarget, Corefile, ForwardProtocol, LogClass, LogField, LogPart,
+    Monitor, NameMatch, Pods, Policy, Refresh, Rewrite, SearchPath, ServerBlock, Sources,
+    TextValue, Then, UpstreamTransport, read,
 };
 use sluice_model::Requirement;
 
@@ -289,7 +289,7 @@ fn keys_and_small_plugins() {
         (named.zone.to_string(), also.zone.to_string()),
         ("example.org.".into(), "cluster.local.".into())
     );
-    assert!(!named.classes.success && named.classes.denial && named.classes.error);
+    assert_eq!(named.classes, [LogClass::Denial, LogClass::Error]);
     let literal = |it: &str| LogPart::Literal(it.to_owned());
     assert_eq!(
         named.format.parts,

@@ -45,7 +45,7 @@ fn sections(
     rule: &mut AclRule,
 ) -> Result<(), String> {
     let is_section = |word: &str| matches!(word, "type" | "net" | "file");
-    let words: Vec<&str> = option.args.iter().map(|it| it.text.as_str()).collect();
+    let words = option.words();
     let (mut every_type, mut every_client, mut rest) = (false, false, &*words);
     while let [section, after @ ..] = rest {
         let section = section.to_lowercase();

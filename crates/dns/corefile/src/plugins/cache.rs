@@ -59,20 +59,11 @@ pub(super) fn read(reader: &mut Reader<'_>, plugin: &Directive, scope: &Scope) -
             "servfail" => {
                 cache.servfail = option.duration()?;
                 if cache.servfail > MAX_SERVFAIL {
-                    return Err(Fault::Wrong("at most 5m are allowed".to_owned()));
+                    return Err("at most 5m are allowed".into());
                 }
             }
-            "disable" => {
-                let (part, zones) = disable(option)?;
-                match part {
-                    Part::Success => cache.disable_success = zones,
-                    Part::Denial => cache.disable_denial = zones,
-                }
-            }
-            "keepttl" => {
-                option.none()?;
-                cache.keep_ttl = true;
-            }
+            "disable" => disable(option, &mut cache)?,
+            "keepttl" => cache.keep_ttl = option.flag()?,
             _ => return Err(Fault::Unknown),
         }
         Ok(())
@@ -137,25 +128,20 @@ fn serve_stale(option: &Directive) -> Result<ServeStale, String> {
     })
 }
 
-enum Part {
-    Success,
-    Denial,
-}
-
 /// `disable success|denial [ZONES...]`
-fn disable(option: &Directive) -> Result<(Part, Vec<Name>), String> {
+fn disable(option: &Directive, cache: &mut Cache) -> Result<(), String> {
     let words = option.some()?;
-    let part = match words[0].text.as_str() {
-        "success" => Part::Success,
-        "denial" => Part::Denial,
+    let disabled = match words[0].text.as_str() {
+        "success" => &mut cache.disable_success,
+        "denial" => &mut cache.disable_denial,
         word => return Err(format!("{} is not one of success, denial", quoted(word))),
     };
-    let zones = match &words[1..] {
+    *disabled = match &words[1..] {
         [] => vec![Name::root()],
-        words => words
-            .iter()
-            .map(|it| name(&it.text))
-            .collect::<Result<_, _>>()?,
+        words => {
+            let names = words.iter().map(|it| name(&it.text));
+            names.collect::<Result<_, _>>()?
+        }
     };
-    Ok((part, zones))
+    Ok(())
 }

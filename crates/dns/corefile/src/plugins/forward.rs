@@ -79,20 +79,13 @@ pub(super) fn read(reader: &mut Reader<'_>, plugin: &Directive, scope: &Scope) -
     let mut server_name = None;
     reader.options(plugin, &OPTIONS, |_, option| {
         match option.name.text.as_str() {
-            "tls_servername" => {
-                server_name = Some(option.one()?.to_owned());
-                Ok(())
-            }
-            "expire"
-            | "max_age"
-            | "max_idle_conns"
-            | "max_connect_attempts"
-            | "tls"
-            | "force_tcp"
-            | "prefer_udp"
-            | "max_concurrent" => connections(option, scope, &mut forward),
-            _ => choice(option, &mut forward),
+            "tls_servername" => server_name = Some(option.one()?.to_owned()),
+            _ => match connections(option, scope, &mut forward) {
+                Err(Fault::Unknown) => choice(option, &mut forward)?,
+                read => read?,
+            },
         }
+        Ok(())
     });
     if let Some(name) = server_name {
         reader.or(plugin, name_servers(&mut forward.to, &name), ());
@@ -108,12 +101,7 @@ fn from(word: &Token) -> Result<(Name, bool), String> {
 
 /// Options about connections to upstreams.
 fn connections(option: &Directive, scope: &Scope, forward: &mut Forward) -> Result<(), Fault> {
-    let bound = || {
-        Ok::<_, String>(NonZeroUsize::new(number(
-            option.one()?,
-            0..=i32::MAX as usize,
-        )?))
-    };
+    let bound = || number(option.one()?, 0..=i32::MAX as usize).map(NonZeroUsize::new);
     match option.name.text.as_str() {
         "expire" => forward.expire = option.duration()?,
         "max_age" => forward.max_age = Some(option.duration()?).filter(|it| !it.is_zero()),
@@ -155,41 +143,30 @@ fn connections(option: &Directive, scope: &Scope, forward: &mut Forward) -> Resu
 
 /// Options about which upstream is asked, and whether.
 fn choice(option: &Directive, forward: &mut Forward) -> Result<(), Fault> {
-    let codes = || {
-        option
-            .some()?
-            .iter()
-            .map(|it| response_code(&it.text))
-            .collect()
+    let codes = || -> Result<Vec<ResponseCode>, String> {
+        let words = option.some()?.iter();
+        words.map(|it| response_code(&it.text)).collect()
     };
     match option.name.text.as_str() {
         "except" => forward.except.extend(zones(option.some()?)?),
         "max_fails" => forward.max_fails = number(option.one()?, 0..=u32::MAX)?,
         "policy" => forward.policy = one_of(option.one()?, &POLICIES)?,
         "health_check" => forward.health_check = health_check(option)?,
-        "next" => {
-            let codes: Result<Vec<ResponseCode>, String> = codes();
-            forward.next.extend(codes?);
-        }
-        "next_on_nodata" => {
-            option.none()?;
-            forward.next_on_nodata = true;
-        }
+        "next" => forward.next.extend(codes()?),
+        "next_on_nodata" => forward.next_on_nodata = option.flag()?,
         "failfast_all_unhealthy_upstreams" => {
-            option.none()?;
-            forward.failfast_all_unhealthy_upstreams = true;
+            forward.failfast_all_unhealthy_upstreams = option.flag()?;
         }
         "failover" => {
             let codes = codes()?;
             if codes.contains(&ResponseCode::NoError) {
-                return Err(Fault::Wrong("NOERROR is no failure".to_owned()));
+                return Err("NOERROR is no failure".into());
             }
             forward.failover.extend(codes);
         }
         name @ ("doh_method" | "resolver") => {
-            return Err(Fault::Wrong(format!(
-                "the option {name} of CoreDNS is not supported: leave it out"
-            )));
+            let why = format!("the option {name} of CoreDNS is not supported: leave it out");
+            return Err(why.into());
         }
         _ => return Err(Fault::Unknown),
     }
@@ -260,21 +237,16 @@ fn upstream(word: &str) -> Result<Option<Upstream>, String> {
         return Ok(None);
     };
     let suffix = suffix.map(str::to_owned);
-    let address = SocketAddr::new(address, port?);
-    Ok(Some(if tls {
-        Upstream {
-            address,
-            interface: None,
-            transport: UpstreamTransport::Tls {
-                server_name: suffix,
-            },
-        }
+    let (interface, transport) = if tls {
+        let server_name = suffix;
+        (None, UpstreamTransport::Tls { server_name })
     } else {
-        Upstream {
-            address,
-            interface: suffix,
-            transport: UpstreamTransport::Dns,
-        }
+        (suffix, UpstreamTransport::Dns)
+    };
+    Ok(Some(Upstream {
+        address: SocketAddr::new(address, port?),
+        interface,
+        transport,
     }))
 }
 

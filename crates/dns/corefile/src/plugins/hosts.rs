@@ -30,16 +30,13 @@ pub(super) fn read(reader: &mut Reader<'_>, plugin: &Directive, scope: &Scope) -
         match option.name.text.as_str() {
             "fallthrough" => hosts.fallthrough = option.fallthrough()?,
             "ttl" => hosts.ttl = number(option.one()?, 1..=65535)?,
-            "no_reverse" => {
-                option.none()?;
-                hosts.reverse = false;
-            }
+            "no_reverse" => hosts.reverse = !option.flag()?,
             "reload" => hosts.reload = Some(option.duration()?).filter(|it| !it.is_zero()),
             address => {
                 let address = address.parse::<IpAddr>().map_err(|_| Fault::Unknown)?;
                 if !hosts.fallthrough.zones.is_empty() {
                     let why = "lines with addresses must stand before fallthrough";
-                    return Err(Fault::Wrong(why.to_owned()));
+                    return Err(why.into());
                 }
                 hosts.inline.push(entry(address, option)?);
             }

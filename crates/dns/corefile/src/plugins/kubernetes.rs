@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::reader::{Fault, Reader, Scope};
-use crate::syntax::{Directive, Token};
+use crate::syntax::Directive;
 use crate::values::{is_reverse, number, one_of, quoted, selector};
 use crate::{ApiTls, Fallthrough, Kubeconfig, Kubernetes, Pods};
 
@@ -42,7 +42,6 @@ pub(super) fn read(reader: &mut Reader<'_>, plugin: &Directive, scope: &Scope) -
         kubeconfig: None,
         apiserver_qps: None,
         apiserver_burst: None,
-        apiserver_max_inflight: None,
         namespaces: BTreeSet::new(),
         namespace_labels: None,
         labels: None,
@@ -62,15 +61,9 @@ pub(super) fn read(reader: &mut Reader<'_>, plugin: &Directive, scope: &Scope) -
         );
     }
     reader.options(plugin, &OPTIONS, |reader, option| {
-        match option.name.text.as_str() {
-            "endpoint"
-            | "tls"
-            | "kubeconfig"
-            | "apiserver_qps"
-            | "apiserver_burst"
-            | "apiserver_max_inflight"
-            | "startup_timeout" => client(reader, option, scope, &mut kubernetes),
-            _ => names(reader, option, &mut kubernetes),
+        match client(reader, option, scope, &mut kubernetes) {
+            Err(Fault::Unknown) => names(reader, option, &mut kubernetes),
+            read => read,
         }
     });
     if !kubernetes.namespaces.is_empty() && kubernetes.namespace_labels.is_some() {
@@ -112,11 +105,7 @@ fn client(
                     authority: scope.path(authority),
                 });
             }
-            _ => {
-                return Err(Fault::Wrong(
-                    "a certificate, a key and an authority are needed".to_owned(),
-                ));
-            }
+            _ => return Err("a certificate, a key and an authority are needed".into()),
         },
         "kubeconfig" => {
             option.some()?;
@@ -133,7 +122,7 @@ fn client(
             kubernetes.apiserver_burst = Some(number(option.one()?, 0..=i32::MAX as u32)?);
         }
         "apiserver_max_inflight" => {
-            kubernetes.apiserver_max_inflight = Some(number(option.one()?, 0..=i32::MAX as u32)?);
+            number(option.one()?, 0..=i32::MAX as u32)?;
             let why = "kubernetes: apiserver_max_inflight: has no effect: there is one watch for each kind of object";
             reader.note(&option.name.place, why);
         }
@@ -149,64 +138,47 @@ fn names(
     option: &Directive,
     kubernetes: &mut Kubernetes,
 ) -> Result<(), Fault> {
+    let labels = || {
+        option
+            .some()
+            .and_then(|_| selector(&option.words().join(" ")))
+    };
     match option.name.text.as_str() {
         "namespaces" => {
             let words = option.some()?.iter().map(|it| it.text.clone());
             kubernetes.namespaces.extend(words);
         }
-        "labels" => kubernetes.labels = Some(selector(&joined(option.some()?))?),
-        "namespace_labels" => {
-            kubernetes.namespace_labels = Some(selector(&joined(option.some()?))?)
-        }
+        "labels" => kubernetes.labels = Some(labels()?),
+        "namespace_labels" => kubernetes.namespace_labels = Some(labels()?),
         "pods" => kubernetes.pods = one_of(option.one()?, &PODS)?,
-        "endpoint_pod_names" => {
-            option.none()?;
-            kubernetes.endpoint_pod_names = true;
-        }
+        "endpoint_pod_names" => kubernetes.endpoint_pod_names = option.flag()?,
         "ttl" => {
             let words = option.some()?;
             kubernetes.ttl = number(&words[0].text, 0..=3600)?;
             ignored(reader, option);
         }
-        "noendpoints" => {
-            option.none()?;
-            kubernetes.endpoints = false;
-        }
+        "noendpoints" => kubernetes.endpoints = !option.flag()?,
         "fallthrough" => kubernetes.fallthrough = option.fallthrough()?,
         "ignore" => {
             let word = &option.some()?[0].text;
             if word != "empty_service" {
-                return Err(Fault::Wrong(format!(
-                    "{} is not empty_service",
-                    quoted(word)
-                )));
+                return Err(format!("{} is not empty_service", quoted(word)).into());
             }
             kubernetes.ignore_empty_service = true;
             ignored(reader, option);
         }
         "multicluster" => {
-            return Err(Fault::Wrong(
-                "ServiceImports have no names here: leave it out, and its zones".to_owned(),
-            ));
+            return Err("ServiceImports have no names here: leave it out, and its zones".into());
         }
         "zonal" => {
-            return Err(Fault::Wrong(
-                "names that choose a zone do not exist here: leave it out".to_owned(),
-            ));
+            return Err("names that choose a zone do not exist here: leave it out".into());
         }
         name @ ("resyncperiod" | "upstream") => {
-            return Err(Fault::Wrong(format!(
-                "CoreDNS removed {name}, leave it out"
-            )));
+            return Err(format!("CoreDNS removed {name}, leave it out").into());
         }
         _ => return Err(Fault::Unknown),
     }
     Ok(())
-}
-
-fn joined(words: &[Token]) -> String {
-    let words: Vec<&str> = words.iter().map(|it| it.text.as_str()).collect();
-    words.join(" ")
 }
 
 /// Arguments after the first, which CoreDNS reads over.

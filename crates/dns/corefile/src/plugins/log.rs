@@ -2,24 +2,13 @@
 
 use hickory_proto::rr::Name;
 
-use crate::reader::{Fault, Reader};
+use crate::reader::Reader;
 use crate::syntax::Directive;
 use crate::values::{self, one_of};
-use crate::{LogClasses, LogField, LogFormat, LogPart, LogRule};
+use crate::{LogClass, LogField, LogFormat, LogPart, LogRule};
 
 /// The format of CoreDNS without FORMAT, and of `{common}`.
 const COMMON: &str = "{remote}:{port} - {>id} \"{type} {class} {name} {proto} {size} {>do} {>bufsize}\" {rcode} {>rflags} {rsize} {duration}";
-
-const ALL: LogClasses = LogClasses {
-    success: true,
-    denial: true,
-    error: true,
-};
-const NONE: LogClasses = LogClasses {
-    success: false,
-    denial: false,
-    error: false,
-};
 
 /// `log [NAMES...] [FORMAT]`: one rule for each name. A format has a `{`, and a name before it.
 pub(super) fn read(reader: &mut Reader<'_>, plugin: &Directive) -> Vec<LogRule> {
@@ -36,54 +25,29 @@ pub(super) fn read(reader: &mut Reader<'_>, plugin: &Directive) -> Vec<LogRule> 
     }
     let text = text.replace("{common}", COMMON);
     let text = text.replace("{combined}", &format!("{COMMON} \"{{>opcode}}\""));
-    let (format, mut classes) = (format(&text), None);
-    reader.options(plugin, &["class"], |_, option| {
-        match option.name.text.as_str() {
-            "class" => {
-                for word in option.some()? {
-                    let (class, all) = (classes.unwrap_or(NONE), one_of(&word.text, &CLASSES)?);
-                    classes = Some(LogClasses {
-                        success: class.success || all.success,
-                        denial: class.denial || all.denial,
-                        error: class.error || all.error,
-                    });
-                }
-            }
-            _ => return Err(Fault::Unknown),
+    let (format, mut classes) = (format(&text), Vec::new());
+    reader.option(plugin, "class", |option| {
+        for word in option.some()? {
+            classes.extend(one_of(&word.text, &CLASSES)?);
         }
         Ok(())
     });
+    if classes.is_empty() {
+        classes.extend(LogClass::ALL);
+    }
     let rule = |zone| LogRule {
         zone,
         format: format.clone(),
-        classes: classes.unwrap_or(ALL),
+        classes: classes.clone(),
     };
     zones.into_iter().map(rule).collect()
 }
 
-const CLASSES: [(&str, LogClasses); 4] = [
-    ("all", ALL),
-    (
-        "success",
-        LogClasses {
-            success: true,
-            ..NONE
-        },
-    ),
-    (
-        "denial",
-        LogClasses {
-            denial: true,
-            ..NONE
-        },
-    ),
-    (
-        "error",
-        LogClasses {
-            error: true,
-            ..NONE
-        },
-    ),
+const CLASSES: [(&str, &[LogClass]); 4] = [
+    ("all", &LogClass::ALL),
+    ("success", &[LogClass::Success]),
+    ("denial", &[LogClass::Denial]),
+    ("error", &[LogClass::Error]),
 ];
 
 const FIELDS: [(&str, LogField); 16] = [

@@ -25,11 +25,8 @@ pub(super) fn health(reader: &mut Reader<'_>, plugin: &Directive) -> Health {
         address: address(reader, plugin, everywhere(8080)),
         lameduck: Duration::ZERO,
     };
-    reader.options(plugin, &["lameduck"], |_, option| {
-        match option.name.text.as_str() {
-            "lameduck" => health.lameduck = option.duration()?,
-            _ => return Err(Fault::Unknown),
-        }
+    reader.option(plugin, "lameduck", |option| {
+        health.lameduck = option.duration()?;
         Ok(())
     });
     health
@@ -44,11 +41,8 @@ pub(super) fn ready(reader: &mut Reader<'_>, plugin: &Directive) -> Ready {
         address: address(reader, plugin, everywhere(8181)),
         monitor: Monitor::default(),
     };
-    reader.options(plugin, &["monitor"], |_, option| {
-        match option.name.text.as_str() {
-            "monitor" => ready.monitor = one_of(option.one()?, &MONITORS)?,
-            _ => return Err(Fault::Unknown),
-        }
+    reader.option(plugin, "monitor", |option| {
+        ready.monitor = one_of(option.one()?, &MONITORS)?;
         Ok(())
     });
     ready

@@ -14,11 +14,11 @@ use crate::{
 
 /// `rewrite [continue|stop] FIELD ...`; the rest may stand in braces.
 pub(super) fn read(reader: &mut Reader<'_>, plugin: &Directive) -> Option<RewriteRule> {
-    let mut words: Vec<&str> = plugin.args.iter().map(|it| it.text.as_str()).collect();
+    let mut words = plugin.words();
     if words.len() < 2 {
         for option in &plugin.options {
             words.push(&option.name.text);
-            words.extend(option.args.iter().map(|it| it.text.as_str()));
+            words.extend(option.words());
         }
     } else {
         reader.no_options(plugin);
@@ -37,17 +37,13 @@ fn rule(words: &[&str]) -> Result<RewriteRule, String> {
         return Err("the field is missing: name, type, class, ttl or rcode".to_owned());
     };
     let field = field.to_lowercase();
-    let two = || match words {
-        [from, to] => Ok((*from, *to)),
-        _ => Err("exactly two arguments are needed".to_owned()),
-    };
     let rewrite = match field.as_str() {
         "name" => name(words).map(Rewrite::Name),
-        "type" => two().and_then(|(from, to)| {
+        "type" => two(words).and_then(|[from, to]| {
             let (from, to) = (record_type(from)?, record_type(to)?);
             Ok(Rewrite::Type { from, to })
         }),
-        "class" => two().and_then(|(from, to)| {
+        "class" => two(words).and_then(|[from, to]| {
             let (from, to) = (class(from)?, class(to)?);
             Ok(Rewrite::Class { from, to })
         }),
@@ -55,15 +51,12 @@ fn rule(words: &[&str]) -> Result<RewriteRule, String> {
         "rcode" => rcode(words),
         "answer" => return Err("answer must stand after a name".to_owned()),
         "edns0" => {
-            return Err(
-                "edns0: EDNS0 options of queries go to no upstream here: leave the rule out"
-                    .to_owned(),
-            );
+            Err("EDNS0 options of queries go to no upstream here: leave the rule out".into())
         }
         "cname" => {
-            return Err(
-                "cname: targets of aliases cannot be replaced here: rewrite the name that is asked for".to_owned(),
-            );
+            let why =
+                "targets of aliases cannot be replaced here: rewrite the name that is asked for";
+            Err(why.to_owned())
         }
         _ => {
             let field = quoted(&field);
@@ -74,6 +67,11 @@ fn rule(words: &[&str]) -> Result<RewriteRule, String> {
     };
     let rewrite = rewrite.map_err(|why| format!("{field}: {why}"))?;
     Ok(RewriteRule { rewrite, then })
+}
+
+fn two<'a>(words: &[&'a str]) -> Result<[&'a str; 2], String> {
+    let two = words.try_into();
+    two.map_err(|_| "exactly two arguments are needed".to_owned())
 }
 
 /// A name as CoreDNS normalises it: lower case, with a dot at its end.
@@ -195,13 +193,16 @@ fn groups(from: &Pattern, to: &str) -> Result<(), String> {
     }
 }
 
+/// The words with the kind of match in front, which is `exact` where it is left out.
+fn with_kind<'a, const N: usize>(words: &[&'a str]) -> Option<[&'a str; N]> {
+    let exact = (words.len() + 1 == N).then_some("exact");
+    let words: Vec<&str> = exact.into_iter().chain(words.iter().copied()).collect();
+    words.try_into().ok()
+}
+
 /// `[exact|prefix|suffix|substring|regex] NAME TTL|MIN-MAX`
 fn ttl(words: &[&str]) -> Result<TtlRewrite, String> {
-    let (kind, name, ttl) = match words {
-        [name, ttl] => ("exact", name, ttl),
-        [kind, name, ttl] => (*kind, name, ttl),
-        _ => return Err("a name and a TTL are needed".to_owned()),
-    };
+    let [kind, name, ttl] = with_kind(words).ok_or("a name and a TTL are needed")?;
     Ok(TtlRewrite {
         name: name_match(kind, name)?,
         ttl: ttl_range(ttl)?,
@@ -233,11 +234,8 @@ fn ttl_range(word: &str) -> Result<RangeInclusive<u32>, String> {
 
 /// `[exact|prefix|suffix|substring|regex] NAME FROM TO`
 fn rcode(words: &[&str]) -> Result<Rewrite, String> {
-    let (kind, name, from, to) = match words {
-        [name, from, to] => ("exact", name, from, to),
-        [kind, name, from, to] => (*kind, name, from, to),
-        _ => return Err("a name and two response codes are needed".to_owned()),
-    };
+    let words = with_kind(words).ok_or("a name and two response codes are needed")?;
+    let [kind, name, from, to] = words;
     let code = |word: &str| match word.parse::<u16>() {
         Ok(number) if number <= 23 => Ok(ResponseCode::from(
             (number >> 4) as u8,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hickory_proto::rr::Name;
 
-use crate::reader::{Fault, Reader, Scope, zones};
+use crate::reader::{Reader, Scope};
 use crate::syntax::Directive;
 use crate::values::{self, number, quoted};
 use crate::{Autopath, Bind, Chaos, LoadBalance, Reload, ResolvConf, SearchPath};
@@ -47,8 +47,7 @@ pub(super) fn reload(reader: &mut Reader<'_>, plugin: &Directive) -> Option<Relo
 
 pub(super) fn nsid(reader: &mut Reader<'_>, plugin: &Directive) -> String {
     reader.no_options(plugin);
-    let words: Vec<&str> = plugin.args.iter().map(|it| it.text.as_str()).collect();
-    words.join(" ")
+    plugin.words().join(" ")
 }
 
 pub(super) fn bufsize(reader: &mut Reader<'_>, plugin: &Directive) -> u16 {
@@ -70,11 +69,8 @@ pub(super) fn bind(reader: &mut Reader<'_>, plugin: &Directive, bind: &mut Bind)
     };
     let named = targets(plugin);
     bind.targets.extend(reader.or(plugin, named, Vec::new()));
-    reader.options(plugin, &["except"], |_, option| {
-        match option.name.text.as_str() {
-            "except" => bind.except.extend(targets(option)?),
-            _ => return Err(Fault::Unknown),
-        }
+    reader.option(plugin, "except", |option| {
+        bind.except.extend(targets(option)?);
         Ok(())
     });
 }
@@ -114,16 +110,10 @@ pub(super) fn loadbalance(reader: &mut Reader<'_>, plugin: &Directive) -> LoadBa
         }
         _ => reader.or(plugin, plugin.optional().map(|_| ()), ()),
     }
-    reader.options(plugin, &["prefer"], |_, option| {
-        match option.name.text.as_str() {
-            "prefer" => {
-                let networks = option.args.iter().map(|it| values::network(&it.text));
-                loadbalance
-                    .prefer
-                    .extend(networks.collect::<Result<Vec<_>, _>>()?);
-            }
-            _ => return Err(Fault::Unknown),
-        }
+    reader.option(plugin, "prefer", |option| {
+        let networks = option.args.iter().map(|it| values::network(&it.text));
+        let networks: Result<Vec<_>, _> = networks.collect();
+        loadbalance.prefer.extend(networks?);
         Ok(())
     });
     loadbalance
@@ -135,20 +125,16 @@ pub(super) fn autopath(
     scope: &Scope,
 ) -> Option<Autopath> {
     reader.no_options(plugin);
-    let Some((last, words)) = plugin.args.split_last() else {
-        let why = Err("the file like resolv.conf, or @kubernetes, is missing".to_owned());
-        reader.or(plugin, why, ());
-        return None;
-    };
+    let last = plugin
+        .args
+        .split_last()
+        .ok_or_else(|| "the file like resolv.conf, or @kubernetes, is missing".to_owned());
+    let (last, words) = reader.or(plugin, last.map(Some), None)?;
     let search = match last.text.as_str() {
         "@kubernetes" => SearchPath::Kubernetes,
         word if word.starts_with('@') => {
-            let why = Err(format!(
-                "{} is not supported, only @kubernetes is",
-                quoted(word)
-            ));
-            reader.or(plugin, why, ());
-            return None;
+            let why = format!("{} is not supported, only @kubernetes is", quoted(word));
+            return reader.or(plugin, Err(why), None);
         }
         word => {
             let text = reader.read(word.as_ref());
@@ -156,10 +142,7 @@ pub(super) fn autopath(
             SearchPath::Names(reader.or(plugin, names, Vec::new()))
         }
     };
-    let zones = match words {
-        [] => scope.zones.clone(),
-        _ => reader.or(plugin, zones(words), Vec::new()),
-    };
+    let zones = reader.zones(plugin, words, scope);
     Some(Autopath { zones, search })
 }
 

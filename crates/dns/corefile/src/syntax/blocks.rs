@@ -58,9 +58,9 @@ pub(crate) fn parse(file: &str, text: &str, sources: &dyn Sources) -> Result<Par
         let directives = contents(&mut stream, &key.place)?;
         blocks.push(RawBlock { keys, directives });
     }
-    let unmatched = stream.unmatched.iter().map(|(place, pattern)| Note {
-        place: place.clone(),
-        message: format!("import: no file fits {}", quoted(pattern)),
+    let unmatched = stream.unmatched.iter().map(|(place, pattern)| {
+        let pattern = quoted(pattern);
+        Note::at(place, format!("import: no file fits {pattern}"))
     });
     Ok(Parsed {
         blocks,
@@ -83,15 +83,13 @@ fn keys(stream: &mut Stream<'_>) -> Result<Vec<Token>, Problem> {
         }
         if next.text == "{" {
             if !begun {
-                return Err(Problem::at(
-                    &next.place,
-                    "a server block begins with a zone, not with \"{\"",
-                ));
+                let why = "a server block begins with a zone, not with \"{\"";
+                return Problem::fail(&next.place, why);
             }
             break;
         }
         if next.text == "}" {
-            return Err(Problem::at(&next.place, "\"}\" without \"{\""));
+            return Problem::fail(&next.place, "\"}\" without \"{\"");
         }
         let next = stream.next().expect("it was peeked at");
         let mut key = stream.expand(next);
@@ -105,7 +103,7 @@ fn keys(stream: &mut Stream<'_>) -> Result<Vec<Token>, Problem> {
         }
     }
     match comma {
-        Some(place) => Err(Problem::at(&place, "a zone is missing after the comma")),
+        Some(place) => Problem::fail(&place, "a zone is missing after the comma"),
         None => Ok(keys),
     }
 }
@@ -114,10 +112,8 @@ fn keys(stream: &mut Stream<'_>) -> Result<Vec<Token>, Problem> {
 fn snippet(stream: &mut Stream<'_>, key: &Token) -> Result<Vec<Token>, Problem> {
     let unclosed = || Problem::at(&key.place, format!("the snippet {} has no end", key.text));
     if stream.take("{").is_none() {
-        return Err(Problem::at(
-            &key.place,
-            format!("the snippet {} has no \"{{\"", key.text),
-        ));
+        let why = format!("the snippet {} has no \"{{\"", key.text);
+        return Problem::fail(&key.place, why);
     }
     let (mut depth, mut body) = (1_usize, Vec::new());
     loop {
@@ -141,20 +137,14 @@ fn contents(stream: &mut Stream<'_>, begin: &Location) -> Result<Vec<Directive>,
     loop {
         let Some(token) = stream.next() else {
             if braces {
-                return Err(Problem::at(
-                    begin,
-                    "the server block has no end: \"}\" is missing",
-                ));
+                return Problem::fail(begin, "the server block has no end: \"}\" is missing");
             }
             return Ok(directives);
         };
         match token.text.as_str() {
             "}" => return Ok(directives),
             "{" => {
-                return Err(Problem::at(
-                    &token.place,
-                    "\"{\" must be on the line of its plugin",
-                ));
+                return Problem::fail(&token.place, "\"{\" must be on the line of its plugin");
             }
             "import" => stream.import(&token.place)?,
             _ => directives.push(directive(stream, token, MAX_DEPTH)?),
@@ -170,22 +160,16 @@ fn directive(stream: &mut Stream<'_>, name: Token, depth: u32) -> Result<Directi
         let token = stream.next().expect("it was peeked at");
         match token.text.as_str() {
             "}" => {
-                return Err(Problem::at(
-                    &token.place,
-                    "\"}\" must be on a line of its own",
-                ));
+                return Problem::fail(&token.place, "\"}\" must be on a line of its own");
             }
             "{" if depth == 0 => {
-                return Err(Problem::at(&token.place, "too many blocks in blocks"));
+                return Problem::fail(&token.place, "too many blocks in blocks");
             }
             "{" => {
                 options = block(stream, &token.place, depth - 1)?;
                 if let Some(more) = stream.same_line() {
-                    let text = quoted(&more.text);
-                    return Err(Problem::at(
-                        &more.place,
-                        format!("{text} stands behind \"}}\""),
-                    ));
+                    let why = format!("{} stands behind \"}}\"", quoted(&more.text));
+                    return Problem::fail(&more.place, why);
                 }
                 break;
             }
@@ -204,15 +188,12 @@ fn block(stream: &mut Stream<'_>, begin: &Location, depth: u32) -> Result<Vec<Di
     let mut options = Vec::new();
     loop {
         let Some(token) = stream.next() else {
-            return Err(Problem::at(begin, "\"}\" is missing for this \"{\""));
+            return Problem::fail(begin, "\"}\" is missing for this \"{\"");
         };
         match token.text.as_str() {
             "}" => return Ok(options),
             "{" => {
-                return Err(Problem::at(
-                    &token.place,
-                    "\"{\" must be on the line of its option",
-                ));
+                return Problem::fail(&token.place, "\"{\" must be on the line of its option");
             }
             "import" if token.first => stream.import(&token.place)?,
             _ => options.push(directive(stream, token, depth)?),

@@ -79,10 +79,7 @@ impl<'a> Stream<'a> {
     ) -> Result<(), Problem> {
         match self.snippets.insert(name.to_owned(), body) {
             None => Ok(()),
-            Some(_) => Err(Problem::at(
-                at,
-                format!("the snippet ({name}) stands twice"),
-            )),
+            Some(_) => Problem::fail(at, format!("the snippet ({name}) stands twice")),
         }
     }
 

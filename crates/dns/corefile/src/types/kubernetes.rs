@@ -24,8 +24,6 @@ pub struct Kubernetes {
     pub apiserver_qps: Option<f32>,
     /// Requests at once above `apiserver_qps`; `None`: not set.
     pub apiserver_burst: Option<u32>,
-    /// Requests under way at the same time; `None`: not set.
-    pub apiserver_max_inflight: Option<u32>,
     /// Only these namespaces have names; empty: all. Never together with `namespace_labels`.
     pub namespaces: BTreeSet<String>,
     /// Only namespaces with these labels have names; `None`: all.

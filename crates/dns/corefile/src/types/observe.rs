@@ -48,18 +48,23 @@ pub struct LogRule {
     pub zone: Name,
     pub format: LogFormat,
     /// The responses that are logged.
-    pub classes: LogClasses,
+    pub classes: Vec<LogClass>,
 }
 
-/// Which responses are logged; CoreDNS's default, `all`, is every field.
+/// A class of responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogClasses {
+pub enum LogClass {
     /// Answers, and referrals.
-    pub success: bool,
+    Success,
     /// NXDOMAIN and NODATA.
-    pub denial: bool,
+    Denial,
     /// SERVFAIL, NOTIMP, REFUSED, and everything that is neither success nor denial.
-    pub error: bool,
+    Error,
+}
+
+impl LogClass {
+    /// CoreDNS's default: `all`.
+    pub const ALL: [Self; 3] = [Self::Success, Self::Denial, Self::Error];
 }
 
 /// The line of a query, in parts.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::{Name, RecordType};
-use sluice_corefile::{LogClasses, LogField, LogPart, LogRule};
+use sluice_corefile::{LogClass, LogField, LogPart, LogRule};
 
 use crate::metrics::code_label;
 use crate::request::Request;
@@ -18,7 +18,8 @@ pub(crate) fn rule<'a>(
     name: &Name,
     response: &Message,
 ) -> Option<&'a LogRule> {
-    let fits = |it: &&LogRule| it.zone.zone_of(name) && class(response, it.classes);
+    let class = class(response);
+    let fits = |it: &&LogRule| it.zone.zone_of(name) && it.classes.contains(&class);
     rules.iter().find(fits)
 }
 
@@ -100,16 +101,16 @@ fn flags(response: &Message) -> String {
     set.join(",")
 }
 
-/// Whether a response is of one of these classes (CoreDNS's `plugin/pkg/response`).
-fn class(response: &Message, classes: LogClasses) -> bool {
+/// The class of a response (CoreDNS's `plugin/pkg/response`).
+fn class(response: &Message) -> LogClass {
     let authorities = &response.authorities;
     let has = |kind: RecordType| authorities.iter().any(|it| it.record_type() == kind);
     match response.response_code {
-        ResponseCode::NoError if !response.answers.is_empty() => classes.success,
-        ResponseCode::NoError if has(RecordType::SOA) => classes.denial,
-        ResponseCode::NoError => classes.success,
-        ResponseCode::NXDomain => classes.denial,
-        _ => classes.error,
+        ResponseCode::NoError if !response.answers.is_empty() => LogClass::Success,
+        ResponseCode::NoError if has(RecordType::SOA) => LogClass::Denial,
+        ResponseCode::NoError => LogClass::Success,
+        ResponseCode::NXDomain => LogClass::Denial,
+        _ => LogClass::Error,
     }
 }
 

@@ -74,11 +74,7 @@ fn the_common_format_is_coredns() {
     let rule = LogRule {
         zone: Name::root(),
         format: common(),
-        classes: LogClasses {
-            success: true,
-            denial: true,
-            error: true,
-        },
+        classes: LogClass::ALL.to_vec(),
     };
     assert_eq!(
         entry.line(&rule),
