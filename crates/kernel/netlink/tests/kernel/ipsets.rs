@@ -304,7 +304,7 @@ fn sets_change_places_under_a_rule() {
             ..small
         };
         sets.create("used", &small).unwrap();
-        netns::use_set("used");
+        use_set("used");
         sets.create("new", &marked).unwrap();
         let member = member(Fields::Ip, "10.0.0.1", "");
         add(&mut sets, "new", &[member]);
@@ -315,4 +315,12 @@ fn sets_change_places_under_a_rule() {
         let error = sets.swap("used", "none").unwrap_err().to_string();
         assert_eq!(error, "swap ipsets used and none: there is no second set");
     });
+}
+
+/// Adds a rule that asks an ipset.
+#[track_caller]
+pub(crate) fn use_set(name: &str) {
+    let rule = format!("-A INPUT -m set --match-set {name} src -j DROP");
+    let rule: Vec<&str> = rule.split(' ').collect();
+    program("iptables-nft", &rule, "");
 }

@@ -1,4 +1,4 @@
-//! A network namespace for one test, and the programs that run in it.
+//! A network namespace for one test, and the programs that run in it: a module of the tests of several crates.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -43,12 +43,4 @@ pub(crate) fn program(name: &str, args: &[&str], input: &str) -> String {
         String::from_utf8_lossy(&output.stderr)
     );
     String::from_utf8(output.stdout).unwrap()
-}
-
-/// Adds a rule that asks an ipset.
-#[track_caller]
-pub(crate) fn use_set(name: &str) {
-    let rule = format!("-A INPUT -m set --match-set {name} src -j DROP");
-    let rule: Vec<&str> = rule.split(' ').collect();
-    program("iptables-nft", &rule, "");
 }

@@ -3,6 +3,7 @@
 use sluice_netlink::ipset::{Member, Sets};
 use sluice_netlink::{Errno, RequestError};
 
+use crate::ipsets::use_set;
 use crate::netns::{self, program};
 
 #[test]
@@ -49,7 +50,7 @@ fn sets_are_listed_and_destroyed() {
 fn a_set_in_use_stays() {
     netns::run(|| {
         program("ipset", &["create", "used", "hash:ip"], "");
-        netns::use_set("used");
+        use_set("used");
         let mut sets = Sets::open().unwrap();
         let error = sets.destroy("used").unwrap_err().to_string();
         assert_eq!(error, "destroy ipset used: the set is in use");

@@ -6,7 +6,8 @@ use sluice_nft::{
     KernelRule, Set, SetData, Verdict,
 };
 
-use crate::netns::{self, SCOPE};
+use crate::netns;
+use crate::table::{self, SCOPE};
 
 #[track_caller]
 fn failures(connection: &mut Connection, batch: &Batch) -> Vec<Failure> {
@@ -45,7 +46,7 @@ fn add(batch: &mut Batch, tag: u32, key: u32, data: DataRef<'_>) {
 fn the_guilty_element_of_a_packed_message_is_named() {
     netns::run(|| {
         let value = DataRef::Value(&[0, 80]);
-        let mut connection = netns::commit(|batch| {
+        let mut connection = table::commit(|batch| {
             batch.add_set(
                 1,
                 SCOPE,
@@ -86,7 +87,7 @@ fn every_transaction_that_is_sent_is_told() {
         connection.on_exchange(move |it| told.lock().unwrap().send(it).unwrap());
         connection.commit(&Batch::new()).unwrap();
         assert_eq!(exchanges.try_iter().count(), 0, "nothing was sent");
-        connection.commit(&netns::batch_with_table()).unwrap();
+        connection.commit(&table::batch_with_table()).unwrap();
         let mut refused = Batch::new();
         refused.add_rule(1, SCOPE, &KernelRule::default());
         failures(&mut connection, &refused);
@@ -100,7 +101,7 @@ fn every_transaction_that_is_sent_is_told() {
 fn an_element_that_leads_nowhere_is_named() {
     netns::run(|| {
         let mut connection = Connection::open().unwrap();
-        let mut batch = netns::batch_with_table();
+        let mut batch = table::batch_with_table();
         batch.add_chain(
             1,
             SCOPE,
@@ -134,7 +135,7 @@ fn an_element_that_leads_nowhere_is_named() {
 fn a_rule_that_leads_nowhere_is_named() {
     netns::run(|| {
         let mut connection = Connection::open().unwrap();
-        let mut batch = netns::batch_with_table();
+        let mut batch = table::batch_with_table();
         batch.add_chain(
             1,
             SCOPE,
@@ -170,7 +171,7 @@ fn a_rule_that_leads_nowhere_is_named() {
 fn the_kernels_words_are_passed_on() {
     netns::run(|| {
         let mut connection = Connection::open().unwrap();
-        let mut batch = netns::batch_with_table();
+        let mut batch = table::batch_with_table();
         batch.add_chain(
             1,
             SCOPE,
@@ -224,9 +225,9 @@ fn the_kernels_words_are_passed_on() {
 #[test]
 fn new_refuses_what_exists_and_if_missing_does_not() {
     netns::run(|| {
-        let mut connection = netns::commit(|_| {});
+        let mut connection = table::commit(|_| {});
         assert_eq!(
-            failures(&mut connection, &netns::batch_with_table())[0].errno,
+            failures(&mut connection, &table::batch_with_table())[0].errno,
             Errno::EEXIST
         );
         let mut batch = Batch::new();
@@ -246,7 +247,7 @@ fn new_refuses_what_exists_and_if_missing_does_not() {
 #[test]
 fn more_failures_than_fit_the_queue_are_still_a_refusal() {
     netns::run(|| {
-        let mut connection = netns::commit(|_| {});
+        let mut connection = table::commit(|_| {});
         let mut batch = Batch::new();
         for tag in 0..100_000 {
             batch.delete_chain(tag, SCOPE, "missing");
@@ -264,7 +265,7 @@ fn more_failures_than_fit_the_queue_are_still_a_refusal() {
 fn an_object_that_fits_no_message_is_refused_before_it_is_sent() {
     netns::run(|| {
         let mut connection = Connection::open().unwrap();
-        let mut batch = netns::batch_with_table();
+        let mut batch = table::batch_with_table();
         batch.delete_chain(9, SCOPE, &"x".repeat(70_000));
         let failures = failures(&mut connection, &batch);
         assert_eq!(

@@ -7,7 +7,8 @@ use sluice_nft::{
 };
 
 use crate::element::Element;
-use crate::netns::{self, SCOPE};
+use crate::netns;
+use crate::table::{self, SCOPE};
 
 fn observe(connection: &mut Connection, set: &str) -> BTreeMap<Vec<u8>, Element> {
     let mut elements = BTreeMap::new();
@@ -43,7 +44,7 @@ fn find_each(
 #[track_caller]
 fn check(set: Set, elements: Vec<Element>) {
     netns::run(move || {
-        let mut connection = netns::commit(|batch| {
+        let mut connection = table::commit(|batch| {
             batch.add_chain(
                 1,
                 SCOPE,
@@ -149,7 +150,7 @@ fn counters_are_read_where_there_are_any() {
         ..Set::default()
     };
     netns::run(move || {
-        let mut connection = netns::commit(|batch| {
+        let mut connection = table::commit(|batch| {
             for (name, counter) in [("counted", true), ("plain", false)] {
                 batch.add_set(1, SCOPE, &set(name, counter), Create::New);
                 let element = element(&[10, 0, 0, 1], None, None);
@@ -230,7 +231,7 @@ fn ranges_read_back() {
             interval_end: true,
             ..Element::default()
         };
-        let mut connection = netns::commit(|batch| {
+        let mut connection = table::commit(|batch| {
             batch.add_set(1, SCOPE, &set, Create::New);
             batch.add_element(2, SCOPE, "s", &first.as_ref(), Create::New);
             batch.add_element(3, SCOPE, "s", &after.as_ref(), Create::New);
@@ -239,9 +240,9 @@ fn ranges_read_back() {
         assert_eq!(elements.get(&first.key), Some(&first));
         assert_eq!(elements.get(&after.key), Some(&after));
         assert!(
-            netns::nft_list().contains("10.0.0.0/8 comment \"ten\""),
+            table::nft_list().contains("10.0.0.0/8 comment \"ten\""),
             "{}",
-            netns::nft_list()
+            table::nft_list()
         );
     });
 }
@@ -261,7 +262,7 @@ fn two_hundred_thousand_elements_are_one_transaction() {
             }),
             ..Set::default()
         };
-        let mut connection = netns::commit(|batch| {
+        let mut connection = table::commit(|batch| {
             batch.add_set(1, SCOPE, &set, Create::New);
             for index in 0..COUNT {
                 let (key, value) = (index.to_be_bytes(), (!index).to_be_bytes());
@@ -322,7 +323,7 @@ fn two_hundred_thousand_elements_are_one_transaction() {
 #[test]
 fn a_set_that_is_not_there_has_no_elements_to_find() {
     netns::run(|| {
-        let mut connection = netns::commit(|_| {});
+        let mut connection = table::commit(|_| {});
         let visit = |it: ElementRef<'_>| panic!("{it:?}");
         connection
             .find_elements(SCOPE, "nothing", &[[10, 0, 0, 1]], visit)
@@ -340,7 +341,7 @@ fn sets_say_how_many_elements_they_have() {
             key_length: 4,
             ..Set::default()
         };
-        let mut connection = netns::commit(|batch| {
+        let mut connection = table::commit(|batch| {
             batch.add_set(1, SCOPE, &set, Create::New);
             for index in 0..3 {
                 let element = element(&[10, 0, 0, index], None, None);

@@ -7,6 +7,7 @@ use sluice_nft::{
 };
 
 use crate::netns;
+use crate::table;
 
 fn hook(kind: ChainKind, point: HookPoint) -> Option<Hook> {
     Some(Hook {
@@ -327,7 +328,7 @@ fn expressions_that_cannot_be_expressed_are_other() {
     netns::run(|| {
         netns::program("nft", &["-f", "-"], OTHER);
         let mut connection = Connection::open().unwrap();
-        let rules = connection.rules(netns::SCOPE, None).unwrap();
+        let rules = connection.rules(table::SCOPE, None).unwrap();
         assert_eq!(rules.len(), 9);
         for rule in rules {
             let is_other = |it: &Expr| matches!(it, Expr::Other { .. });

@@ -9,7 +9,8 @@ use sluice_nft::{
     Hook, HookPoint, Kernel, KernelRule, Policy, Register, Rule, Set, SetFlags, Verdict,
 };
 
-use crate::netns::{self, SCOPE};
+use crate::netns;
+use crate::table::SCOPE;
 
 type Case = (&'static str, fn(&mut Batch));
 

@@ -8,9 +8,11 @@ mod elements;
 mod expr;
 mod fake;
 mod monitor;
+#[path = "../../../netlink/tests/kernel/netns.rs"]
 mod netns;
 mod nft;
 mod objects;
 mod strangers;
+mod table;
 mod text;
 mod trace;

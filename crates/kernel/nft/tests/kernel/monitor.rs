@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use sluice_nft::{Batch, Change, ChangeKind, Connection, Create, ElementRef, Monitor, Notice, Set};
 
-use crate::netns::{self, SCOPE};
+use crate::netns;
+use crate::table::{self, SCOPE};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -34,7 +35,7 @@ fn a_foreign_flush_is_seen_and_our_own_commits_are_not() {
         let mut later = Connection::open_at(known).unwrap();
         assert_eq!(later.port_id(), known);
         assert!(Connection::open_at(known).is_err(), "it is taken");
-        connection.commit(&netns::batch_with_table()).unwrap();
+        connection.commit(&table::batch_with_table()).unwrap();
         let mut batch = Batch::new();
         batch.delete_table(0, SCOPE);
         batch.add_table(0, SCOPE, None, Create::New);
@@ -88,7 +89,7 @@ fn a_flood_is_reported_as_lost() {
             ..Set::default()
         };
         let mut monitor = Monitor::ignoring(&[]).unwrap();
-        netns::commit(|batch| {
+        table::commit(|batch| {
             batch.add_set(1, SCOPE, &set, Create::New);
             for index in 0..300_000_u32 {
                 let key = index.to_be_bytes();

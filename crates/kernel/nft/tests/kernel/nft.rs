@@ -5,7 +5,8 @@ use sluice_nft::{
     KernelRule, MetaKey, PayloadBase, Policy, Register, Set, SetData, Verdict,
 };
 
-use crate::netns::{self, SCOPE};
+use crate::netns;
+use crate::table::{self, SCOPE};
 
 const LISTING: &str = r#"table ip t {
 	comment "the table"
@@ -154,10 +155,10 @@ fn the_listing_says_what_was_written_and_loads_again() {
         let mut connection = Connection::open().unwrap();
         connection.commit(&batch).unwrap();
 
-        let ours = netns::nft_list();
+        let ours = table::nft_list();
         assert_eq!(ours, LISTING);
         netns::program("nft", &["-f", "-"], &format!("flush ruleset\n{ours}"));
-        assert_eq!(netns::nft_list(), ours);
+        assert_eq!(table::nft_list(), ours);
         // The rules that nft wrote are read as those that we wrote.
         let observed = connection.rules(SCOPE, None).unwrap();
         assert_eq!(observed.len(), rules().len());

@@ -6,7 +6,8 @@ use sluice_nft::{
     Scope, Set, SetData, SetFlags, Table, Verdict, push_tlv,
 };
 
-use crate::netns::{self, SCOPE};
+use crate::netns;
+use crate::table::{self, SCOPE};
 
 #[test]
 fn tables_read_back() {
@@ -106,7 +107,7 @@ fn chains_and_rules_read_back() {
             rule("in", None),
             rule("fwd", Some("ns/name:port")),
         ];
-        let mut connection = netns::commit(|batch| {
+        let mut connection = table::commit(|batch| {
             chains
                 .iter()
                 .for_each(|it| batch.add_chain(1, SCOPE, it, Create::New));
@@ -202,7 +203,7 @@ fn sets_read_back() {
                 ..Set::default()
             },
         ];
-        let mut connection = netns::commit(|batch| {
+        let mut connection = table::commit(|batch| {
             sets.iter()
                 .for_each(|it| batch.add_set(1, SCOPE, it, Create::New));
         });
@@ -242,7 +243,7 @@ fn every_transaction_raises_the_generation() {
     netns::run(|| {
         let mut connection = Connection::open().unwrap();
         let before = connection.generation().unwrap().id;
-        connection.commit(&netns::batch_with_table()).unwrap();
+        connection.commit(&table::batch_with_table()).unwrap();
         assert_eq!(connection.generation().unwrap().id, before + 1);
         connection.commit(&Batch::new()).unwrap();
         assert_eq!(

@@ -8,7 +8,8 @@ use sluice_nft::{
     Policy, Register, Step, TableFamily, Tracer, Verdict,
 };
 
-use crate::netns::{self, SCOPE, program};
+use crate::netns::{self, program};
+use crate::table::SCOPE;
 
 const DEADLINE: Duration = Duration::from_secs(20);
 

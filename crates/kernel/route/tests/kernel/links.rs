@@ -5,9 +5,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use sluice_netlink::{Errno, RequestError};
-use sluice_route::{AddressChange, Addresses, Connection, Kind, Link, Settings, link};
+use sluice_route::{
+    Address, AddressChange, Addresses, Connection, Kind, Link, Settings, addresses, link,
+};
 
-use crate::netns::{self, addresses_of, program};
+use crate::netns::{self, program};
 
 fn bridge() -> Link {
     program("ip", &["link", "add", "vips", "type", "bridge"], "");
@@ -271,4 +273,12 @@ fn interfaces_are_deleted_by_name() {
         let links = program("ip", &["-o", "link"], "");
         assert!(!links.contains("kube"), "{links}");
     });
+}
+
+/// Every address of one interface.
+#[track_caller]
+fn addresses_of(interface: u32) -> Vec<Address> {
+    let mut all = addresses().unwrap();
+    all.retain(|it| it.interface == interface);
+    all
 }

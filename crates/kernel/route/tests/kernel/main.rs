@@ -6,6 +6,7 @@ mod follow;
 mod kinds;
 mod links;
 mod namespaces;
+#[path = "../../../netlink/tests/kernel/netns.rs"]
 mod netns;
 mod objects;
 mod rtnetlink;
