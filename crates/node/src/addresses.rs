@@ -16,12 +16,12 @@ use std::time::{Duration, Instant};
 
 use sluice_http::Own;
 use sluice_model::{IpFamily, LocalAddresses, Node};
-use sluice_netlink::{RequestError, Stopper};
+use sluice_netlink::{RequestError, Stopper, chain};
 use sluice_reconcile::Backoff;
 use sluice_route::{Monitor, Wake};
 use tracing::{debug, info, warn};
 
-use crate::error::{NodeError, chain, failed};
+use crate::error::{NodeError, failed};
 use crate::forwarding::Forwarding;
 use crate::node;
 

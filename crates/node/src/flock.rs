@@ -10,10 +10,9 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use nix::unistd::geteuid;
+use sluice_netlink::chain;
 use sluice_netlink::nflog::Group;
 use tracing::info;
-
-use crate::error::chain;
 
 /// This process may not be the node's agent.
 #[derive(Debug, thiserror::Error)]

@@ -49,7 +49,7 @@ mod status;
 pub mod sysctl;
 
 pub use consumer::{Consumer, Section};
-pub use error::{NodeError, chain, failed};
+pub use error::{NodeError, failed};
 pub use events::{Keyed, Latest};
 pub use flock::{AlreadyRunning, Lock, NamespaceLock};
 pub use health::{FamilyHealth, Health, HealthReport, NodeObject, NodeState, Probe, StepClock};
@@ -59,4 +59,5 @@ pub use runtime::{Control, Handle, Inbox, Runtime};
 pub use server::{
     MetricsServer, OwnServer, Page, Served, Server, SetVerbosity, Shown, Token, WebServer, guarded,
 };
+pub use sluice_netlink::chain;
 pub use status::{AgentStatus, StatusAnswer};

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use aya::EbpfError;
 use aya::maps::MapError;
 use aya::programs::ProgramError;
+use sluice_netlink::chain;
 
 /// An error of programs, pins or maps.
 #[derive(Debug, thiserror::Error)]
@@ -109,18 +110,4 @@ impl BpfError {
         };
         Self::Program { program, reason }
     }
-}
-
-/// An error with its causes in one line.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.ends_with(&next) {
-            text = format!("{text}: {next}");
-        }
-        cause = error.source();
-    }
-    text
 }

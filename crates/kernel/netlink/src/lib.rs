@@ -21,6 +21,7 @@
 
 pub mod attr;
 pub mod bulk;
+mod chain;
 pub mod conntrack;
 mod family;
 pub mod filter;
@@ -37,6 +38,7 @@ mod stop;
 mod sys;
 
 pub use bulk::Failure;
+pub use chain::chain;
 pub use family::{Family, octets};
 pub use nix::errno::Errno;
 pub use request::RequestError;

@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
 use nix::unistd::geteuid;
+use sluice_netlink::chain;
 use tracing::info;
 
 use super::{HASHSIZE, read};
-use crate::error::chain;
 use crate::flock;
 
 /// A sysctl that an agent changed.
