@@ -127,6 +127,13 @@ impl Writer {
             Action::Mark(mark) => self.set_mark(!mark, *mark),
             Action::Unmark(mark) => self.set_mark(!mark, 0),
             Action::Masquerade => self.exprs.push(Expr::Masquerade),
+            Action::SourceTo(addr) => {
+                self.constant(FIRST, octets(*addr));
+                self.exprs.push(Expr::Snat {
+                    family: self.family,
+                    addr_reg: FIRST,
+                });
+            }
             Action::Verdict(key, map) => {
                 self.key(key);
                 self.look_up(map, Some(Register::VERDICT), Sense::Is);

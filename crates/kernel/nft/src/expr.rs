@@ -128,6 +128,8 @@ pub enum Expr {
         addr_reg: Register,
         port_reg: Register,
     },
+    /// Translates the source to an address, with a fully random port.
+    Snat { family: Family, addr_reg: Register },
     /// Translates the source to the address of the outgoing interface, with a fully random port.
     Masquerade,
     /// Ends the rule for all packets but one in a second.

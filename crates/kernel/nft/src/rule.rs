@@ -3,7 +3,7 @@
 //! Sets and chains are named by any type that displays as the name, so that a user keeps types of its own.
 
 use std::borrow::Cow;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use ipnet::IpNet;
@@ -169,6 +169,8 @@ pub enum Action<S = Name, C = Name> {
     Unmark(u32),
     /// Translates the source to the address of the outgoing interface, with a fully random port.
     Masquerade,
+    /// Translates the source to this address, with a fully random port.
+    SourceTo(IpAddr),
     /// Applies the verdict that the map has for the key.
     Verdict(Key, S),
     /// Translates the destination to the address and port that the map has for the key.

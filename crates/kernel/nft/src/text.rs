@@ -128,6 +128,7 @@ impl Packet {
             Action::Mark(mark) => write!(out, "meta mark set meta mark | {mark:#010x}"),
             Action::Unmark(mark) => write!(out, "meta mark set meta mark & {:#010x}", !mark),
             Action::Masquerade => out.write_str("masquerade fully-random"),
+            Action::SourceTo(addr) => write!(out, "snat to {addr} fully-random"),
             Action::Verdict(of, map) => {
                 self.key(out, of)?;
                 write!(out, " vmap @{map}")

@@ -200,6 +200,7 @@ pub const NFTA_LIMIT_FLAGS: u16 = 5;
 pub const NFT_LOOKUP_F_INV: u32 = 1;
 pub const NFT_PAYLOAD_CSUM_INET: u32 = 1;
 pub const NFT_DYNSET_OP_UPDATE: u32 = 1;
+pub const NFT_NAT_SNAT: u32 = 0;
 pub const NFT_NAT_DNAT: u32 = 1;
 pub const NFT_REJECT_ICMP_UNREACH: u32 = 0;
 pub const NFT_FIB_RESULT_ADDRTYPE: u32 = 3;

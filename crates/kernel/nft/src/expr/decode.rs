@@ -33,7 +33,7 @@ impl Expr {
             "lookup" => operands.lookup(),
             "numgen" => operands.numgen(),
             "byteorder" => operands.byteorder(),
-            "nat" => operands.dnat(),
+            "nat" => operands.nat(),
             "masq" => operands.masquerade(),
             "limit" => operands.one_per_second(),
             "log" => operands.log(),
@@ -220,21 +220,29 @@ impl Operands<'_> {
 
     /// The kernel lists the end of each range even when it equals the start, and sets the flags that
     /// the registers imply.
-    fn dnat(&self) -> Option<Expr> {
+    fn nat(&self) -> Option<Expr> {
         let same = |low, high| !self.has(high) || self.number(low) == self.number(high);
-        let implied = uapi::NF_NAT_RANGE_MAP_IPS | uapi::NF_NAT_RANGE_PROTO_SPECIFIED;
-        if !self.is(uapi::NFTA_NAT_TYPE, uapi::NFT_NAT_DNAT)
-            || !same(uapi::NFTA_NAT_REG_ADDR_MIN, uapi::NFTA_NAT_REG_ADDR_MAX)
+        if !same(uapi::NFTA_NAT_REG_ADDR_MIN, uapi::NFTA_NAT_REG_ADDR_MAX)
             || !same(uapi::NFTA_NAT_REG_PROTO_MIN, uapi::NFTA_NAT_REG_PROTO_MAX)
-            || self.number_or_zero(uapi::NFTA_NAT_FLAGS) & !implied != 0
         {
             return None;
         }
-        Some(Expr::Dnat {
-            family: Family::from_number(self.number(uapi::NFTA_NAT_FAMILY)?)?,
-            addr_reg: self.register(uapi::NFTA_NAT_REG_ADDR_MIN)?,
-            port_reg: self.register(uapi::NFTA_NAT_REG_PROTO_MIN)?,
-        })
+        let family = Family::from_number(self.number(uapi::NFTA_NAT_FAMILY)?)?;
+        let addr_reg = self.register(uapi::NFTA_NAT_REG_ADDR_MIN)?;
+        let has_port = self.has(uapi::NFTA_NAT_REG_PROTO_MIN);
+        let implied = uapi::NF_NAT_RANGE_MAP_IPS | uapi::NF_NAT_RANGE_PROTO_SPECIFIED;
+        let flags = self.number_or_zero(uapi::NFTA_NAT_FLAGS) & !implied;
+        match (self.number(uapi::NFTA_NAT_TYPE)?, flags) {
+            (uapi::NFT_NAT_SNAT, uapi::NF_NAT_RANGE_PROTO_RANDOM_FULLY) if !has_port => {
+                Some(Expr::Snat { family, addr_reg })
+            }
+            (uapi::NFT_NAT_DNAT, 0) => Some(Expr::Dnat {
+                family,
+                addr_reg,
+                port_reg: self.register(uapi::NFTA_NAT_REG_PROTO_MIN)?,
+            }),
+            _ => None,
+        }
     }
 
     fn masquerade(&self) -> Option<Expr> {

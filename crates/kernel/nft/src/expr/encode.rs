@@ -22,7 +22,7 @@ impl Expr {
             Self::Lookup { .. } => "lookup",
             Self::Numgen { .. } => "numgen",
             Self::ToNetworkOrder { .. } => "byteorder",
-            Self::Dnat { .. } => "nat",
+            Self::Snat { .. } | Self::Dnat { .. } => "nat",
             Self::Masquerade => "masq",
             Self::OnePerSecond => "limit",
             Self::Log { .. } => "log",
@@ -127,6 +127,7 @@ impl Expr {
             Self::Lookup { .. }
             | Self::Update { .. }
             | Self::Verdict(_)
+            | Self::Snat { .. }
             | Self::Dnat { .. }
             | Self::Masquerade
             | Self::OnePerSecond
@@ -179,6 +180,12 @@ impl Expr {
                 writer.u32_be(uapi::NFTA_NAT_FAMILY, family.number().into());
                 register(writer, uapi::NFTA_NAT_REG_ADDR_MIN, *addr_reg);
                 register(writer, uapi::NFTA_NAT_REG_PROTO_MIN, *port_reg);
+            }
+            Self::Snat { family, addr_reg } => {
+                writer.u32_be(uapi::NFTA_NAT_TYPE, uapi::NFT_NAT_SNAT);
+                writer.u32_be(uapi::NFTA_NAT_FAMILY, family.number().into());
+                register(writer, uapi::NFTA_NAT_REG_ADDR_MIN, *addr_reg);
+                writer.u32_be(uapi::NFTA_NAT_FLAGS, uapi::NF_NAT_RANGE_PROTO_RANDOM_FULLY);
             }
             Self::Masquerade => {
                 writer.u32_be(uapi::NFTA_MASQ_FLAGS, uapi::NF_NAT_RANGE_PROTO_RANDOM_FULLY);

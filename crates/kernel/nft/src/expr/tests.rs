@@ -69,6 +69,10 @@ fn expr() -> impl Strategy<Value = Expr> {
             offset
         }),
         register().prop_map(|reg| Expr::ToNetworkOrder { reg }),
+        register().prop_map(|addr_reg| Expr::Snat {
+            family: Family::Ipv6,
+            addr_reg
+        }),
         Just(Expr::Masquerade),
         Just(Expr::Counter),
         Just(Expr::OnePerSecond),

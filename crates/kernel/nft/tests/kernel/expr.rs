@@ -2,8 +2,8 @@
 
 use sluice_nft::{
     Batch, Chain, ChainKind, CmpOp, Connection, Create, CtKey, Expr, Family, FibAddress, Hook,
-    HookPoint, KernelRule, MetaKey, PayloadBase, Policy, Register, Scope, Set, SetData, SetFlags,
-    Verdict,
+    HookPoint, Kernel as _, KernelRule, MetaKey, PayloadBase, Policy, Register, Scope, Set,
+    SetData, SetFlags, Verdict,
 };
 
 use crate::netns;
@@ -283,9 +283,13 @@ fn translation_reads_back() {
             addr_reg: word(0),
             port_reg: word(4),
         };
-        let rules = vec![vec![address, port, dnat]];
+        let snat = Expr::Snat {
+            family,
+            addr_reg: word(0),
+        };
+        let rules = vec![vec![address.clone(), port, dnat]];
         check(family, ChainKind::Nat, HookPoint::Prerouting, rules);
-        let rules = vec![vec![Expr::Masquerade]];
+        let rules = vec![vec![Expr::Masquerade], vec![address, snat]];
         check(family, ChainKind::Nat, HookPoint::Postrouting, rules);
     }
 }

@@ -138,6 +138,7 @@ fn actions(family: Family) -> impl Strategy<Value = Vec<Action>> {
         target().prop_map(Action::Jump),
         target().prop_map(Action::Goto),
         Just(Action::Masquerade),
+        address(family).prop_map(Action::SourceTo),
         Just(Action::Untrack),
         Just(Action::Verdict(FRONTEND.into(), "frontends".into())),
         (1_u32..70_000).prop_map(|size| {

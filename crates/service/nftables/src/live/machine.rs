@@ -6,8 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use sluice_model::IpFamily;
 use sluice_netlink::octets;
 use sluice_nft::{
-    CmpOp, Connection, CtKey, Expr, FibAddress, KernelRule, MetaKey, PayloadBase, Reader, Register,
-    Scope, Set, SetFlags, Verdict,
+    CmpOp, Connection, CtKey, Expr, FibAddress, Kernel, KernelRule, MetaKey, PayloadBase, Reader,
+    Register, Scope, Set, SetFlags, Verdict,
 };
 use sluice_plane::live::{Chains, End, Evidence, Question, Step};
 use sluice_reconcile::BackendError;
@@ -253,7 +253,7 @@ impl Machine<'_> {
                 self.evidence(state);
                 state.end(|it| to(it).map_or(Step::Next, |it| Step::End(End::Translated(it))));
             }
-            Expr::Masquerade => state.end(|_| Step::End(End::Accept)),
+            Expr::Snat { .. } | Expr::Masquerade => state.end(|_| Step::End(End::Accept)),
             // For some packets the rule ends here.
             Expr::OnePerSecond => drop(state.steps.insert(Step::Next)),
             Expr::Counter
