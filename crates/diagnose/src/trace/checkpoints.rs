@@ -6,8 +6,8 @@ use sluice_model::Protocol;
 use sluice_netlink::Family;
 use sluice_nft::rule::{Action, Match, Sense, Side};
 use sluice_nft::{
-    AnyChain, Batch, Chain, ChainKind, Connection, Contents, Hook, HookPoint, Policy, Rule, Scope,
-    Step, Tracer,
+    AnyChain, Batch, Chain, ChainKind, Connection, Contents, Hook, HookPoint, Kernel as _, Policy,
+    Rule, Scope, Step, Tracer,
 };
 
 use super::{Request, Sender, Source, TraceError};

@@ -39,7 +39,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use nix::sys::resource::{Resource, getrlimit};
 use sluice_netlink::duplicate_from;
-use sluice_nft::Connection;
+use sluice_nft::{Connection, Kernel as _};
 use sluice_node::{NodeError, failed};
 use sluice_plan::settings::{DNS_OWNER_PORT, LocalDetector, NodeDns};
 use tracing::debug;

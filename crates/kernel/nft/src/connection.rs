@@ -139,12 +139,8 @@ impl Connection {
         self.socket.port_id()
     }
 
-    /// Applies all changes of the batch or none, and returns after the kernel's answer. A batch
-    /// without changes is not sent.
-    ///
-    /// # Errors
-    /// Any [`CommitError`].
-    pub fn commit(&mut self, batch: &Batch) -> Result<(), CommitError> {
+    /// The body of [`Kernel::commit`](super::kernel::Kernel::commit).
+    pub(super) fn send(&mut self, batch: &Batch) -> Result<(), CommitError> {
         if batch.is_empty() {
             return Ok(());
         }
@@ -167,6 +163,7 @@ impl Connection {
         }
     }
 
+    /// Sends a batch once.
     fn attempt(&mut self, batch: &Batch) -> Result<(), CommitError> {
         request::drain(&self.socket, &mut self.buffer).map_err(CommitError::Socket)?;
         // Enough for a few errors in each message of 60 kB. When a batch of rules has more errors than

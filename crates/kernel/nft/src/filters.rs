@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use sluice_netlink::attr::{AttrWriter, Attrs};
-use sluice_netlink::request::{Request, RequestError};
+use sluice_netlink::RequestError;
+use sluice_netlink::attr::Attrs;
 
 use super::connection::Connection;
 use super::expr::Expr;
 use super::object::{Chain, Hook, Policy};
-use super::observe::kind;
+use super::observe::get;
 use super::uapi;
 use super::userdata;
 use super::value::Verdict;
@@ -85,19 +85,16 @@ impl Connection {
     pub fn all_chains(&mut self) -> Result<Vec<AnyChain>, RequestError> {
         let mut chains = Vec::new();
         for family in [NFPROTO_INET, NFPROTO_IPV4, NFPROTO_IPV6] {
-            let request = Request::new("list", "chains", kind(uapi::NFT_MSG_GETCHAIN), |_| {});
-            let request = request.family(family);
-            request.dump(&mut self.socket, &mut self.buffer, &mut |message| {
-                let attrs = message.attrs();
-                let table = attrs.string(uapi::NFTA_TABLE_NAME);
-                let chain = Chain::decode(&attrs);
-                chains.extend(table.zip(chain).map(|(table, chain)| AnyChain {
+            let request = get("list", "chains", uapi::NFT_MSG_GETCHAIN, family, |_| {});
+            chains.extend(self.list(&request, |attrs| {
+                let chain = Chain::decode(attrs)?;
+                Some(AnyChain {
                     family,
-                    table,
+                    table: attrs.string(uapi::NFTA_TABLE_NAME)?,
                     name: chain.name,
                     hook: chain.hook,
-                }));
-            })?;
+                })
+            })?);
         }
         Ok(chains)
     }
@@ -107,18 +104,12 @@ impl Connection {
     /// # Errors
     /// Any [`RequestError`].
     pub fn decisions(&mut self, chain: &AnyChain) -> Result<Vec<Decision>, RequestError> {
-        let attrs = |writer: &mut AttrWriter| {
+        let (message, name) = (uapi::NFT_MSG_GETRULE, chain.to_string());
+        let request = get("list rules of", &name, message, chain.family, |writer| {
             writer.string(uapi::NFTA_TABLE_NAME, &chain.table);
             writer.string(uapi::NFTA_RULE_CHAIN, &chain.name);
-        };
-        let name = chain.to_string();
-        let request = Request::new("list rules of", &name, kind(uapi::NFT_MSG_GETRULE), attrs);
-        let request = request.family(chain.family);
-        let mut found = Vec::new();
-        request.dump(&mut self.socket, &mut self.buffer, &mut |message| {
-            found.extend(Decision::decode(&message.attrs()));
-        })?;
-        Ok(found)
+        });
+        self.list(&request, Decision::decode)
     }
 }
 

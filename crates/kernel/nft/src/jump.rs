@@ -45,14 +45,7 @@ impl Connection {
     /// # Errors
     /// Any [`RequestError`].
     pub fn jumps(&mut self, scope: Scope<'_>) -> Result<Vec<Jump>, RequestError> {
-        let mut jumps = Vec::new();
-        self.within(
-            "list rules of",
-            scope,
-            uapi::NFT_MSG_GETRULE,
-            &|_| {},
-            &mut |message| jumps.extend(Jump::decode(&message.attrs())),
-        )?;
-        Ok(jumps)
+        let message = uapi::NFT_MSG_GETRULE;
+        self.within("list rules of", scope, message, None, Jump::decode)
     }
 }

@@ -13,7 +13,7 @@
 //!
 //! # Invariants
 //!
-//! - The kernel applies a batch whole or not at all; [`Connection::commit`] returns `Ok` only after the
+//! - The kernel applies a batch whole or not at all; [`Kernel::commit`] returns `Ok` only after the
 //!   kernel acknowledged it.
 //! - A rule has the instructions that nft itself would send, so that every nft can print it.
 //! - A listed object decodes to the value that was encoded. An expression that this crate cannot

@@ -2,13 +2,16 @@
 
 use nix::errno::Errno;
 
-use sluice_netlink::attr::AttrWriter;
+use sluice_netlink::attr::{AttrWriter, Attrs};
 use sluice_netlink::bulk::Bulk;
 use sluice_netlink::message::{Head, Message};
 use sluice_netlink::request::{Request, RequestError, unless};
+use sluice_netlink::socket::SocketError;
 
-use super::connection::Connection;
+use super::batch::Batch;
+use super::connection::{CommitError, Connection};
 use super::generation::Generation;
+use super::kernel::Kernel;
 use super::object::{
     Chain, ElementRef, KernelRule, Set, Table, counted, put_element, put_table_name,
 };
@@ -20,170 +23,57 @@ use super::uapi;
 /// at once are no faster (500,000 keys: 0.35 s by 64, 0.38 s by 256, 0.38 s by 1,000).
 const KEYS: usize = 128;
 
-impl Connection {
-    /// All tables of a family, our own and others'.
-    ///
-    /// # Errors
-    /// Any [`RequestError`].
-    pub fn tables(&mut self, family: Family) -> Result<Vec<Table>, RequestError> {
-        let mut tables = Vec::new();
-        self.list(
-            "list",
-            "tables",
-            uapi::NFT_MSG_GETTABLE,
-            family,
-            &|_| {},
-            &mut |message| {
-                tables.extend(Table::decode(&message.attrs()));
-            },
-        )?;
-        Ok(tables)
+impl Kernel for Connection {
+    fn reopen(&self) -> Result<Self, SocketError> {
+        Self::open()
     }
 
-    /// All chains of a table; none when there is no such table.
-    ///
-    /// # Errors
-    /// Any [`RequestError`].
-    pub fn chains(&mut self, scope: Scope<'_>) -> Result<Vec<Chain>, RequestError> {
-        let mut chains = Vec::new();
-        self.within(
-            "list chains of",
-            scope,
-            uapi::NFT_MSG_GETCHAIN,
-            &|_| {},
-            &mut |message| {
-                chains.extend(Chain::decode(&message.attrs()));
-            },
-        )?;
-        Ok(chains)
+    fn commit(&mut self, batch: &Batch) -> Result<(), CommitError> {
+        self.send(batch)
     }
 
-    /// The rules of one chain, or of all chains of a table, in their order within each chain;
-    /// none when there is no such table or chain.
-    ///
-    /// # Errors
-    /// Any [`RequestError`].
-    pub fn rules(
+    fn tables(&mut self, family: Family) -> Result<Vec<Table>, RequestError> {
+        let family = family.number();
+        let request = get("list", "tables", uapi::NFT_MSG_GETTABLE, family, |_| {});
+        self.list(&request, Table::decode)
+    }
+
+    fn chains(&mut self, scope: Scope<'_>) -> Result<Vec<Chain>, RequestError> {
+        let message = uapi::NFT_MSG_GETCHAIN;
+        self.within("list chains of", scope, message, None, Chain::decode)
+    }
+
+    fn rules(
         &mut self,
         scope: Scope<'_>,
         chain: Option<&str>,
     ) -> Result<Vec<KernelRule>, RequestError> {
-        let mut rules = Vec::new();
-        let attrs = |writer: &mut AttrWriter| {
-            if let Some(chain) = chain {
-                writer.string(uapi::NFTA_RULE_CHAIN, chain);
-            }
-        };
-        self.within(
-            "list rules of",
-            scope,
-            uapi::NFT_MSG_GETRULE,
-            &attrs,
-            &mut |message| {
-                let rule = KernelRule::decode(&message.attrs());
-                rules.extend(rule.filter(|it| chain.is_none_or(|chain| it.chain == chain)));
-            },
-        )?;
-        Ok(rules)
+        let message = uapi::NFT_MSG_GETRULE;
+        self.within("list rules of", scope, message, chain, KernelRule::decode)
     }
 
-    /// The packets that each rule of a chain has counted, in their order; `None` for a rule without a
-    /// counter. None when there is no such table or chain.
-    ///
-    /// # Errors
-    /// Any [`RequestError`].
-    pub fn rule_packets(
-        &mut self,
-        scope: Scope<'_>,
-        chain: &str,
-    ) -> Result<Vec<Option<u64>>, RequestError> {
-        let mut packets = Vec::new();
-        self.within(
-            "list counters of",
-            scope,
-            uapi::NFT_MSG_GETRULE,
-            &|writer| writer.string(uapi::NFTA_RULE_CHAIN, chain),
-            &mut |message| {
-                let attrs = message.attrs();
-                if attrs.str(uapi::NFTA_RULE_CHAIN) == Some(chain) {
-                    let mut exprs = attrs.nested(uapi::NFTA_RULE_EXPRESSIONS);
-                    packets.push(exprs.find_map(|it| counted(&it.nested())));
-                }
-            },
-        )?;
-        Ok(packets)
-    }
-
-    /// All sets and maps of a table, without their elements, and how many elements each has; `None`
-    /// before Linux 6.16, which does not say.
-    ///
-    /// # Errors
-    /// Any [`RequestError`]; [`RequestError::Refused`] with `ENOENT` when there is no such table.
-    pub fn sets(&mut self, scope: Scope<'_>) -> Result<Vec<(Set, Option<u32>)>, RequestError> {
-        let mut sets = Vec::new();
-        self.within(
-            "list sets of",
-            scope,
-            uapi::NFT_MSG_GETSET,
-            &|_| {},
-            &mut |message| {
-                let attrs = message.attrs();
-                let count = attrs.u32_be(uapi::NFTA_SET_COUNT);
-                sets.extend(Set::decode(&attrs).map(|set| (set, count)));
-            },
-        )?;
-        Ok(sets)
-    }
-
-    /// A set or map by its name, also an anonymous one, without its elements; `None` when there is
-    /// no such set or table.
-    ///
-    /// # Errors
-    /// Any [`RequestError`].
-    pub fn set(&mut self, scope: Scope<'_>, name: &str) -> Result<Option<Set>, RequestError> {
-        let mut set = None;
-        let request = Request::new("read set", name, kind(uapi::NFT_MSG_GETSET), |writer| {
-            put_table_name(writer, scope.table);
-            writer.string(uapi::NFTA_SET_NAME, name);
+    fn sets(&mut self, scope: Scope<'_>) -> Result<Vec<(Set, Option<u32>)>, RequestError> {
+        let message = uapi::NFT_MSG_GETSET;
+        self.within("list sets of", scope, message, None, |attrs| {
+            Set::decode(attrs).map(|set| (set, attrs.u32_be(uapi::NFTA_SET_COUNT)))
         })
-        .family(scope.family.number());
-        let found = request.ask(&mut self.socket, &mut self.buffer, &mut |message| {
-            set = Set::decode(&message.attrs());
-        });
-        unless(Errno::ENOENT, found).map(|_| set)
     }
 
-    /// Shows every element of a set to `visit`, in the kernel's order. Memory does not grow with
-    /// the set, but the kernel's time does, with its square: see the README.
-    ///
-    /// # Errors
-    /// Any [`RequestError`]; [`RequestError::Refused`] with `ENOENT` when there is no such set;
-    /// after [`RequestError::Interrupted`] what was shown is not to be trusted.
-    pub fn for_each_element(
+    fn for_each_element(
         &mut self,
         scope: Scope<'_>,
         set: &str,
         mut visit: impl FnMut(ElementRef<'_>),
     ) -> Result<(), RequestError> {
-        let attrs = |writer: &mut AttrWriter| put_set(writer, scope, set);
-        let kind = uapi::NFT_MSG_GETSETELEM;
-        self.list(
-            "list elements of",
-            set,
-            kind,
-            scope.family,
-            &attrs,
-            &mut |message| elements(message, &mut visit),
-        )
+        let (message, family) = (uapi::NFT_MSG_GETSETELEM, scope.family.number());
+        let request = get("list elements of", set, message, family, |it| {
+            put_set(it, scope, set)
+        });
+        let visit = &mut |message: &Message<'_>| elements(message, &mut visit);
+        request.dump(&mut self.socket, &mut self.buffer, visit)
     }
 
-    /// Shows the elements of a set that have one of these keys to `visit`. The kernel's time grows
-    /// with the number of keys alone, whatever the size of the set. In a set of ranges, an address finds
-    /// the start of its range.
-    ///
-    /// # Errors
-    /// Any [`RequestError`]; a set or table that does not exist has no elements.
-    pub fn find_elements(
+    fn find_elements(
         &mut self,
         scope: Scope<'_>,
         set: &str,
@@ -224,17 +114,13 @@ impl Connection {
         Ok(())
     }
 
-    /// The generation of the ruleset, which every program's transaction raises. Process id and name are those of the
-    /// asking thread; only a [`super::Notice`] has those of the author.
-    ///
-    /// # Errors
-    /// Any [`RequestError`].
-    pub fn generation(&mut self) -> Result<Generation, RequestError> {
+    fn generation(&mut self) -> Result<Generation, RequestError> {
         let mut generation = Generation::default();
-        let request = Request::new(
+        let request = get(
             "read",
             "ruleset generation",
-            kind(uapi::NFT_MSG_GETGEN),
+            uapi::NFT_MSG_GETGEN,
+            0,
             |_| {},
         );
         request.ask(&mut self.socket, &mut self.buffer, &mut |message| {
@@ -242,48 +128,91 @@ impl Connection {
         })?;
         Ok(generation)
     }
+}
 
-    /// Lists objects whose first attribute is the table's name.
-    pub(super) fn within(
+impl Connection {
+    /// The packets that each rule of a chain has counted, in their order; `None` for a rule without a
+    /// counter. None when there is no such table or chain.
+    ///
+    /// # Errors
+    /// Any [`RequestError`].
+    pub fn rule_packets(
+        &mut self,
+        scope: Scope<'_>,
+        chain: &str,
+    ) -> Result<Vec<Option<u64>>, RequestError> {
+        let (message, chain) = (uapi::NFT_MSG_GETRULE, Some(chain));
+        self.within("list counters of", scope, message, chain, |attrs| {
+            let mut exprs = attrs.nested(uapi::NFTA_RULE_EXPRESSIONS);
+            Some(exprs.find_map(|it| counted(&it.nested())))
+        })
+    }
+
+    /// A set or map by its name, also an anonymous one, without its elements; `None` when there is
+    /// no such set or table.
+    ///
+    /// # Errors
+    /// Any [`RequestError`].
+    pub fn set(&mut self, scope: Scope<'_>, name: &str) -> Result<Option<Set>, RequestError> {
+        let mut set = None;
+        let (message, family) = (uapi::NFT_MSG_GETSET, scope.family.number());
+        let request = get("read set", name, message, family, |writer| {
+            put_table_name(writer, scope.table);
+            writer.string(uapi::NFTA_SET_NAME, name);
+        });
+        let found = request.ask(&mut self.socket, &mut self.buffer, &mut |message| {
+            set = Set::decode(&message.attrs());
+        });
+        unless(Errno::ENOENT, found).map(|_| set)
+    }
+
+    /// Lists objects of a table, or of one of its chains. `decode` returns `None` for an object that is left out.
+    pub(super) fn within<T>(
         &mut self,
         operation: &'static str,
         scope: Scope<'_>,
         message: u16,
-        attrs: &dyn Fn(&mut AttrWriter),
-        visit: &mut dyn FnMut(&Message<'_>),
-    ) -> Result<(), RequestError> {
-        let attrs = |writer: &mut AttrWriter| {
+        chain: Option<&str>,
+        decode: impl Fn(&Attrs<'_>) -> Option<T>,
+    ) -> Result<Vec<T>, RequestError> {
+        let family = scope.family.number();
+        let request = get(operation, scope.table, message, family, |writer| {
             put_table_name(writer, scope.table);
-            attrs(writer);
-        };
-        self.list(
-            operation,
-            scope.table,
-            message,
-            scope.family,
-            &attrs,
-            &mut |message| {
-                // The kernel ignores the table's name for some kinds of objects.
-                let table = message.attrs().str(uapi::NFTA_TABLE_NAME);
-                if table == Some(scope.table) {
-                    visit(message);
-                }
-            },
-        )
+            if let Some(chain) = chain {
+                writer.string(uapi::NFTA_RULE_CHAIN, chain);
+            }
+        });
+        self.list(&request, |attrs| {
+            // The kernel ignores the names for some kinds of objects.
+            let is_within = attrs.str(uapi::NFTA_TABLE_NAME) == Some(scope.table)
+                && chain.is_none_or(|it| attrs.str(uapi::NFTA_RULE_CHAIN) == Some(it));
+            is_within.then(|| decode(attrs))?
+        })
     }
 
-    fn list(
+    /// Lists objects. `decode` returns `None` for an object that is left out.
+    pub(super) fn list<T>(
         &mut self,
-        operation: &'static str,
-        object: &str,
-        message: u16,
-        family: Family,
-        attrs: &dyn Fn(&mut AttrWriter),
-        visit: &mut dyn FnMut(&Message<'_>),
-    ) -> Result<(), RequestError> {
-        let request = Request::new(operation, object, kind(message), attrs).family(family.number());
-        request.dump(&mut self.socket, &mut self.buffer, visit)
+        request: &Request<'_>,
+        decode: impl Fn(&Attrs<'_>) -> Option<T>,
+    ) -> Result<Vec<T>, RequestError> {
+        let mut list = Vec::new();
+        request.dump(&mut self.socket, &mut self.buffer, &mut |message| {
+            list.extend(decode(&message.attrs()));
+        })?;
+        Ok(list)
     }
+}
+
+/// A request for objects of a family (`NFPROTO_*`).
+pub(super) fn get<'a>(
+    operation: &'static str,
+    object: &'a str,
+    message: u16,
+    family: u8,
+    put: impl FnOnce(&mut AttrWriter),
+) -> Request<'a> {
+    Request::new(operation, object, kind(message), put).family(family)
 }
 
 fn put_set(writer: &mut AttrWriter, scope: Scope<'_>, set: &str) {

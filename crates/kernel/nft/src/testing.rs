@@ -8,11 +8,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_netlink::message::{self, Message, Messages};
-use sluice_netlink::{Errno, Family, RequestError};
+use sluice_netlink::{Errno, Family, RequestError, SocketError};
 
 use crate::batch::Batch;
 use crate::connection::{CommitError, Failure};
 use crate::expr::Expr;
+use crate::generation::Generation;
 use crate::kernel::Kernel;
 use crate::object::{Chain, ElementRef, KernelRule, Set, SetData, SetFlags, Table};
 use crate::register::Register;
@@ -121,6 +122,11 @@ impl Fake {
 }
 
 impl Kernel for Fake {
+    /// A copy of the ruleset: later changes of one are not seen by the other.
+    fn reopen(&self) -> Result<Self, SocketError> {
+        Ok(self.clone())
+    }
+
     fn commit(&mut self, batch: &Batch) -> Result<(), CommitError> {
         let mut next = self.clone();
         let mut failures = Vec::new();
@@ -188,22 +194,49 @@ impl Kernel for Fake {
         &mut self,
         scope: Scope<'_>,
         set: &str,
-        visit: &mut dyn FnMut(ElementRef<'_>),
+        visit: impl FnMut(ElementRef<'_>),
     ) -> Result<(), RequestError> {
         let found = self.content(scope).and_then(|it| it.sets.get(set));
         let (_, elements) = found.ok_or_else(|| Self::refused("list elements of", set))?;
-        for ((key, interval_end), element) in elements {
-            visit(ElementRef {
-                key,
-                key_end: element.key_end.as_deref(),
-                data: element.data.as_ref().map(Data::borrow),
-                interval_end: *interval_end,
-                timeout_ms: element.timeout_ms,
-                comment: element.comment.as_deref(),
-                packets: None,
-            });
-        }
+        let elements = elements.iter().map(|(key, it)| it.borrow(key));
+        elements.for_each(visit);
         Ok(())
+    }
+
+    /// In a set of ranges, only the first address of a range is found.
+    fn find_elements(
+        &mut self,
+        scope: Scope<'_>,
+        set: &str,
+        keys: &[impl AsRef<[u8]>],
+        visit: impl FnMut(ElementRef<'_>),
+    ) -> Result<(), RequestError> {
+        let set = self.content(scope).and_then(|it| it.sets.get(set));
+        let find = |key: &[u8]| set?.1.get_key_value(&(key.to_vec(), false));
+        let found = keys.iter().filter_map(|key| find(key.as_ref()));
+        found.map(|(key, it)| it.borrow(key)).for_each(visit);
+        Ok(())
+    }
+
+    fn generation(&mut self) -> Result<Generation, RequestError> {
+        Ok(Generation {
+            id: self.generation,
+            ..Generation::default()
+        })
+    }
+}
+
+impl Element {
+    fn borrow<'a>(&'a self, (key, interval_end): &'a ElementKey) -> ElementRef<'a> {
+        ElementRef {
+            key,
+            key_end: self.key_end.as_deref(),
+            data: self.data.as_ref().map(Data::borrow),
+            interval_end: *interval_end,
+            timeout_ms: self.timeout_ms,
+            comment: self.comment.as_deref(),
+            packets: None,
+        }
     }
 }
 

@@ -7,16 +7,16 @@ use std::time::Instant;
 
 use nix::sys::socket::SockProtocol;
 
-use sluice_netlink::attr::{AttrWriter, Attrs};
+use sluice_netlink::attr::Attrs;
 use sluice_netlink::conntrack::Tuple;
 use sluice_netlink::message::{Message, Messages};
-use sluice_netlink::request::{Request, RequestError};
+use sluice_netlink::request::RequestError;
 use sluice_netlink::socket::{Socket, SocketError};
 
 use super::connection::Connection;
 use super::monitor::poll_timeout;
 use super::object::put_table_name;
-use super::observe::kind;
+use super::observe::{get, kind};
 use super::scope::Family;
 use super::uapi;
 use super::userdata;
@@ -272,17 +272,12 @@ impl Connection {
         table: &str,
         chain: &str,
     ) -> Result<Vec<NumberedRule>, RequestError> {
-        let mut rules = Vec::new();
-        let attrs = |writer: &mut AttrWriter| {
+        let message = uapi::NFT_MSG_GETRULE;
+        let request = get("list rules of", chain, message, family as u8, |writer| {
             put_table_name(writer, table);
             writer.string(uapi::NFTA_RULE_CHAIN, chain);
-        };
-        let request = Request::new("list rules of", chain, kind(uapi::NFT_MSG_GETRULE), attrs);
-        let request = request.family(family as u8);
-        request.dump(&mut self.socket, &mut self.buffer, &mut |message| {
-            rules.extend(NumberedRule::decode(&message.attrs()));
-        })?;
-        Ok(rules)
+        });
+        self.list(&request, NumberedRule::decode)
     }
 }
 
@@ -318,6 +313,7 @@ fn xt_comment(expression: &Attrs<'_>) -> Option<String> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use sluice_netlink::attr::AttrWriter;
 
     proptest! {
         #[test]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use sluice_model::IpFamily;
 use sluice_netlink::RequestError;
 use sluice_netlink::legacy_tables::{self, Family, Size};
-use sluice_nft::Connection;
+use sluice_nft::{Connection, Kernel as _};
 
 use crate::programs::{Programs, RestoreError, Variant};
 use crate::rule::Table;

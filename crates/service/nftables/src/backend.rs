@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sluice_model::IpFamily;
-use sluice_nft::{Batch, CommitError, Connection, Create, Failure};
+use sluice_nft::{Batch, CommitError, Connection, Create, Failure, Kernel};
 use sluice_plan::explain::Explanation;
 use sluice_plan::{Plan, PortKey, PortPlan};
 use sluice_plane::{
@@ -31,8 +31,8 @@ const SEARCH_POLL: Duration = Duration::from_secs(1);
 
 /// The nftables data plane of one network namespace.
 #[derive(Debug)]
-pub struct Nftables {
-    connection: Connection,
+pub struct Nftables<K = Connection> {
+    kernel: K,
     /// The generation that the namespace's ruleset has if no other program changed it since the last
     /// [`observe`](Backend::observe): every transaction raises it by one.
     generation: u32,
@@ -52,14 +52,21 @@ impl Nftables {
     ///
     /// No netlink socket could be opened.
     pub fn connect() -> Result<Self, BackendError> {
-        Ok(Self {
-            connection: connect()?,
+        Ok(Self::on(connect()?))
+    }
+}
+
+impl<K: Kernel> Nftables<K> {
+    /// The data plane of this ruleset. Nothing is written.
+    pub fn on(kernel: K) -> Self {
+        Self {
+            kernel,
             generation: 0,
             counting: Counting::Nothing,
             unlisted: Unlisted::new(),
             search: None,
             unreachable: Vec::new(),
-        })
+        }
     }
 
     /// Sets what to count; the default is nothing. Tables that count something else are replaced by the first sync,
@@ -79,12 +86,12 @@ impl Nftables {
         let mut batch = Batch::new();
         let mut removed = Vec::new();
         for &family in families {
-            if observe::owns_table(&mut self.connection, family)? {
+            if observe::owns_table(&mut self.kernel, family)? {
                 batch.delete_table(0, scope(family));
                 removed.push(format!("{} {TABLE}", family.nft_name()));
             }
         }
-        let result = self.connection.commit(&batch);
+        let result = self.kernel.commit(&batch);
         result.map_err(|error| failed("delete tables", error))?;
         Ok(removed)
     }
@@ -103,7 +110,7 @@ impl Nftables {
         };
         batch.add_table(0, scope, None, Create::IfMissing);
         batch.delete_table(1, scope);
-        let result = self.connection.commit(&batch);
+        let result = self.kernel.commit(&batch);
         result.map_err(|error| failed("ask for nf_tables", error))
     }
 }
@@ -124,7 +131,7 @@ pub fn render_plan(plan: &Plan, counting: Counting) -> BTreeMap<Key, Object> {
     standing.into_iter().chain(ports).collect()
 }
 
-impl Backend for Nftables {
+impl<K: Kernel + Send + 'static> Backend for Nftables<K> {
     type Owner = PortKey;
     type Plan = PortPlan;
     type Scene = Scene;
@@ -160,14 +167,14 @@ impl Backend for Nftables {
     }
 
     fn is_undisturbed(&mut self) -> bool {
-        let current = observe::generation(&mut self.connection);
+        let current = observe::generation(&mut self.kernel);
         current.is_ok_and(|it| it == self.generation)
     }
 
     fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
         // Before listing, so that a change in between shows.
-        self.generation = observe::generation(&mut self.connection)?;
-        let (mut objects, unlisted) = observe::tables(&mut self.connection, self.counting)?;
+        self.generation = observe::generation(&mut self.kernel)?;
+        let (mut objects, unlisted) = observe::tables(&mut self.kernel, self.counting)?;
         self.unlisted = unlisted;
         let unreachable = std::mem::take(&mut self.unreachable);
         let unseen = unreachable.iter().filter(|key| !objects.contains_key(key));
@@ -183,7 +190,7 @@ impl Backend for Nftables {
                 Key::Element(of, set, key) if (*of, *set) == (family, map) => Some(key),
                 _ => None,
             });
-            let found = slots::find(&mut self.connection, family, map, keys, &mut objects);
+            let found = slots::find(&mut self.kernel, family, map, keys, &mut objects);
             let found = found.map_err(|error| observe::failed(family, error))?;
             *unseen = unseen.map(|it| it.saturating_sub(found));
         }
@@ -205,7 +212,7 @@ impl Backend for Nftables {
             let maps = unlisted.filter(|(_, unseen)| *unseen != Some(0));
             let maps: Vec<_> = maps.map(|(map, _)| map).collect();
             if !maps.is_empty() {
-                self.search = Some(unreachable::search(connect()?, maps)?);
+                self.search = Some(unreachable::search(self.another()?, maps)?);
             }
         }
         Ok(self.search.as_ref().map(|_| SEARCH_POLL).into())
@@ -219,7 +226,7 @@ impl Backend for Nftables {
     }
 }
 
-impl ServiceBackend for Nftables {
+impl<K: Kernel + Send + 'static> ServiceBackend for Nftables<K> {
     const LARGE: usize = 4096;
     const PART: usize = 65_536;
 
@@ -257,23 +264,23 @@ impl DataPlane for Nftables {
     }
 
     fn started(&mut self, report: ForeignChange) -> Vec<Sysctl> {
-        drift::watch(self.connection.port_id(), self.generation, report);
+        drift::watch(self.kernel.port_id(), self.generation, report);
         Vec::new()
     }
 
     fn on_exchange(&mut self, observer: ExchangeObserver) {
-        self.connection.on_exchange(observer);
+        self.kernel.on_exchange(observer);
     }
 
     fn counters(&self) -> Result<Option<Box<dyn Counters>>, BackendError> {
         Ok(match self.counting {
             Counting::Nothing => None,
-            Counting::Connections => Some(Box::new(ElementCounters::new(connect()?))),
+            Counting::Connections => Some(Box::new(ElementCounters::new(self.another()?))),
         })
     }
 
     fn denial_counters(&self) -> Result<Option<Box<dyn DenialCounters>>, BackendError> {
-        Ok(Some(Box::new(RuleCounters::new(connect()?))))
+        Ok(Some(Box::new(RuleCounters::new(self.another()?))))
     }
 
     fn live(explanation: &Explanation) -> Result<Live, BackendError> {
@@ -305,11 +312,16 @@ fn counting(options: &Options<'_>) -> Counting {
     }
 }
 
-impl Nftables {
+impl<K: Kernel> Nftables<K> {
+    fn another(&self) -> Result<K, BackendError> {
+        let another = self.kernel.reopen();
+        another.map_err(|error| BackendError::new("open netlink socket", error))
+    }
+
     /// Commits one transaction of a delta. A refusal names the objects, by the tags of the messages
     /// that the kernel refused.
     fn commit(&mut self, delta: &Delta<Key, Object>, batch: &Batch) -> Result<(), BackendError> {
-        match self.connection.commit(batch) {
+        match self.kernel.commit(batch) {
             Ok(()) if batch.is_empty() => Ok(()),
             Ok(()) => {
                 // Zero is no generation (`nft_base_seq_inc`, nf_tables_api.c).

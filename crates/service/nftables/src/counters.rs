@@ -4,7 +4,7 @@
 //! are the connections that its endpoint got.
 
 use sluice_model::IpFamily;
-use sluice_nft::{Connection, DataRef, ElementRef};
+use sluice_nft::{Connection, DataRef, ElementRef, Kernel};
 use sluice_plan::Frontend;
 use sluice_plane::{ConnectionCount, Counter, Counters, Reading};
 use sluice_reconcile::BackendError;

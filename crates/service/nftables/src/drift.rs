@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::thread;
 
-use sluice_nft::{Change, ChangeKind, Connection, Generation, Monitor, Notice};
+use sluice_nft::{Change, ChangeKind, Connection, Generation, Kernel, Monitor, Notice};
 use sluice_plane::{ForeignChange, chains};
 use tracing::{info, warn};
 

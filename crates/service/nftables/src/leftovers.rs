@@ -2,7 +2,7 @@
 
 use sluice_model::IpFamily;
 use sluice_netlink::{Errno, RequestError};
-use sluice_nft::{Batch, Connection, Family, Scope};
+use sluice_nft::{Batch, Connection, Family, Kernel, Scope};
 use sluice_plane::{Keep, LeftoverError, Leftovers, Purpose, Removal, Request, Trace, kube_proxy};
 use tracing::debug;
 

@@ -16,7 +16,7 @@ mod words;
 use std::collections::BTreeSet;
 
 use sluice_model::IpFamily;
-use sluice_nft::{Chain, ChainKind, Connection, HookPoint, Scope};
+use sluice_nft::{Chain, ChainKind, Connection, HookPoint, Kernel, Scope};
 use sluice_plan::explain::{Decision, Explanation};
 use sluice_plane::Live;
 use sluice_plane::kube_proxy;

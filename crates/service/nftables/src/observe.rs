@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use sluice_model::IpFamily;
 use sluice_netlink::{Errno, RequestError, octets};
-use sluice_nft::{Connection, DataRef, ElementRef, Range, Ranges, Set, Verdict};
+use sluice_nft::{DataRef, ElementRef, Kernel, Range, Ranges, Set, Verdict};
 use sluice_reconcile::BackendError;
 
 use crate::bytes::{decode_endpoint, decode_key};
@@ -41,13 +41,13 @@ pub(crate) type Unlisted = BTreeMap<(IpFamily, SetName), Option<usize>>;
 ///
 /// The kernel could not be asked, or a table of our name is not ours.
 pub(crate) fn tables(
-    connection: &mut Connection,
+    kernel: &mut impl Kernel,
     counting: Counting,
 ) -> Result<(Objects, Unlisted), BackendError> {
     let (mut objects, mut unlisted) = (Objects::new(), Unlisted::new());
     for family in IpFamily::ALL {
-        if owns_table(connection, family)? {
-            let table = retry(|| table(connection, family, counting));
+        if owns_table(kernel, family)? {
+            let table = retry(|| table(kernel, family, counting));
             let mut table = table.map_err(|error| failed(family, error))?;
             objects.append(&mut table.0);
             unlisted.append(&mut table.1);
@@ -61,8 +61,8 @@ pub(crate) fn tables(
 /// # Errors
 ///
 /// The kernel could not be asked.
-pub(crate) fn generation(connection: &mut Connection) -> Result<u32, BackendError> {
-    let asked = connection.generation().map(|it| it.id);
+pub(crate) fn generation(kernel: &mut impl Kernel) -> Result<u32, BackendError> {
+    let asked = kernel.generation().map(|it| it.id);
     asked.map_err(|error| BackendError::new("ask for the generation of the ruleset", error))
 }
 
@@ -71,11 +71,8 @@ pub(crate) fn generation(connection: &mut Connection) -> Result<u32, BackendErro
 /// # Errors
 ///
 /// The kernel could not be asked, or a table of our name is not ours: it lacks our comment.
-pub(crate) fn owns_table(
-    connection: &mut Connection,
-    family: IpFamily,
-) -> Result<bool, BackendError> {
-    let tables = retry(|| connection.tables(netlink(family)));
+pub(crate) fn owns_table(kernel: &mut impl Kernel, family: IpFamily) -> Result<bool, BackendError> {
+    let tables = retry(|| kernel.tables(netlink(family)));
     let tables = tables.map_err(|error| failed(family, error))?;
     let Some(table) = tables.into_iter().find(|it| it.name == TABLE) else {
         return Ok(false);
@@ -113,7 +110,7 @@ pub(crate) fn failed(family: IpFamily, error: RequestError) -> BackendError {
 }
 
 fn table(
-    connection: &mut Connection,
+    kernel: &mut impl Kernel,
     family: IpFamily,
     counting: Counting,
 ) -> Result<(Objects, Unlisted), RequestError> {
@@ -123,7 +120,7 @@ fn table(
         (table, Unlisted::new())
     };
     let mut endpoint_maps = Vec::new();
-    for (set, count) in connection.sets(scope(family))? {
+    for (set, count) in kernel.sets(scope(family))? {
         let Some((key, object)) = declared(family, &set, counting) else {
             return Ok(foreign());
         };
@@ -131,9 +128,9 @@ fn table(
             Key::Set(_, name) if name.value() == ValueKind::Endpoint => {
                 endpoint_maps.push((name, count.map(|it| it as usize)));
             }
-            Key::Set(_, name) => elements(connection, family, name, &mut objects)?,
+            Key::Set(_, name) => elements(kernel, family, name, &mut objects)?,
             Key::Sources(_, list) => {
-                let object = sources(connection, family, list)?;
+                let object = sources(kernel, family, list)?;
                 objects.insert(key, object);
                 continue;
             }
@@ -141,8 +138,8 @@ fn table(
         }
         objects.insert(key, object);
     }
-    let unlisted = endpoints(connection, family, &endpoint_maps, &mut objects)?;
-    chains(connection, family, &mut objects)?;
+    let unlisted = endpoints(kernel, family, &endpoint_maps, &mut objects)?;
+    chains(kernel, family, &mut objects)?;
     // The kernel cannot move a base chain: the table has to go.
     let moved = objects.iter().any(|(key, object)| match (key, object) {
         (Key::Chain(_, ChainName::Standing(name)), Object::Chain(chain)) => {
@@ -161,7 +158,7 @@ fn table(
 /// frontends lead to. Where the kernel does not tell the number of elements, the number of these keys takes its
 /// place, unless there are no frontends.
 fn endpoints(
-    connection: &mut Connection,
+    kernel: &mut impl Kernel,
     family: IpFamily,
     maps: &[(SetName, Option<usize>)],
     objects: &mut Objects,
@@ -173,13 +170,13 @@ fn endpoints(
     let mut unlisted = Unlisted::new();
     for &(map, count) in maps {
         if is_small {
-            elements(connection, family, map, objects)?;
+            elements(kernel, family, map, objects)?;
         } else {
             let keys = reachable.get(&map).into_iter().flatten();
-            let found = slots::find(connection, family, map, keys, objects)?;
+            let found = slots::find(kernel, family, map, keys, objects)?;
             unlisted.insert((family, map), count.map(|it| it.saturating_sub(found)));
             // The kernel does not count it (`nft_add_set_elem`).
-            slots::find(connection, family, map, [&ElementKey::catch_all()], objects)?;
+            slots::find(kernel, family, map, [&ElementKey::catch_all()], objects)?;
         }
     }
     Ok(unlisted)
@@ -211,15 +208,15 @@ fn declared(family: IpFamily, set: &Set, counting: Counting) -> Option<(Key, Obj
 }
 
 fn chains(
-    connection: &mut Connection,
+    kernel: &mut impl Kernel,
     family: IpFamily,
     objects: &mut Objects,
 ) -> Result<(), RequestError> {
     let mut rules: BTreeMap<String, Vec<_>> = BTreeMap::new();
-    for rule in connection.rules(scope(family), None)? {
+    for rule in kernel.rules(scope(family), None)? {
         rules.entry(rule.chain).or_default().push(rule.exprs);
     }
-    for chain in connection.chains(scope(family))? {
+    for chain in kernel.chains(scope(family))? {
         let key = Key::Chain(family, ChainName::parse(&chain.name));
         let observed = Chain {
             hook: chain.hook,
@@ -233,12 +230,12 @@ fn chains(
 
 /// Lists a list of sources. A range that is no prefix makes the set one that we did not write.
 fn sources(
-    connection: &mut Connection,
+    kernel: &mut impl Kernel,
     family: IpFamily,
     list: SourceList,
 ) -> Result<Object, RequestError> {
     let mut ranges = Ranges::new(netlink(family));
-    connection.for_each_element(scope(family), &list.to_string(), |it| ranges.add(&it))?;
+    kernel.for_each_element(scope(family), &list.to_string(), |it| ranges.add(&it))?;
     let ranges: Option<Arc<[IpNet]>> = ranges.finish().map(|it| it.prefix()).collect();
     Ok(ranges.map_or(Object::Foreign, Object::Sources))
 }
@@ -247,15 +244,15 @@ fn sources(
 ///
 /// # Errors
 ///
-/// As of [`Connection::for_each_element`].
+/// As of [`Kernel::for_each_element`].
 pub(crate) fn elements(
-    connection: &mut Connection,
+    kernel: &mut impl Kernel,
     family: IpFamily,
     set: SetName,
     objects: &mut Objects,
 ) -> Result<(), RequestError> {
     let mut ranges = Ranges::new(netlink(family));
-    connection.for_each_element(scope(family), set.as_str(), |element| {
+    kernel.for_each_element(scope(family), set.as_str(), |element| {
         if set.key() == KeyKind::Range && !element.key.is_empty() {
             ranges.add(&element);
             return;

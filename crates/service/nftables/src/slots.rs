@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use sluice_model::IpFamily;
 use sluice_netlink::RequestError;
-use sluice_nft::{Connection, KeyBytes};
+use sluice_nft::{Kernel, KeyBytes};
 
 use crate::bytes::encode_key;
 use crate::name::{ChainName, scope};
@@ -63,7 +63,7 @@ pub(crate) fn frontend_of(slot: &ElementKey) -> Option<ElementKey> {
 ///
 /// The kernel could not be asked.
 pub(crate) fn find<'a>(
-    connection: &mut Connection,
+    kernel: &mut impl Kernel,
     family: IpFamily,
     map: SetName,
     keys: impl IntoIterator<Item = &'a ElementKey>,
@@ -76,7 +76,7 @@ pub(crate) fn find<'a>(
     };
     let keys: Vec<Vec<u8>> = keys.into_iter().map(encode).collect();
     let mut found = Vec::new();
-    connection.find_elements(scope(family), map.as_str(), &keys, |it| {
+    kernel.find_elements(scope(family), map.as_str(), &keys, |it| {
         found.push(element(family, map, &it));
     })?;
     // Sorted and merged: half a million single inserts take three times as long.

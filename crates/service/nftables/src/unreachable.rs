@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use sluice_model::IpFamily;
 use sluice_netlink::RequestError;
-use sluice_nft::Connection;
+use sluice_nft::Kernel;
 use sluice_reconcile::BackendError;
 
 use crate::name::scope;
@@ -30,7 +30,7 @@ const LISTINGS: usize = 3;
 ///
 /// No thread could be started.
 pub(crate) fn search(
-    mut connection: Connection,
+    mut kernel: impl Kernel + Send + 'static,
     maps: Vec<(IpFamily, SetName)>,
 ) -> Result<Search, BackendError> {
     let run = move || {
@@ -38,7 +38,7 @@ pub(crate) fn search(
             let mut found = Objects::new();
             let mut is_complete = true;
             for &(family, map) in &maps {
-                let listed = list(&mut connection, family, map, &mut found);
+                let listed = list(&mut kernel, family, map, &mut found);
                 is_complete &= listed.map_err(|error| observe::failed(family, error))?;
             }
             if is_complete || !found.is_empty() {
@@ -53,13 +53,13 @@ pub(crate) fn search(
 
 /// Adds the elements of a map that no frontend leads to; returns whether the listing was complete.
 fn list(
-    connection: &mut Connection,
+    kernel: &mut impl Kernel,
     family: IpFamily,
     map: SetName,
     found: &mut Objects,
 ) -> Result<bool, RequestError> {
     let mut keys: Vec<ElementKey> = Vec::new();
-    let listed = connection.for_each_element(scope(family), map.as_str(), |it| {
+    let listed = kernel.for_each_element(scope(family), map.as_str(), |it| {
         if let (Key::Element(_, _, key), _) = element(family, map, &it) {
             keys.push(key);
         }
@@ -75,12 +75,12 @@ fn list(
     let mut frontends = Objects::new();
     let all = SetName::ALL.into_iter();
     for set in all.filter(|it| it.value() == ValueKind::Verdict && it.key() == kind) {
-        slots::find(connection, family, set, &asked, &mut frontends)?;
+        slots::find(kernel, family, set, &asked, &mut frontends)?;
     }
     let reachable = slots::reachable(&frontends).remove(&map);
     let reachable: BTreeSet<ElementKey> = reachable.into_iter().flatten().collect();
     keys.retain(|key| !reachable.contains(key));
     // Elements that were deleted meanwhile are not found any more.
-    slots::find(connection, family, map, &keys, found)?;
+    slots::find(kernel, family, map, &keys, found)?;
     Ok(is_complete)
 }

@@ -54,9 +54,9 @@ proptest! {
         for port in planner.plan().ports.values() {
             let mut own = BTreeSet::new();
             for (key, object) in sluice_nftables::render_port(port) {
-                prop_assert!(own.insert(key.clone()) || Nftables::is_shared(&key), "{} twice", key);
+                prop_assert!(own.insert(key.clone()) || <Nftables>::is_shared(&key), "{} twice", key);
                 if let Some(other) = owners.insert(key.clone(), object.clone()) {
-                    prop_assert!(Nftables::is_shared(&key), "{} of two ports", key);
+                    prop_assert!(<Nftables>::is_shared(&key), "{} of two ports", key);
                     prop_assert_eq!(other, object, "{} differs", key);
                 }
             }

@@ -5,6 +5,7 @@
 mod common;
 mod counters;
 mod equivalence;
+mod fake;
 mod golden;
 mod kernel;
 mod live;

@@ -27,7 +27,7 @@ impl Backend for Memory {
     const SCENE_SHAPES_OWNERS: bool = false;
 
     fn is_shared(key: &Key) -> bool {
-        Nftables::is_shared(key)
+        <Nftables>::is_shared(key)
     }
 
     fn standing(&self, _: &Scene) -> Objects<Self> {

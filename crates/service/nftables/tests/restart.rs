@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::common::{facts, in_namespace, load, nft, with_examples};
 use sluice_lab::{eventually, require_netns, require_vm};
 use sluice_model::{Event, NamespacedName, ObjectKey};
-use sluice_nft::{Batch, Connection, Create, DataRef, ElementRef, Family, Scope};
+use sluice_nft::{Batch, Connection, Create, DataRef, ElementRef, Family, Kernel as _, Scope};
 use sluice_nftables::Nftables;
 use sluice_plan::testing::{endpoints, service};
 use sluice_plane::Proxy;

@@ -3,7 +3,7 @@
 use sluice_netlink::Errno;
 use sluice_nft::{
     Batch, Chain, CommitError, Connection, Create, DataRef, ElementRef, Expr, Failure, Family,
-    KernelRule, Set, SetData, Verdict,
+    Kernel as _, KernelRule, Set, SetData, Verdict,
 };
 
 use crate::netns;

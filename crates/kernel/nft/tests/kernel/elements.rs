@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use sluice_nft::{
-    Batch, Chain, Connection, Create, DataRef, ElementRef, Set, SetData, SetFlags, Verdict,
+    Batch, Chain, Connection, Create, DataRef, ElementRef, Kernel as _, Set, SetData, SetFlags,
+    Verdict,
 };
 
 use crate::element::Element;

@@ -1,5 +1,7 @@
 //! The fake accepts and refuses what the kernel does, for the same reason and the same object.
 
+use std::net::Ipv4Addr;
+
 use sluice_netlink::Errno;
 use sluice_nft::rule::{Action, Field, Match, Sense, Side};
 use sluice_nft::shape::{Shape, Value};
@@ -372,6 +374,10 @@ const CASES: &[Case] = &[
         }
         exprs(it, 1, "free", list);
     }),
+    ("a rule that translates the source", |it| {
+        let source = Action::SourceTo(Ipv4Addr::new(10, 0, 0, 1).into());
+        rule(it, 1, "free", &Rule::always(source));
+    }),
     ("two mistakes", |it| {
         it.delete_set(1, SCOPE, "nowhere");
         it.delete_set(2, SCOPE, "free-set");
@@ -409,8 +415,15 @@ fn listing(kernel: &mut impl Kernel) -> Vec<String> {
     let sets = kernel.sets(SCOPE).unwrap_or_default();
     for (set, _) in sets {
         all.push(format!("{set:?}"));
-        let visit = &mut |it: ElementRef<'_>| all.push(format!("{} {it:?}", set.name));
+        let visit = |it: ElementRef<'_>| all.push(format!("{} {it:?}", set.name));
         kernel.for_each_element(SCOPE, &set.name, visit).unwrap();
+        if !set.flags.contains(SetFlags::INTERVAL) {
+            let visit = |it: ElementRef<'_>| all.push(format!("{} has {it:?}", set.name));
+            let keys = [[10, 0, 0, 1], [10, 0, 0, 9]];
+            kernel
+                .find_elements(SCOPE, &set.name, &keys, visit)
+                .unwrap();
+        }
     }
     all.sort();
     all

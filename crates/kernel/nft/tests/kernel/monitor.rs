@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use sluice_nft::{Batch, Change, ChangeKind, Connection, Create, ElementRef, Monitor, Notice, Set};
+use sluice_nft::{
+    Batch, Change, ChangeKind, Connection, Create, ElementRef, Kernel as _, Monitor, Notice, Set,
+};
 
 use crate::netns;
 use crate::table::{self, SCOPE};

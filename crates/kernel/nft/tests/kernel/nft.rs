@@ -2,7 +2,7 @@
 
 use sluice_nft::{
     Batch, Chain, ChainKind, Connection, Create, DataRef, ElementRef, Expr, Hook, HookPoint,
-    KernelRule, MetaKey, PayloadBase, Policy, Register, Set, SetData, Verdict,
+    Kernel as _, KernelRule, MetaKey, PayloadBase, Policy, Register, Set, SetData, Verdict,
 };
 
 use crate::netns;

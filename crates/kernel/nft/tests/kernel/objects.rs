@@ -2,8 +2,8 @@
 
 use sluice_netlink::{Errno, RequestError};
 use sluice_nft::{
-    Batch, Chain, ChainKind, Connection, Create, Expr, Family, Hook, HookPoint, KernelRule, Policy,
-    Scope, Set, SetData, SetFlags, Table, Verdict, push_tlv,
+    Batch, Chain, ChainKind, Connection, Create, Expr, Family, Hook, HookPoint, Kernel as _,
+    KernelRule, Policy, Scope, Set, SetData, SetFlags, Table, Verdict, push_tlv,
 };
 
 use crate::netns;

@@ -1,6 +1,6 @@
 //! Objects of other programs: rules of `iptables`.
 
-use sluice_nft::{Batch, Connection, Family, Scope};
+use sluice_nft::{Batch, Connection, Family, Kernel as _, Scope};
 
 use crate::netns::{self, program};
 

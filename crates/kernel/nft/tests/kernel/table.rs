@@ -1,6 +1,6 @@
 //! A table for one test.
 
-use sluice_nft::{Batch, Connection, Create, Family, Scope};
+use sluice_nft::{Batch, Connection, Create, Family, Kernel as _, Scope};
 
 use crate::netns::program;
 

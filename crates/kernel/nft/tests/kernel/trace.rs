@@ -4,8 +4,8 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use sluice_nft::{
-    Batch, Chain, ChainKind, Connection, Create, Expr, Fate, Hook, HookPoint, KernelRule, MetaKey,
-    Policy, Register, Step, TableFamily, Tracer, Verdict,
+    Batch, Chain, ChainKind, Connection, Create, Expr, Fate, Hook, HookPoint, Kernel as _,
+    KernelRule, MetaKey, Policy, Register, Step, TableFamily, Tracer, Verdict,
 };
 
 use crate::netns::{self, program};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sluice_netlink::RequestError;
-use sluice_nft::{Connection, DataRef, ElementRef, Scope, Set, SetData, SetFlags, Verdict};
+use sluice_nft::{Connection, DataRef, ElementRef, Kernel, Scope, Set, SetData, SetFlags, Verdict};
 
 use super::words;
 use crate::observe::retry;

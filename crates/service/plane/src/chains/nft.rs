@@ -8,7 +8,7 @@ use std::process;
 
 use sluice_model::IpFamily;
 use sluice_netlink::{Errno, RequestError};
-use sluice_nft::{Batch, CommitError, Connection, Failure, Family, Policy, Scope};
+use sluice_nft::{Batch, CommitError, Connection, Failure, Family, Kernel as _, Policy, Scope};
 
 use sluice_xtables::programs::Variant;
 use sluice_xtables::rule::Table;
