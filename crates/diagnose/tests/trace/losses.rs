@@ -77,7 +77,7 @@ fn a_chain_whose_name_is_a_command_of_nft_is_not_passed_to_nft() {
     let name = "x; delete table ip sluice;";
     world.home().run(|| {
         use sluice_nft::{
-            Batch, Chain, Connection, Create, Expr, Family, KernelRule, Scope, Verdict,
+            Batch, Chain, Connection, Create, Expr, Family, Kernel as _, KernelRule, Scope, Verdict,
         };
         let scope = Scope {
             family: Family::Ipv4,

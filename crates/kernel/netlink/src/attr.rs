@@ -3,6 +3,8 @@
 //! An attribute is `u16 length (with this header), u16 type, payload, padding to 4 bytes`; both
 //! header fields are in host order (`linux/netlink.h`, `struct nlattr`).
 
+use std::net::IpAddr;
+
 /// Length of an attribute header in bytes.
 pub const HEADER: usize = 4;
 
@@ -19,7 +21,8 @@ pub const fn align(length: usize) -> usize {
 
 /// Appends attributes to a buffer it owns.
 ///
-/// The length of the buffer is a multiple of four after every call.
+/// The length of the buffer is a multiple of four after every call. Numbers and addresses may be `None`, which
+/// writes nothing.
 #[derive(Clone, Debug, Default)]
 pub struct AttrWriter {
     bytes: Vec<u8>,
@@ -125,38 +128,53 @@ impl AttrWriter {
     }
 
     /// Writes one byte.
-    pub fn u8(&mut self, kind: u16, value: u8) {
-        self.bytes(kind, &[value]);
+    pub fn u8(&mut self, kind: u16, value: impl Into<Option<u8>>) {
+        self.given(kind, value.into().map(|it| [it]));
     }
 
     /// Writes a 16-bit number in host order.
-    pub fn u16_ne(&mut self, kind: u16, value: u16) {
-        self.bytes(kind, &value.to_ne_bytes());
+    pub fn u16_ne(&mut self, kind: u16, value: impl Into<Option<u16>>) {
+        self.given(kind, value.into().map(u16::to_ne_bytes));
     }
 
     /// Writes a 16-bit number in network order.
-    pub fn u16_be(&mut self, kind: u16, value: u16) {
-        self.bytes(kind, &value.to_be_bytes());
+    pub fn u16_be(&mut self, kind: u16, value: impl Into<Option<u16>>) {
+        self.given(kind, value.into().map(u16::to_be_bytes));
     }
 
     /// Writes a 32-bit number in network order.
-    pub fn u32_be(&mut self, kind: u16, value: u32) {
-        self.bytes(kind, &value.to_be_bytes());
+    pub fn u32_be(&mut self, kind: u16, value: impl Into<Option<u32>>) {
+        self.given(kind, value.into().map(u32::to_be_bytes));
     }
 
     /// Writes a 32-bit number in host order.
-    pub fn u32_ne(&mut self, kind: u16, value: u32) {
-        self.bytes(kind, &value.to_ne_bytes());
+    pub fn u32_ne(&mut self, kind: u16, value: impl Into<Option<u32>>) {
+        self.given(kind, value.into().map(u32::to_ne_bytes));
     }
 
     /// Writes a 64-bit number in network order.
-    pub fn u64_be(&mut self, kind: u16, value: u64) {
-        self.bytes(kind, &value.to_be_bytes());
+    pub fn u64_be(&mut self, kind: u16, value: impl Into<Option<u64>>) {
+        self.given(kind, value.into().map(u64::to_be_bytes));
     }
 
     /// Writes a string and the NUL that ends it.
     pub fn string(&mut self, kind: u16, value: &str) {
         self.joined(kind, &[value.as_bytes(), &[0]]);
+    }
+
+    /// Writes the 4 or 16 bytes of an address.
+    pub fn address(&mut self, kind: u16, value: impl Into<Option<IpAddr>>) {
+        match value.into() {
+            Some(IpAddr::V4(ip)) => self.bytes(kind, &ip.octets()),
+            Some(IpAddr::V6(ip)) => self.bytes(kind, &ip.octets()),
+            None => {}
+        }
+    }
+
+    fn given<const N: usize>(&mut self, kind: u16, value: Option<[u8; N]>) {
+        if let Some(bytes) = value {
+            self.bytes(kind, &bytes);
+        }
     }
 
     fn header(&mut self, length: usize, kind: u16) {

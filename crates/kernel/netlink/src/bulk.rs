@@ -47,12 +47,8 @@ impl<T> Bulk<'_, T> {
     /// # Errors
     /// It is about the socket. It is unknown whether the change that it names and later ones
     /// were made.
-    pub fn apply(
-        &self,
-        socket: &mut Socket,
-        buffer: &mut Vec<u8>,
-    ) -> Result<Vec<Failure>, RequestError> {
-        self.ask(socket, buffer, &mut |_| {})
+    pub fn apply(&self, socket: &mut Socket) -> Result<Vec<Failure>, RequestError> {
+        self.ask(socket, &mut |_| {})
     }
 
     /// As [`apply`](Self::apply); calls `visit` with every answer that is no acknowledgement.
@@ -62,7 +58,6 @@ impl<T> Bulk<'_, T> {
     pub fn ask(
         &self,
         socket: &mut Socket,
-        buffer: &mut Vec<u8>,
         visit: &mut dyn FnMut(&Message<'_>),
     ) -> Result<Vec<Failure>, RequestError> {
         let mut failures = Vec::new();
@@ -71,7 +66,7 @@ impl<T> Bulk<'_, T> {
         }
         for (number, chunk) in self.changes.chunks(MESSAGES).enumerate() {
             let start = number * MESSAGES;
-            let sent = self.send(socket, buffer, chunk, visit);
+            let sent = self.send(socket, chunk, visit);
             failures.extend(sent?.into_iter().map(|(at, error)| Failure {
                 index: start + at,
                 error,
@@ -83,12 +78,11 @@ impl<T> Bulk<'_, T> {
     fn send(
         &self,
         socket: &mut Socket,
-        buffer: &mut Vec<u8>,
         chunk: &[T],
         visit: &mut dyn FnMut(&Message<'_>),
     ) -> Result<Vec<(usize, RequestError)>, RequestError> {
         let failed = |source| self.failed(&chunk[0], source);
-        request::drain(socket, buffer).map_err(failed)?;
+        request::drain(socket).map_err(failed)?;
         let first = socket.next_sequences(chunk.len());
         let mut refused = Vec::new();
         let mut writer = AttrWriter::new();
@@ -110,9 +104,10 @@ impl<T> Bulk<'_, T> {
         };
         message::set_flags(&mut writer, start, flags | message::ACK);
         socket.send(&[writer.as_bytes()]).map_err(failed)?;
+        let reason = socket.reasons();
         let mut is_answered = false;
         // The answers are there when the send returns.
-        while let Some(datagram) = socket.try_receive(buffer).map_err(failed)? {
+        while let Some(datagram) = socket.try_receive().map_err(failed)? {
             for message in Messages::new(datagram) {
                 let Some(answer) = message.answer() else {
                     visit(&message);
@@ -124,8 +119,7 @@ impl<T> Bulk<'_, T> {
                 };
                 is_answered |= at == last;
                 if let Some(errno) = answer.errno.filter(|it| !(self.is_done)(change, *it)) {
-                    let reason = socket.reason(answer);
-                    refused.push((at, self.refused(change, errno, reason)));
+                    refused.push((at, self.refused(change, errno, reason(answer))));
                 }
             }
         }

@@ -35,7 +35,6 @@ pub fn is_final(error: &RequestError) -> bool {
 #[derive(Debug)]
 pub struct Accounts {
     socket: Socket,
-    buffer: Vec<u8>,
 }
 
 impl Accounts {
@@ -47,7 +46,6 @@ impl Accounts {
     pub fn open() -> Result<Self, SocketError> {
         Ok(Self {
             socket: Socket::netfilter()?,
-            buffer: Vec::new(),
         })
     }
 
@@ -96,7 +94,7 @@ impl Accounts {
         Request::new(operation, &object, SUBSYSTEM | message, |it| {
             it.string(NFACCT_NAME, name);
         })
-        .exchange(&mut self.socket, &mut self.buffer, flags, visit)
+        .exchange(&mut self.socket, flags, visit)
     }
 }
 

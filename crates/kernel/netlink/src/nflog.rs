@@ -35,7 +35,7 @@ impl Group {
         });
         let request = request.resource(number);
         let mut socket = Socket::netfilter().map_err(|it| request.failed(it))?;
-        match request.ask(&mut socket, &mut Vec::new(), &mut |_| {}) {
+        match request.ask(&mut socket, &mut |_| {}) {
             Ok(()) => Ok(Some(Self(socket))),
             // The same two errors that name a group of another socket; `EPERM` also without the
             // capability.

@@ -161,10 +161,38 @@ impl<'a> Request<'a> {
     pub fn dump(
         &self,
         socket: &mut Socket,
-        buffer: &mut Vec<u8>,
         visit: &mut dyn FnMut(&Message<'_>),
     ) -> Result<(), RequestError> {
-        self.exchange(socket, buffer, message::DUMP, visit)
+        self.exchange(socket, message::DUMP, visit)
+    }
+
+    /// Requests a list, and returns the objects that `decode` reads: none of a message for which it returns `None`.
+    ///
+    /// # Errors
+    /// Any [`RequestError`].
+    pub fn list<T>(
+        &self,
+        socket: &mut Socket,
+        decode: impl Fn(&Message<'_>) -> Option<T>,
+    ) -> Result<Vec<T>, RequestError> {
+        let mut list = Vec::new();
+        self.dump(socket, &mut |message| list.extend(decode(message)))?;
+        Ok(list)
+    }
+
+    /// Requests one object; `None` when the kernel refuses with this error number, or `decode` cannot read the object.
+    ///
+    /// # Errors
+    /// [`RequestError::Refused`] and [`RequestError::Socket`].
+    pub fn find<T>(
+        &self,
+        socket: &mut Socket,
+        missing: Errno,
+        decode: impl Fn(&Message<'_>) -> Option<T>,
+    ) -> Result<Option<T>, RequestError> {
+        let mut found = None;
+        let asked = self.ask(socket, &mut |message| found = decode(message));
+        unless(missing, asked).map(|_| found)
     }
 
     /// Requests one object or one change. Shows the answer to `visit`, unless it is an
@@ -175,10 +203,9 @@ impl<'a> Request<'a> {
     pub fn ask(
         &self,
         socket: &mut Socket,
-        buffer: &mut Vec<u8>,
         visit: &mut dyn FnMut(&Message<'_>),
     ) -> Result<(), RequestError> {
-        self.exchange(socket, buffer, message::ACK, visit)
+        self.exchange(socket, message::ACK, visit)
     }
 
     /// Sends the request with these `NLM_F_*`, of which [`message::ACK`] or [`message::DUMP`] must
@@ -189,11 +216,10 @@ impl<'a> Request<'a> {
     pub fn exchange(
         &self,
         socket: &mut Socket,
-        buffer: &mut Vec<u8>,
         flags: u16,
         visit: &mut dyn FnMut(&Message<'_>),
     ) -> Result<(), RequestError> {
-        drain(socket, buffer).map_err(|it| self.failed(it))?;
+        drain(socket).map_err(|it| self.failed(it))?;
         let sequence = socket.next_sequences(1);
         let mut writer = AttrWriter::new();
         let [high, low] = self.resource.to_be_bytes();
@@ -210,9 +236,10 @@ impl<'a> Request<'a> {
         }
         let sent = socket.send(&[writer.as_bytes()]);
         sent.map_err(|it| self.failed(it))?;
+        let reason = socket.reasons();
         let mut interrupted = false;
         loop {
-            let datagram = socket.receive(buffer).map_err(|it| self.failed(it))?;
+            let datagram = socket.receive().map_err(|it| self.failed(it))?;
             for message in Messages::new(datagram).filter(|it| it.sequence == sequence) {
                 interrupted |= message.flags & message::DUMP_INTERRUPTED != 0;
                 let Some(answer) = message.answer() else {
@@ -221,7 +248,7 @@ impl<'a> Request<'a> {
                 };
                 return match answer.errno {
                     Some(errno) if errno != Errno::EINTR => {
-                        Err(self.refused(errno, socket.reason(answer)))
+                        Err(self.refused(errno, reason(answer)))
                     }
                     None if !interrupted => Ok(()),
                     _ => Err(RequestError::Interrupted {
@@ -257,9 +284,9 @@ impl<'a> Request<'a> {
 ///
 /// # Errors
 /// [`SocketError::Io`] and [`SocketError::Truncated`].
-pub fn drain(socket: &Socket, buffer: &mut Vec<u8>) -> Result<(), SocketError> {
+pub fn drain(socket: &mut Socket) -> Result<(), SocketError> {
     loop {
-        match socket.try_receive(buffer) {
+        match socket.try_receive() {
             Ok(Some(_)) | Err(SocketError::Overrun) => {}
             Ok(None) => return Ok(()),
             Err(error) => return Err(error),

@@ -90,7 +90,7 @@ pub fn connected(
         });
         let request = request.family(family.number()).protocol(protocol);
         let mut socket = open(&request)?;
-        request.dump(&mut socket, &mut Vec::new(), &mut |message| {
+        request.dump(&mut socket, &mut |message| {
             found.extend(Connected::decode(message, protocol).filter(&mut wanted));
         })?;
     }
@@ -111,10 +111,7 @@ pub fn destroy(connected: &Connected) -> Result<bool, RequestError> {
     let request = request.family(connected.family.number());
     let request = request.protocol(connected.protocol);
     let mut socket = open(&request)?;
-    unless(
-        Errno::ENOENT,
-        request.ask(&mut socket, &mut Vec::new(), &mut |_| {}),
-    )
+    unless(Errno::ENOENT, request.ask(&mut socket, &mut |_| {}))
 }
 
 fn open(request: &Request<'_>) -> Result<Socket, RequestError> {

@@ -60,6 +60,8 @@ pub struct Socket {
     send_buffer: usize,
     sequence: u32,
     unknown_error: fn(i32) -> String,
+    /// The last datagram.
+    buffer: Vec<u8>,
 }
 
 impl Socket {
@@ -111,6 +113,7 @@ impl Socket {
             send_buffer: 0,
             sequence: FIRST_SEQUENCE,
             unknown_error: |code| format!("error {code}"),
+            buffer: Vec::new(),
         })
     }
 
@@ -123,11 +126,14 @@ impl Socket {
         }
     }
 
-    /// The kernel's text of a refusal, or ours for a number that no C library knows.
-    pub(crate) fn reason(&self, answer: Answer) -> Option<String> {
-        let is_unknown = answer.errno == Some(Errno::UnknownErrno);
-        let unknown = || is_unknown.then(|| (self.unknown_error)(answer.code));
-        answer.message.or_else(unknown)
+    /// Tells the kernel's text of a refusal, or ours for a number that no C library knows.
+    pub(crate) fn reasons(&self) -> impl Fn(Answer) -> Option<String> + use<> {
+        let unknown_error = self.unknown_error;
+        move |answer| {
+            let is_unknown = answer.errno == Some(Errno::UnknownErrno);
+            let unknown = || is_unknown.then(|| unknown_error(answer.code));
+            answer.message.or_else(unknown)
+        }
     }
 
     /// Gives the socket the first free descriptor from this number on.
@@ -186,13 +192,13 @@ impl Socket {
         }
     }
 
-    /// Waits for one datagram and copies it into `buffer`.
+    /// Waits for one datagram.
     ///
     /// # Errors
     /// Any [`SocketError`]; [`SocketError::Io`] with `EAGAIN` after 30 seconds.
-    pub fn receive<'b>(&self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], SocketError> {
-        match self.receive_with(buffer, MsgFlags::empty())? {
-            Some(length) => Ok(&buffer[..length]),
+    pub fn receive(&mut self) -> Result<&[u8], SocketError> {
+        match self.receive_with(MsgFlags::empty())? {
+            Some(length) => Ok(&self.buffer[..length]),
             None => Err(io_error("receive from")(Errno::EAGAIN)),
         }
     }
@@ -201,12 +207,9 @@ impl Socket {
     ///
     /// # Errors
     /// Any [`SocketError`].
-    pub fn try_receive<'b>(
-        &self,
-        buffer: &'b mut Vec<u8>,
-    ) -> Result<Option<&'b [u8]>, SocketError> {
-        let length = self.receive_with(buffer, MsgFlags::MSG_DONTWAIT)?;
-        Ok(length.map(|it| &buffer[..it]))
+    pub fn try_receive(&mut self) -> Result<Option<&[u8]>, SocketError> {
+        let length = self.receive_with(MsgFlags::MSG_DONTWAIT)?;
+        Ok(length.map(|it| &self.buffer[..it]))
     }
 
     /// Waits until this socket has a message, the stopper was used or the timeout passed.
@@ -222,11 +225,8 @@ impl Socket {
         }
     }
 
-    fn receive_with(
-        &self,
-        buffer: &mut Vec<u8>,
-        flags: MsgFlags,
-    ) -> Result<Option<usize>, SocketError> {
+    fn receive_with(&mut self, flags: MsgFlags) -> Result<Option<usize>, SocketError> {
+        let buffer = &mut self.buffer;
         buffer.resize(RECEIVE_BUFFER, 0);
         loop {
             // With MSG_TRUNC the kernel returns the datagram's length, not what was copied.

@@ -88,7 +88,6 @@ impl fmt::Debug for Observer {
 #[derive(Debug)]
 pub struct Connection {
     pub(super) socket: Socket,
-    pub(super) buffer: Vec<u8>,
     observer: Observer,
 }
 
@@ -110,7 +109,6 @@ impl Connection {
     pub fn open_at(port_id: u32) -> Result<Self, SocketError> {
         Ok(Self {
             socket: Socket::bound(SockProtocol::NetlinkNetFilter, port_id, 0, &mut [])?,
-            buffer: Vec::new(),
             observer: Observer(None),
         })
     }
@@ -165,7 +163,7 @@ impl Connection {
 
     /// Sends a batch once.
     fn attempt(&mut self, batch: &Batch) -> Result<(), CommitError> {
-        request::drain(&self.socket, &mut self.buffer).map_err(CommitError::Socket)?;
+        request::drain(&mut self.socket).map_err(CommitError::Socket)?;
         // Enough for a few errors in each message of 60 kB. When a batch of rules has more errors than
         // fit, the later ones are lost.
         self.socket.grow_receive_buffer((1 << 20).max(batch.len()));
@@ -194,7 +192,7 @@ impl Connection {
         let mut answers = Vec::new();
         let mut bytes = 0;
         loop {
-            match self.socket.try_receive(&mut self.buffer) {
+            match self.socket.try_receive() {
                 Ok(Some(datagram)) => {
                     bytes += datagram.len();
                     answers.extend(Messages::new(datagram).filter_map(|it| it.answer()));

@@ -90,7 +90,6 @@ impl Notice {
 #[derive(Debug)]
 pub struct Monitor {
     socket: Socket,
-    buffer: Vec<u8>,
     pending: VecDeque<Notice>,
 }
 
@@ -107,7 +106,6 @@ impl Monitor {
         socket.grow_receive_buffer(QUEUE);
         Ok(Self {
             socket,
-            buffer: Vec::new(),
             pending: VecDeque::new(),
         })
     }
@@ -132,7 +130,7 @@ impl Monitor {
 
     fn next_notice(&mut self) -> Result<Option<Notice>, SocketError> {
         while self.pending.is_empty() {
-            match self.socket.try_receive(&mut self.buffer) {
+            match self.socket.try_receive() {
                 Ok(Some(datagram)) => {
                     let notices = Messages::new(datagram).filter_map(|it| Notice::decode(&it));
                     self.pending.extend(notices);

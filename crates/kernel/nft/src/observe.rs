@@ -5,7 +5,7 @@ use nix::errno::Errno;
 use sluice_netlink::attr::{AttrWriter, Attrs};
 use sluice_netlink::bulk::Bulk;
 use sluice_netlink::message::{Head, Message};
-use sluice_netlink::request::{Request, RequestError, unless};
+use sluice_netlink::request::{Request, RequestError};
 use sluice_netlink::socket::SocketError;
 
 use super::batch::Batch;
@@ -70,7 +70,7 @@ impl Kernel for Connection {
             put_set(it, scope, set)
         });
         let visit = &mut |message: &Message<'_>| elements(message, &mut visit);
-        request.dump(&mut self.socket, &mut self.buffer, visit)
+        request.dump(&mut self.socket, visit)
     }
 
     fn find_elements(
@@ -106,7 +106,7 @@ impl Kernel for Connection {
                 },
             };
             let visit = &mut |message: &Message<'_>| elements(message, &mut visit);
-            let mut failures = questions.ask(&mut self.socket, &mut self.buffer, visit)?;
+            let mut failures = questions.ask(&mut self.socket, visit)?;
             if let Some(failure) = failures.pop() {
                 return Err(failure.error);
             }
@@ -123,7 +123,7 @@ impl Kernel for Connection {
             0,
             |_| {},
         );
-        request.ask(&mut self.socket, &mut self.buffer, &mut |message| {
+        request.ask(&mut self.socket, &mut |message| {
             generation = Generation::decode(&message.attrs());
         })?;
         Ok(generation)
@@ -154,16 +154,13 @@ impl Connection {
     /// # Errors
     /// Any [`RequestError`].
     pub fn set(&mut self, scope: Scope<'_>, name: &str) -> Result<Option<Set>, RequestError> {
-        let mut set = None;
         let (message, family) = (uapi::NFT_MSG_GETSET, scope.family.number());
         let request = get("read set", name, message, family, |writer| {
             put_table_name(writer, scope.table);
             writer.string(uapi::NFTA_SET_NAME, name);
         });
-        let found = request.ask(&mut self.socket, &mut self.buffer, &mut |message| {
-            set = Set::decode(&message.attrs());
-        });
-        unless(Errno::ENOENT, found).map(|_| set)
+        let decode = |message: &Message<'_>| Set::decode(&message.attrs());
+        request.find(&mut self.socket, Errno::ENOENT, decode)
     }
 
     /// Lists objects of a table, or of one of its chains. `decode` returns `None` for an object that is left out.
@@ -196,11 +193,7 @@ impl Connection {
         request: &Request<'_>,
         decode: impl Fn(&Attrs<'_>) -> Option<T>,
     ) -> Result<Vec<T>, RequestError> {
-        let mut list = Vec::new();
-        request.dump(&mut self.socket, &mut self.buffer, &mut |message| {
-            list.extend(decode(&message.attrs()));
-        })?;
-        Ok(list)
+        request.list(&mut self.socket, |message| decode(&message.attrs()))
     }
 }
 

@@ -209,7 +209,6 @@ fn header(attrs: &Attrs<'_>) -> Option<Tuple> {
 #[derive(Debug)]
 pub struct Tracer {
     socket: Socket,
-    buffer: Vec<u8>,
     pending: VecDeque<Step>,
 }
 
@@ -224,7 +223,6 @@ impl Tracer {
         socket.grow_receive_buffer(QUEUE);
         Ok(Self {
             socket,
-            buffer: Vec::new(),
             pending: VecDeque::new(),
         })
     }
@@ -238,7 +236,7 @@ impl Tracer {
             if let Some(step) = self.pending.pop_front() {
                 return Ok(Some(step));
             }
-            if let Some(datagram) = self.socket.try_receive(&mut self.buffer)? {
+            if let Some(datagram) = self.socket.try_receive()? {
                 let steps = Messages::new(datagram).filter_map(|it| Step::decode(&it));
                 self.pending.extend(steps);
                 continue;

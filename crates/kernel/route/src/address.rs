@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use nix::errno::Errno;
 use sluice_netlink::attr::AttrWriter;
 use sluice_netlink::message::Message;
-use sluice_netlink::{Family, RequestError, octets};
+use sluice_netlink::{Family, RequestError};
 
 use crate::connection::{Connection, Listed, Messages, Object};
 use crate::scope::Scope;
@@ -120,12 +120,9 @@ impl Object for Address {
 
     fn put(&self, writer: &mut AttrWriter) {
         writer.raw(&self.interface.to_ne_bytes());
-        let bytes = octets(self.ip);
-        writer.bytes(IFA_LOCAL, &bytes);
-        writer.bytes(IFA_ADDRESS, &bytes);
-        if self.metric != 0 {
-            writer.u32_ne(IFA_RT_PRIORITY, self.metric);
-        }
+        writer.address(IFA_LOCAL, self.ip);
+        writer.address(IFA_ADDRESS, self.ip);
+        writer.u32_ne(IFA_RT_PRIORITY, Some(self.metric).filter(|it| *it != 0));
         if self.is_deprecated && self.ip.is_ipv6() {
             let times = NEVER_PREFERRED.map(u32::to_ne_bytes).concat();
             writer.bytes(IFA_CACHEINFO, &times);

@@ -149,7 +149,6 @@ impl fmt::Display for Late {
 #[derive(Debug)]
 pub struct Addresses {
     socket: Socket,
-    buffer: Vec<u8>,
 }
 
 impl Addresses {
@@ -160,7 +159,6 @@ impl Addresses {
     pub fn open() -> Result<Self, SocketError> {
         Ok(Self {
             socket: Socket::open(SockProtocol::NetlinkRoute)?,
-            buffer: Vec::new(),
         })
     }
 
@@ -182,7 +180,7 @@ impl Addresses {
             attrs: &|change, writer| change.put(interface, writer),
             is_done: &|change, errno| change.is_done(errno),
         }
-        .apply(&mut self.socket, &mut self.buffer)?;
+        .apply(&mut self.socket)?;
         let late = self.settle(changes, &refused)?;
         Ok(Applied { refused, late })
     }
@@ -209,7 +207,7 @@ impl Addresses {
                 continue;
             };
             let late = loop {
-                match is_local(&mut self.socket, &mut self.buffer, ip) {
+                match is_local(&mut self.socket, ip) {
                     Ok(true) => break None,
                     Ok(false) if Instant::now() < deadline => thread::sleep(POLL_INTERVAL),
                     Ok(false) => break Some(None),

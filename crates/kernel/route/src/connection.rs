@@ -74,7 +74,6 @@ pub(crate) fn listed<O: Listed>(message: &Message<'_>) -> Option<O> {
 #[derive(Debug)]
 pub struct Connection {
     socket: Socket,
-    buffer: Vec<u8>,
 }
 
 impl Connection {
@@ -84,10 +83,7 @@ impl Connection {
     /// [`RequestError::Socket`].
     pub fn open() -> Result<Self, RequestError> {
         let socket = Socket::open(SockProtocol::NetlinkRoute).map_err(unconnected)?;
-        Ok(Self {
-            socket,
-            buffer: Vec::new(),
-        })
+        Ok(Self { socket })
     }
 
     /// Connects to another network namespace; the calling thread stays where it is.
@@ -147,13 +143,7 @@ impl Connection {
     pub fn list<O: Listed>(&mut self) -> Result<Vec<O>, RequestError> {
         let rest = |it: &mut AttrWriter| it.raw(&[0; 16][..O::HEADER - 4]);
         let request = Request::new("list", O::PLURAL, O::MESSAGES.get, rest).family(O::FAMILY);
-        let mut attempt = || {
-            let mut found = Vec::new();
-            self.ask(&request, message::DUMP, &mut |message| {
-                found.extend(listed::<O>(message));
-            })?;
-            Ok(found)
-        };
+        let mut attempt = || request.list(&mut self.socket, listed::<O>);
         for _ in 1..ATTEMPTS {
             match attempt() {
                 Err(RequestError::Interrupted { .. }) => {}
@@ -169,7 +159,7 @@ impl Connection {
         flags: u16,
         visit: &mut dyn FnMut(&Message<'_>),
     ) -> Result<(), RequestError> {
-        request.exchange(&mut self.socket, &mut self.buffer, flags, visit)
+        request.exchange(&mut self.socket, flags, visit)
     }
 
     fn write<O: Object>(

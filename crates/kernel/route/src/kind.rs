@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+use sluice_netlink::Family;
 use sluice_netlink::attr::{AttrWriter, Attrs};
-use sluice_netlink::{Family, octets};
 
 use crate::link::{IFLA_LINK, Settings};
 
@@ -112,9 +112,7 @@ impl Port {
 
     pub(crate) fn put(&self, writer: &mut AttrWriter) {
         for (kind, value) in self.options() {
-            if let Some(value) = value {
-                writer.u8(kind, value.into());
-            }
+            writer.u8(kind, value.map(u8::from));
         }
     }
 
@@ -173,18 +171,16 @@ impl Vxlan {
                 IpAddr::V4(_) => IFLA_VXLAN_LOCAL,
                 IpAddr::V6(_) => IFLA_VXLAN_LOCAL6,
             };
-            writer.bytes(kind, &octets(ip));
+            writer.address(kind, ip);
         }
-        if let Some(index) = self.underlay {
-            writer.u32_ne(IFLA_VXLAN_LINK, index);
-        }
+        writer.u32_ne(IFLA_VXLAN_LINK, self.underlay);
         writer.u16_be(IFLA_VXLAN_PORT, self.port);
-        writer.u8(IFLA_VXLAN_LEARNING, self.learning.into());
+        writer.u8(IFLA_VXLAN_LEARNING, u8::from(self.learning));
         if self.group_policy {
             writer.bytes(IFLA_VXLAN_GBP, &[]);
         }
         for kind in [IFLA_VXLAN_UDP_ZERO_CSUM6_TX, IFLA_VXLAN_UDP_ZERO_CSUM6_RX] {
-            writer.u8(kind, self.zero_checksum.into());
+            writer.u8(kind, u8::from(self.zero_checksum));
         }
     }
 
@@ -242,19 +238,16 @@ impl Kind<'_> {
                 let ticks = bridge.forward_delay.as_millis() / TICK;
                 let ticks = u32::try_from(ticks).unwrap_or(u32::MAX);
                 writer.u32_ne(IFLA_BR_FORWARD_DELAY, ticks);
-                writer.u32_ne(IFLA_BR_STP_STATE, bridge.stp.into());
+                writer.u32_ne(IFLA_BR_STP_STATE, u32::from(bridge.stp));
                 // A kernel without VLAN filtering refuses the attribute even with the value off.
                 if bridge.vlan_filtering {
                     writer.u8(IFLA_BR_VLAN_FILTERING, 1);
                 }
-                writer.u8(IFLA_BR_MCAST_SNOOPING, bridge.multicast_snooping.into());
+                writer.u8(IFLA_BR_MCAST_SNOOPING, u8::from(bridge.multicast_snooping));
             }
             Self::Ipip { local, remote } => {
-                for (kind, ip) in [(IFLA_IPTUN_LOCAL, local), (IFLA_IPTUN_REMOTE, remote)] {
-                    if let Some(ip) = ip {
-                        writer.bytes(kind, &ip.octets());
-                    }
-                }
+                writer.address(IFLA_IPTUN_LOCAL, local.map(IpAddr::V4));
+                writer.address(IFLA_IPTUN_REMOTE, remote.map(IpAddr::V4));
                 if remote.is_none() {
                     writer.bytes(IFLA_IPTUN_COLLECT_METADATA, &[]);
                 }

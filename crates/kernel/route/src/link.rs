@@ -135,15 +135,9 @@ impl Settings<'_> {
             writer.bytes(IFLA_ADDRESS, &mac.0);
         }
         let namespace = self.namespace.map(|it| it.as_fd().as_raw_fd());
-        for (kind, value) in [
-            (IFLA_MTU, self.mtu),
-            (IFLA_MASTER, self.master),
-            (IFLA_NET_NS_FD, namespace.map(i32::cast_unsigned)),
-        ] {
-            if let Some(value) = value {
-                writer.u32_ne(kind, value);
-            }
-        }
+        writer.u32_ne(IFLA_MTU, self.mtu);
+        writer.u32_ne(IFLA_MASTER, self.master);
+        writer.u32_ne(IFLA_NET_NS_FD, namespace.map(i32::cast_unsigned));
     }
 }
 

@@ -55,7 +55,6 @@ pub enum Wake {
 #[derive(Debug)]
 pub struct Monitor {
     socket: Socket,
-    buffer: Vec<u8>,
     stopper: Stopper,
 }
 
@@ -86,7 +85,6 @@ impl Monitor {
         let groups = groups.iter().fold(0, |mask, it| mask | 1 << (it - 1));
         Ok(Self {
             socket: Socket::bound(SockProtocol::NetlinkRoute, 0, groups, filter)?,
-            buffer: Vec::new(),
             stopper: Stopper::new()?,
         })
     }
@@ -128,7 +126,7 @@ impl Monitor {
     pub fn take_changes(&mut self) -> Result<bool, SocketError> {
         let mut any = false;
         loop {
-            match self.socket.try_receive(&mut self.buffer) {
+            match self.socket.try_receive() {
                 Ok(Some(_)) | Err(SocketError::Overrun) => any = true,
                 Ok(None) => return Ok(any),
                 Err(error) => return Err(error),
@@ -139,7 +137,7 @@ impl Monitor {
     /// Shows every notice that has come to `visit`.
     fn take(&mut self, visit: &mut dyn FnMut(Notice)) -> Result<(), SocketError> {
         loop {
-            match self.socket.try_receive(&mut self.buffer) {
+            match self.socket.try_receive() {
                 Ok(Some(datagram)) => Messages::new(datagram)
                     .filter_map(|it| Notice::decode(&it))
                     .for_each(&mut *visit),

@@ -4,9 +4,9 @@ use std::fmt;
 use std::net::IpAddr;
 
 use nix::errno::Errno;
+use sluice_netlink::Family;
 use sluice_netlink::attr::{AttrWriter, Attrs};
 use sluice_netlink::message::Message;
-use sluice_netlink::{Family, octets};
 
 use crate::connection::{Listed, Messages, Object};
 use crate::mac::Mac;
@@ -112,7 +112,7 @@ impl Object for Neighbour {
     fn put(&self, writer: &mut AttrWriter) {
         let flags = if self.is_proxy { NTF_PROXY } else { 0 };
         put_header(writer, self.interface, self.state, flags);
-        writer.bytes(NDA_DST, &octets(self.ip));
+        writer.address(NDA_DST, self.ip);
         if let Some(mac) = self.mac {
             writer.bytes(NDA_LLADDR, &mac.0);
         }
@@ -217,20 +217,11 @@ impl Object for Forward {
         let flags = if self.is_own { NTF_SELF } else { NTF_MASTER };
         put_header(writer, self.interface, self.state, flags);
         writer.bytes(NDA_LLADDR, &self.mac.0);
-        if let Some(to) = self.to {
-            writer.bytes(NDA_DST, &octets(to));
-        }
-        if let Some(port) = self.port {
-            writer.u16_be(NDA_PORT, port);
-        }
-        for (kind, value) in [(NDA_VNI, self.id), (NDA_IFINDEX, self.through)] {
-            if let Some(value) = value {
-                writer.u32_ne(kind, value);
-            }
-        }
-        if let Some(vlan) = self.vlan {
-            writer.u16_ne(NDA_VLAN, vlan);
-        }
+        writer.address(NDA_DST, self.to);
+        writer.u16_be(NDA_PORT, self.port);
+        writer.u32_ne(NDA_VNI, self.id);
+        writer.u32_ne(NDA_IFINDEX, self.through);
+        writer.u16_ne(NDA_VLAN, self.vlan);
     }
 }
 

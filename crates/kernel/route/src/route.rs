@@ -145,7 +145,7 @@ impl Hop {
         if let Some(gateway) = self.gateway {
             let of = Family::of(gateway);
             if of == family {
-                writer.bytes(RTA_GATEWAY, &octets(gateway));
+                writer.address(RTA_GATEWAY, gateway);
             } else {
                 let number = u16::from(of.number()).to_ne_bytes();
                 writer.joined(RTA_VIA, &[&number, &octets(gateway)]);
@@ -159,7 +159,7 @@ impl Hop {
             writer.u16_ne(RTA_ENCAP_TYPE, kind);
             writer.nested(RTA_ENCAP, |it| {
                 it.u64_be(ENCAP_ID, tunnel.id);
-                it.bytes(ENCAP_DST, &octets(tunnel.to));
+                it.address(ENCAP_DST, tunnel.to);
             });
         }
     }
@@ -322,22 +322,18 @@ impl Object for Route {
             _ => None,
         };
         writer.raw(&single.map_or(0, Hop::flags).to_ne_bytes());
-        writer.bytes(RTA_DST, &octets(self.to.network()));
+        writer.address(RTA_DST, self.to.network());
         writer.u32_ne(RTA_TABLE, self.table);
         if self.metric != 0 {
             writer.u32_ne(RTA_PRIORITY, self.metric);
         }
-        if let Some(source) = self.source {
-            writer.bytes(RTA_PREFSRC, &octets(source));
-        }
+        writer.address(RTA_PREFSRC, self.source);
         let metrics = [(RTAX_MTU, self.mtu), (RTAX_ADVMSS, self.advertised_mss)];
         if metrics.iter().any(|it| it.1.is_some()) {
             writer.nested(RTA_METRICS, |it| {
-                for (kind, value) in metrics {
-                    if let Some(value) = value {
-                        it.u32_ne(kind, value);
-                    }
-                }
+                metrics
+                    .iter()
+                    .for_each(|(kind, value)| it.u32_ne(*kind, *value));
             });
         }
         if let Some(hop) = single {

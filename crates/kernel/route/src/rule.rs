@@ -4,9 +4,9 @@ use std::fmt;
 
 use ipnet::IpNet;
 use nix::errno::Errno;
+use sluice_netlink::Family;
 use sluice_netlink::attr::AttrWriter;
 use sluice_netlink::message::{self, Message};
-use sluice_netlink::{Family, octets};
 
 use crate::connection::{Listed, Messages, Object};
 
@@ -143,11 +143,8 @@ impl Object for Rule {
         writer.u32_ne(FRA_PRIORITY, self.priority);
         writer.u32_ne(FRA_TABLE, self.table);
         writer.u8(FRA_PROTOCOL, self.protocol);
-        for (kind, net) in [(FRA_SRC, self.from), (FRA_DST, self.to)] {
-            if let Some(net) = net {
-                writer.bytes(kind, &octets(net.network()));
-            }
-        }
+        writer.address(FRA_SRC, self.from.map(|it| it.network()));
+        writer.address(FRA_DST, self.to.map(|it| it.network()));
         if let Some((mark, mask)) = self.mark {
             writer.u32_ne(FRA_FWMARK, mark);
             writer.u32_ne(FRA_FWMASK, mask);
@@ -157,8 +154,6 @@ impl Object for Rule {
                 writer.string(kind, name);
             }
         }
-        if let Some(prefix) = self.suppressed_prefix {
-            writer.u32_ne(FRA_SUPPRESS_PREFIXLEN, prefix);
-        }
+        writer.u32_ne(FRA_SUPPRESS_PREFIXLEN, self.suppressed_prefix);
     }
 }

@@ -3,10 +3,10 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use nix::errno::Errno;
+use sluice_netlink::Family;
 use sluice_netlink::message;
 use sluice_netlink::request::{Request, RequestError};
 use sluice_netlink::socket::Socket;
-use sluice_netlink::{Family, octets};
 
 use crate::connection::{Connection, Listed, listed};
 use crate::route::{HEADER, RTA_DST, Route, RouteKind};
@@ -70,7 +70,7 @@ fn lookup(object: &str, ip: IpAddr, flags: u32) -> Request<'_> {
     let request = Request::new("find route to", object, Route::MESSAGES.get, |it| {
         it.raw(&[0; HEADER - 8]);
         it.raw(&flags.to_ne_bytes());
-        it.bytes(RTA_DST, &octets(ip));
+        it.address(RTA_DST, ip);
     });
     request.family(Family::of(ip).number())
 }
@@ -79,14 +79,10 @@ fn lookup(object: &str, ip: IpAddr, flags: u32) -> Request<'_> {
 ///
 /// # Errors
 /// Any [`RequestError`] except the errors of a lookup that finds no local route.
-pub(crate) fn is_local(
-    socket: &mut Socket,
-    buffer: &mut Vec<u8>,
-    ip: Ipv6Addr,
-) -> Result<bool, RequestError> {
+pub(crate) fn is_local(socket: &mut Socket, ip: Ipv6Addr) -> Result<bool, RequestError> {
     let object = ip.to_string();
     let mut found = false;
-    let result = lookup(&object, ip.into(), 0).ask(socket, buffer, &mut |message| {
+    let result = lookup(&object, ip.into(), 0).ask(socket, &mut |message| {
         let route = listed::<Route>(message);
         found |= route.is_some_and(|it| it.kind == RouteKind::LOCAL);
     });

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::attr::{AttrWriter, Attrs};
-use crate::family::{Family, octets};
+use crate::family::Family;
 
 pub(super) const CTA_TUPLE_ORIG: u16 = 1;
 const CTA_TUPLE_REPLY: u16 = 2;
@@ -197,12 +197,8 @@ impl Partial {
             };
             tuple.nested(CTA_TUPLE_PROTO, |proto| {
                 proto.u8(CTA_PROTO_NUM, protocol);
-                if let Some(port) = self.src_port {
-                    proto.u16_be(CTA_PROTO_SRC_PORT, port);
-                }
-                if let Some(port) = self.dst_port {
-                    proto.u16_be(CTA_PROTO_DST_PORT, port);
-                }
+                proto.u16_be(CTA_PROTO_SRC_PORT, self.src_port);
+                proto.u16_be(CTA_PROTO_DST_PORT, self.dst_port);
             });
         });
     }
@@ -211,7 +207,7 @@ impl Partial {
 fn put_address(writer: &mut AttrWriter, kind: u16, address: Option<IpAddr>) {
     if let Some(ip) = address {
         let kind = if ip.is_ipv4() { kind } else { kind + 2 };
-        writer.bytes(kind, &octets(ip));
+        writer.address(kind, ip);
     }
 }
 

@@ -77,7 +77,6 @@ impl FlowFilter {
 #[derive(Debug)]
 pub struct Conntrack {
     socket: Socket,
-    buffer: Vec<u8>,
 }
 
 impl Conntrack {
@@ -88,7 +87,6 @@ impl Conntrack {
     pub fn open() -> Result<Self, SocketError> {
         Ok(Self {
             socket: Socket::netfilter()?,
-            buffer: Vec::new(),
         })
     }
 
@@ -98,8 +96,7 @@ impl Conntrack {
     /// # Errors
     /// Any [`RequestError`].
     pub fn flows(&mut self, filter: &FlowFilter) -> Result<Vec<Flow>, RequestError> {
-        let mut flows = Vec::new();
-        self.dump(filter, &mut |attrs| flows.extend(Flow::decode(attrs)))?;
+        let mut flows = self.list(filter, Flow::decode)?;
         flows.retain(|it| filter.matches(it));
         Ok(flows)
     }
@@ -109,8 +106,7 @@ impl Conntrack {
     /// # Errors
     /// Any [`RequestError`].
     pub fn states(&mut self, filter: &FlowFilter) -> Result<Vec<FlowState>, RequestError> {
-        let mut states = Vec::new();
-        self.dump(filter, &mut |attrs| states.extend(FlowState::decode(attrs)))?;
+        let mut states = self.list(filter, FlowState::decode)?;
         states.retain(|it| filter.matches(&it.flow));
         Ok(states)
     }
@@ -128,25 +124,23 @@ impl Conntrack {
             SUBSYSTEM | IPCTNL_MSG_CT_DELETE,
             |writer| {
                 flow.original.put(writer);
-                if let Some(id) = flow.id {
-                    writer.u32_be(flow::CTA_ID, id);
-                }
+                writer.u32_be(flow::CTA_ID, flow.id);
                 if flow.zone != 0 {
                     writer.u16_be(flow::CTA_ZONE, flow.zone);
                 }
             },
         )
         .family(Family::of(flow.original.dst).number());
-        let result = request.ask(&mut self.socket, &mut self.buffer, &mut |_| {});
+        let result = request.ask(&mut self.socket, &mut |_| {});
         unless(Errno::ENOENT, result).map(drop)
     }
 
     /// Shows the connections that the kernel lists for the filter to `visit`.
-    fn dump(
+    fn list<T>(
         &mut self,
         filter: &FlowFilter,
-        visit: &mut dyn FnMut(&Attrs<'_>),
-    ) -> Result<(), RequestError> {
+        decode: impl Fn(&Attrs<'_>) -> Option<T>,
+    ) -> Result<Vec<T>, RequestError> {
         let request = Request::new(
             "list",
             "connections",
@@ -154,9 +148,7 @@ impl Conntrack {
             |writer| filter.put(writer),
         )
         .family(filter.family.number());
-        request.dump(&mut self.socket, &mut self.buffer, &mut |message| {
-            visit(&message.attrs());
-        })
+        request.list(&mut self.socket, |message| decode(&message.attrs()))
     }
 }
 

@@ -24,7 +24,6 @@ use super::uapi::{
 #[derive(Debug)]
 pub struct Sets {
     socket: Socket,
-    buffer: Vec<u8>,
 }
 
 impl Sets {
@@ -36,7 +35,6 @@ impl Sets {
     pub fn open() -> Result<Self, SocketError> {
         Ok(Self {
             socket: Socket::netfilter()?.with_errors(reason),
-            buffer: Vec::new(),
         })
     }
 
@@ -45,15 +43,14 @@ impl Sets {
     /// # Errors
     /// Any [`RequestError`]; [`RequestError::Refused`] with `EINVAL` when the kernel has no ipset.
     pub fn names(&mut self) -> Result<BTreeSet<String>, RequestError> {
-        let mut names = BTreeSet::new();
         let list = Request::new("list", "ipsets", kind(IPSET_CMD_LIST), |it| {
             it.u8(IPSET_ATTR_PROTOCOL, PROTOCOL);
             it.u32_be(IPSET_ATTR_FLAGS, LIST_NAMES);
         });
-        list.dump(&mut self.socket, &mut self.buffer, &mut |message| {
-            names.extend(message.attrs().string(IPSET_ATTR_SETNAME));
+        let names = list.list(&mut self.socket, |message| {
+            message.attrs().string(IPSET_ATTR_SETNAME)
         })?;
-        Ok(names)
+        Ok(names.into_iter().collect())
     }
 
     /// The members of a set.
@@ -64,7 +61,7 @@ impl Sets {
         let mut members = Vec::new();
         let attrs = |it: &mut AttrWriter| put_name(it, set);
         let list = Request::new("list ipset", set, kind(IPSET_CMD_LIST), attrs);
-        list.dump(&mut self.socket, &mut self.buffer, &mut |message| {
+        list.dump(&mut self.socket, &mut |message| {
             let listed = message.attrs().nested(IPSET_ATTR_ADT);
             members.extend(listed.map(|it| Member::decode(&it.nested())));
         })?;
@@ -82,7 +79,7 @@ impl Sets {
             put_name(it, set);
             Change::Delete(*member).put(it);
         });
-        match test.ask(&mut self.socket, &mut self.buffer, &mut |_| {}) {
+        match test.ask(&mut self.socket, &mut |_| {}) {
             Err(error) if error.reason() == reason(NOT_THERE) => Ok(false),
             result => unless(Errno::ENOENT, result),
         }
@@ -99,7 +96,7 @@ impl Sets {
             it.u32_be(IPSET_ATTR_FLAGS, LIST_HEADER);
         });
         let mut visit = |message: &Message<'_>| header = header.take().or(Header::decode(message));
-        let result = list.dump(&mut self.socket, &mut self.buffer, &mut visit);
+        let result = list.dump(&mut self.socket, &mut visit);
         unless(Errno::ENOENT, result).map(|_| header)
     }
 
@@ -117,7 +114,7 @@ impl Sets {
         });
         // Without `NLM_F_EXCL`, with which the kernel refuses an equal set.
         let flags = message::ACK | message::CREATE;
-        create.exchange(&mut self.socket, &mut self.buffer, flags, &mut |_| {})
+        create.exchange(&mut self.socket, flags, &mut |_| {})
     }
 
     /// The revision to create a set with: the oldest one that has the features of the set, within
@@ -129,7 +126,7 @@ impl Sets {
             it.string(IPSET_ATTR_TYPENAME, set.kind.type_name());
             it.u8(IPSET_ATTR_FAMILY, set.kind.family_number());
         });
-        request.ask(&mut self.socket, &mut self.buffer, &mut |message| {
+        request.ask(&mut self.socket, &mut |message| {
             lowest = message.attrs().u8(IPSET_ATTR_REVISION_MIN);
             highest = message.attrs().u8(IPSET_ATTR_REVISION);
         })?;
@@ -171,7 +168,7 @@ impl Sets {
             attrs: &attrs,
             is_done: &|_, _| false,
         }
-        .apply(&mut self.socket, &mut self.buffer)
+        .apply(&mut self.socket)
     }
 
     /// Exchanges the names of two sets: rules that name one see the members of the other. Both must
@@ -186,7 +183,7 @@ impl Sets {
             put_name(it, first);
             it.string(IPSET_ATTR_SETNAME2, second);
         });
-        swap.ask(&mut self.socket, &mut self.buffer, &mut |_| {})
+        swap.ask(&mut self.socket, &mut |_| {})
     }
 
     /// Destroys a set. A missing set is no error.
@@ -197,7 +194,7 @@ impl Sets {
     pub fn destroy(&mut self, set: &str) -> Result<(), RequestError> {
         let attrs = |it: &mut AttrWriter| put_name(it, set);
         let destroy = Request::new("destroy ipset", set, kind(IPSET_CMD_DESTROY), attrs);
-        let result = destroy.ask(&mut self.socket, &mut self.buffer, &mut |_| {});
+        let result = destroy.ask(&mut self.socket, &mut |_| {});
         // Newer kernels send this error only with `NLM_F_EXCL`.
         unless(Errno::ENOENT, result).map(drop)
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::attr::{AttrWriter, Attrs};
-use crate::family::{Family, octets};
+use crate::family::Family;
 
 use super::uapi::{
     IPSET_ATTR_CIDR, IPSET_ATTR_CIDR2, IPSET_ATTR_DATA, IPSET_ATTR_IP, IPSET_ATTR_IP2,
@@ -63,21 +63,13 @@ impl Member {
         if let Some(ip) = self.ip {
             put_address(data, IPSET_ATTR_IP, ip);
         }
-        if let Some(prefix) = self.prefix {
-            data.u8(IPSET_ATTR_CIDR, prefix);
-        }
-        if let Some(port) = self.port {
-            data.u16_be(IPSET_ATTR_PORT | NET_ORDER, port);
-        }
-        if let Some(protocol) = self.protocol {
-            data.u8(IPSET_ATTR_PROTO, protocol);
-        }
+        data.u8(IPSET_ATTR_CIDR, self.prefix);
+        data.u16_be(IPSET_ATTR_PORT | NET_ORDER, self.port);
+        data.u8(IPSET_ATTR_PROTO, self.protocol);
         if let Some(ip) = self.second {
             put_address(data, IPSET_ATTR_IP2, ip);
         }
-        if let Some(prefix) = self.second_prefix {
-            data.u8(IPSET_ATTR_CIDR2, prefix);
-        }
+        data.u8(IPSET_ATTR_CIDR2, self.second_prefix);
         if let Some(Mark { value, mask }) = self.mark {
             let both = u64::from(value) << 32 | u64::from(mask);
             data.u64_be(IPSET_ATTR_SKBMARK | NET_ORDER, both);
@@ -150,7 +142,7 @@ fn put_address(writer: &mut AttrWriter, kind: u16, ip: IpAddr) {
         IpAddr::V4(_) => IPSET_ATTR_IPADDR_IPV4,
         IpAddr::V6(_) => IPSET_ATTR_IPADDR_IPV6,
     };
-    writer.nested(kind, |it| it.bytes(inner | NET_ORDER, &octets(ip)));
+    writer.nested(kind, |it| it.address(inner | NET_ORDER, ip));
 }
 
 #[cfg(test)]

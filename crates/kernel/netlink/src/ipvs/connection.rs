@@ -6,7 +6,7 @@ use nix::sys::socket::SockProtocol;
 use crate::bulk::{Bulk, Failure};
 use crate::family::Family;
 use crate::message::Head;
-use crate::request::{Request, RequestError, unless};
+use crate::request::{Request, RequestError};
 use crate::socket::Socket;
 
 use super::change::Change;
@@ -39,7 +39,6 @@ const NAME: &str = "IPVS";
 #[derive(Debug)]
 pub struct Ipvs {
     socket: Socket,
-    buffer: Vec<u8>,
     /// The number of IPVS among the families of generic netlink.
     family: u16,
 }
@@ -57,16 +56,10 @@ impl Ipvs {
         .family(CTRL_CMD_GETFAMILY);
         let socket = Socket::open(SockProtocol::NetlinkGeneric);
         let mut socket = socket.map_err(|it| request.failed(it))?;
-        let (mut buffer, mut family) = (Vec::new(), None);
-        let found = request.ask(&mut socket, &mut buffer, &mut |message| {
-            family = message.attrs().u16_ne(CTRL_ATTR_FAMILY_ID);
-        });
-        unless(Errno::ENOENT, found)?;
-        Ok(family.map(|family| Self {
-            socket,
-            buffer,
-            family,
-        }))
+        let family = request.find(&mut socket, Errno::ENOENT, |message| {
+            message.attrs().u16_ne(CTRL_ATTR_FAMILY_ID)
+        })?;
+        Ok(family.map(|family| Self { socket, family }))
     }
 
     /// All virtual servers, in no particular order. One that changes during the listing may be
@@ -75,14 +68,11 @@ impl Ipvs {
     /// # Errors
     /// Any [`RequestError`].
     pub fn virtual_servers(&mut self) -> Result<Vec<Virtual>, RequestError> {
-        let mut servers = Vec::new();
         let request = Request::new("list", "virtual servers", self.family, |_| {})
             .family(IPVS_CMD_GET_SERVICE);
-        request.dump(&mut self.socket, &mut self.buffer, &mut |message| {
-            let service = message.attrs().nested(IPVS_CMD_ATTR_SERVICE);
-            servers.extend(Virtual::decode(&service));
-        })?;
-        Ok(servers)
+        request.list(&mut self.socket, |message| {
+            Virtual::decode(&message.attrs().nested(IPVS_CMD_ATTR_SERVICE))
+        })
     }
 
     /// The virtual server with this key; `None` when there is none.
@@ -90,17 +80,15 @@ impl Ipvs {
     /// # Errors
     /// Any [`RequestError`].
     pub fn virtual_server(&mut self, key: &Key) -> Result<Option<Virtual>, RequestError> {
-        let mut server = None;
         let object = key.to_string();
         let request = Request::new("find virtual server", &object, self.family, |writer| {
             key.put(writer)
         })
         .family(IPVS_CMD_GET_SERVICE);
-        let found = request.ask(&mut self.socket, &mut self.buffer, &mut |message| {
-            server = Virtual::decode(&message.attrs().nested(IPVS_CMD_ATTR_SERVICE));
-        });
         // `ip_vs_genl_get_cmd`: ESRCH without such a server.
-        unless(Errno::ESRCH, found).map(|_| server)
+        request.find(&mut self.socket, Errno::ESRCH, |message| {
+            Virtual::decode(&message.attrs().nested(IPVS_CMD_ATTR_SERVICE))
+        })
     }
 
     /// The real servers of a virtual server; none when there is no such virtual server.
@@ -108,17 +96,14 @@ impl Ipvs {
     /// # Errors
     /// Any [`RequestError`].
     pub fn real_servers(&mut self, key: &Key) -> Result<Vec<RealState>, RequestError> {
-        let mut servers = Vec::new();
         let object = key.to_string();
         let request = Request::new("list real servers of", &object, self.family, |writer| {
             key.put(writer)
         })
         .family(IPVS_CMD_GET_DEST);
-        request.dump(&mut self.socket, &mut self.buffer, &mut |message| {
-            let dest = message.attrs().nested(IPVS_CMD_ATTR_DEST);
-            servers.extend(RealState::decode(&dest));
-        })?;
-        Ok(servers)
+        request.list(&mut self.socket, |message| {
+            RealState::decode(&message.attrs().nested(IPVS_CMD_ATTR_DEST))
+        })
     }
 
     /// Makes the changes in their order, 512 with each system call, and returns the refused ones in
@@ -140,7 +125,7 @@ impl Ipvs {
             attrs: &Change::put,
             is_done: &|change, errno| change.is_done(errno),
         }
-        .apply(&mut self.socket, &mut self.buffer)
+        .apply(&mut self.socket)
     }
 
     /// Sets the idle timeouts of connections. A connection gets the new one with its next packet.
@@ -152,7 +137,7 @@ impl Ipvs {
             timeouts.put(writer)
         })
         .family(IPVS_CMD_SET_CONFIG);
-        request.ask(&mut self.socket, &mut self.buffer, &mut |_| {})
+        request.ask(&mut self.socket, &mut |_| {})
     }
 
     /// Whether the kernel has this scheduler; loads its module (`ip_vs_NAME`). The kernel has no

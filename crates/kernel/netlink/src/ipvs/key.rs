@@ -71,10 +71,10 @@ impl Key {
 
     /// Writes the attributes of the key into an open `IPVS_CMD_ATTR_SERVICE`.
     pub(super) fn put_fields(&self, service: &mut AttrWriter) {
-        service.u16_ne(IPVS_SVC_ATTR_AF, self.family().number().into());
+        service.u16_ne(IPVS_SVC_ATTR_AF, u16::from(self.family().number()));
         match self {
             Self::Address(VirtualServer { ip, protocol, port }) => {
-                service.u16_ne(IPVS_SVC_ATTR_PROTOCOL, (*protocol).into());
+                service.u16_ne(IPVS_SVC_ATTR_PROTOCOL, u16::from(*protocol));
                 service.bytes(IPVS_SVC_ATTR_ADDR, &union(*ip));
                 service.u16_be(IPVS_SVC_ATTR_PORT, *port);
             }

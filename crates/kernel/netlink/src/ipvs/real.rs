@@ -72,7 +72,10 @@ impl Real {
     pub(super) fn put(&self, writer: &mut AttrWriter) {
         writer.nested(IPVS_CMD_ATTR_DEST, |dest| {
             put_address(dest, self.address);
-            dest.u32_ne(IPVS_DEST_ATTR_FWD_METHOD, self.forwarding.number().into());
+            dest.u32_ne(
+                IPVS_DEST_ATTR_FWD_METHOD,
+                u32::from(self.forwarding.number()),
+            );
             dest.u32_ne(IPVS_DEST_ATTR_WEIGHT, self.weight);
             dest.u32_ne(IPVS_DEST_ATTR_U_THRESH, self.upper_threshold);
             dest.u32_ne(IPVS_DEST_ATTR_L_THRESH, self.lower_threshold);
@@ -102,7 +105,7 @@ fn put_address(dest: &mut AttrWriter, address: SocketAddr) {
     let family = Family::of(address.ip()).number();
     dest.bytes(IPVS_DEST_ATTR_ADDR, &union(address.ip()));
     dest.u16_be(IPVS_DEST_ATTR_PORT, address.port());
-    dest.u16_ne(IPVS_DEST_ATTR_ADDR_FAMILY, family.into());
+    dest.u16_ne(IPVS_DEST_ATTR_ADDR_FAMILY, u16::from(family));
 }
 
 /// A real server in the kernel.

@@ -79,7 +79,7 @@ impl Virtual {
             match self.key.family() {
                 Family::Ipv4 => service.u32_be(IPVS_SVC_ATTR_NETMASK, netmask(self.prefix)),
                 // With IPv6 the kernel takes a prefix length in this attribute.
-                Family::Ipv6 => service.u32_ne(IPVS_SVC_ATTR_NETMASK, self.prefix.into()),
+                Family::Ipv6 => service.u32_ne(IPVS_SVC_ATTR_NETMASK, u32::from(self.prefix)),
             }
         });
     }

@@ -150,12 +150,9 @@ impl Expr {
             } => {
                 writer.string(uapi::NFTA_LOOKUP_SET, set);
                 register(writer, uapi::NFTA_LOOKUP_SREG, *sreg);
-                if let Some(dreg) = dreg {
-                    register(writer, uapi::NFTA_LOOKUP_DREG, *dreg);
-                }
-                if *invert {
-                    writer.u32_be(uapi::NFTA_LOOKUP_FLAGS, uapi::NFT_LOOKUP_F_INV);
-                }
+                writer.u32_be(uapi::NFTA_LOOKUP_DREG, dreg.map(Register::number));
+                let invert = invert.then_some(uapi::NFT_LOOKUP_F_INV);
+                writer.u32_be(uapi::NFTA_LOOKUP_FLAGS, invert);
             }
             Self::Update {
                 set,
@@ -177,13 +174,13 @@ impl Expr {
                 port_reg,
             } => {
                 writer.u32_be(uapi::NFTA_NAT_TYPE, uapi::NFT_NAT_DNAT);
-                writer.u32_be(uapi::NFTA_NAT_FAMILY, family.number().into());
+                writer.u32_be(uapi::NFTA_NAT_FAMILY, u32::from(family.number()));
                 register(writer, uapi::NFTA_NAT_REG_ADDR_MIN, *addr_reg);
                 register(writer, uapi::NFTA_NAT_REG_PROTO_MIN, *port_reg);
             }
             Self::Snat { family, addr_reg } => {
                 writer.u32_be(uapi::NFTA_NAT_TYPE, uapi::NFT_NAT_SNAT);
-                writer.u32_be(uapi::NFTA_NAT_FAMILY, family.number().into());
+                writer.u32_be(uapi::NFTA_NAT_FAMILY, u32::from(family.number()));
                 register(writer, uapi::NFTA_NAT_REG_ADDR_MIN, *addr_reg);
                 writer.u32_be(uapi::NFTA_NAT_FLAGS, uapi::NF_NAT_RANGE_PROTO_RANDOM_FULLY);
             }

@@ -83,9 +83,7 @@ impl Set {
         }
         writer.u32_be(uapi::NFTA_SET_ID, id);
         self.put_description(writer);
-        if let Some(timeout) = self.timeout_ms {
-            writer.u64_be(uapi::NFTA_SET_TIMEOUT, timeout);
-        }
+        writer.u64_be(uapi::NFTA_SET_TIMEOUT, self.timeout_ms);
         self.put_userdata(writer);
         if self.counter {
             let counter = |it: &mut AttrWriter| it.string(uapi::NFTA_EXPR_NAME, uapi::COUNTER);
@@ -98,9 +96,7 @@ impl Set {
             return;
         }
         writer.nested(uapi::NFTA_SET_DESC, |desc| {
-            if let Some(size) = self.size {
-                desc.u32_be(uapi::NFTA_SET_DESC_SIZE, size);
-            }
+            desc.u32_be(uapi::NFTA_SET_DESC_SIZE, self.size);
             if self.field_lengths.is_empty() {
                 return;
             }
@@ -144,9 +140,7 @@ pub(crate) fn put_element(writer: &mut AttrWriter, element: &ElementRef<'_>) {
         (_, true) => writer.u32_be(uapi::NFTA_SET_ELEM_FLAGS, uapi::NFT_SET_ELEM_INTERVAL_END),
         (false, false) => {}
     }
-    if let Some(timeout) = element.timeout_ms {
-        writer.u64_be(uapi::NFTA_SET_ELEM_TIMEOUT, timeout);
-    }
+    writer.u64_be(uapi::NFTA_SET_ELEM_TIMEOUT, element.timeout_ms);
     put_comment(writer, uapi::NFTA_SET_ELEM_USERDATA, element.comment);
     if let Some(end) = element.key_end {
         put_value(writer, uapi::NFTA_SET_ELEM_KEY_END, end);
