@@ -67,27 +67,23 @@ fn behind(
         if seen.len() == CHAINS || is_ours(&base.table, &name) || !seen.insert(name.clone()) {
             continue;
         }
-        let same_table = |it: &&AnyChain| it.table == base.table && it.family() == base.family();
+        let same_table = |it: &&AnyChain| it.table == base.table && it.family == base.family;
         let Some(chain) = all.iter().filter(same_table).find(|it| it.name == name) else {
             continue;
         };
-        for decision in connection.decisions(chain)? {
-            let verb = match decision.action {
-                Action::Drop => "drops",
-                Action::Reject => "rejects",
-                Action::Continue(next) => {
+        for rule in connection.numbered_rules(chain.family, &chain.table, Some(&chain.name))? {
+            let verb = match rule.action {
+                Some(Action::Drop) => "drops",
+                Some(Action::Reject) => "rejects",
+                Some(Action::Continue(next)) => {
                     ahead.push(next);
                     continue;
                 }
+                None => continue,
             };
-            let comment = decision
-                .comment
-                .map(|it| format!(", {it:?}"))
-                .unwrap_or_default();
-            found.push(format!(
-                "{chain} (handle {} {verb}{comment})",
-                decision.handle
-            ));
+            let comment = rule.comment.map(|it| format!(", {it:?}"));
+            let comment = comment.unwrap_or_default();
+            found.push(format!("{chain} (handle {} {verb}{comment})", rule.handle));
         }
     }
     Ok(())

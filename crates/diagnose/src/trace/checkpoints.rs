@@ -162,7 +162,7 @@ impl Checkpoints {
     /// The priority of the base chain that a report is about; `None` for other chains.
     pub(super) fn priority(&self, step: &Step) -> Option<i32> {
         let is_it = |it: &&AnyChain| {
-            (it.family(), &it.table, &it.name) == (step.family.as_str(), &step.table, &step.chain)
+            (it.family, &it.table, &it.name) == (step.family, &step.table, &step.chain)
         };
         Some(self.chains.iter().find(is_it)?.hook?.priority)
     }

@@ -105,7 +105,7 @@ fn read(
     deadline: Instant,
 ) -> Rules {
     let connection = &mut checkpoints.connection;
-    let listed = connection.numbered_rules(*family, table, chain);
+    let listed = connection.numbered_rules(*family, table, Some(chain));
     let listed = listed.unwrap_or_default();
     let mut texts = texts(*family, table, chain, &listed, deadline);
     let rule = |it: NumberedRule| (it.handle, (it.comment, texts.remove(&it.handle)));

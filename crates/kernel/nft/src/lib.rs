@@ -20,15 +20,14 @@
 //!   express decodes to [`Expr::Other`], never to another value.
 //! - No input makes a decoder panic; no encoder produces a message with a wrong length.
 
+mod any;
 mod batch;
 mod compile;
 mod connection;
 mod contents;
 mod element;
 mod expr;
-mod filters;
 mod generation;
-mod jump;
 mod kernel;
 mod monitor;
 mod object;
@@ -46,14 +45,13 @@ pub mod uapi;
 mod userdata;
 mod value;
 
+pub use any::{Action, AnyChain, NumberedRule, TableFamily};
 pub use batch::{Batch, Create};
 pub use connection::{CommitError, Connection, Exchange, Failure};
 pub use contents::Contents;
 pub use element::{Datum, KeyBytes, Reader, write_fields};
 pub use expr::{CmpOp, CtKey, Expr, FibAddress, MetaKey, PayloadBase};
-pub use filters::{Action, AnyChain, Decision};
 pub use generation::Generation;
-pub use jump::Jump;
 pub use kernel::Kernel;
 pub use monitor::{Change, ChangeKind, Monitor, Notice};
 pub use object::{
@@ -65,6 +63,6 @@ pub use register::Register;
 pub use rule::Rule;
 pub use scope::{Family, Scope};
 pub use shape::Shape;
-pub use trace::{Fate, NumberedRule, Step, TableFamily, Tracer};
+pub use trace::{Fate, Step, Tracer};
 pub use userdata::push_tlv;
 pub use value::{DataRef, Verdict};

@@ -1,5 +1,4 @@
-//! The rules that packets match, as the kernel reports them (`nf_tables_trace.c`), and the rules of a chain by
-//! number.
+//! The rules that packets match, as the kernel reports them (`nf_tables_trace.c`).
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,61 +9,16 @@ use nix::sys::socket::SockProtocol;
 use sluice_netlink::attr::Attrs;
 use sluice_netlink::conntrack::Tuple;
 use sluice_netlink::message::{Message, Messages};
-use sluice_netlink::request::RequestError;
 use sluice_netlink::socket::{Socket, SocketError};
 
-use super::connection::Connection;
+use super::any::TableFamily;
 use super::monitor::poll_timeout;
-use super::object::put_table_name;
-use super::observe::{get, kind};
+use super::observe::kind;
 use super::scope::Family;
 use super::uapi;
-use super::userdata;
 
 /// Most kernel memory for unread reports in bytes: some thousand packets.
 const QUEUE: usize = 4 << 20;
-
-/// Bytes of the comment of iptables' match `comment` (`struct xt_comment_info`).
-const XT_COMMENT: usize = 256;
-
-/// The family of a table (`NFPROTO_*`). Displays as `nft` writes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "named as the families")]
-pub enum TableFamily {
-    Inet = 1,
-    Ip = 2,
-    Arp = 3,
-    Netdev = 5,
-    Bridge = 7,
-    Ip6 = 10,
-}
-
-impl TableFamily {
-    fn from_number(number: u32) -> Option<Self> {
-        use TableFamily::{Arp, Bridge, Inet, Ip, Ip6, Netdev};
-        let all = [Inet, Ip, Arp, Netdev, Bridge, Ip6];
-        all.into_iter().find(|it| *it as u32 == number)
-    }
-
-    /// The word of `nft`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Inet => "inet",
-            Self::Ip => "ip",
-            Self::Arp => "arp",
-            Self::Netdev => "netdev",
-            Self::Bridge => "bridge",
-            Self::Ip6 => "ip6",
-        }
-    }
-}
-
-impl fmt::Display for TableFamily {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
 
 /// The verdict of a rule, or of the end of a chain, on a packet. Displays as `nft monitor trace` does.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -250,66 +204,10 @@ impl Tracer {
     }
 }
 
-/// A rule by its number.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NumberedRule {
-    /// The kernel's number of the rule.
-    pub handle: u64,
-    /// The comment of nftables, else of iptables' match `comment`.
-    pub comment: Option<String>,
-}
-
-impl Connection {
-    /// The rules of a chain in their order; none when there is no such chain.
-    ///
-    /// # Errors
-    /// Any [`RequestError`].
-    pub fn numbered_rules(
-        &mut self,
-        family: TableFamily,
-        table: &str,
-        chain: &str,
-    ) -> Result<Vec<NumberedRule>, RequestError> {
-        let message = uapi::NFT_MSG_GETRULE;
-        let request = get("list rules of", chain, message, family as u8, |writer| {
-            put_table_name(writer, table);
-            writer.string(uapi::NFTA_RULE_CHAIN, chain);
-        });
-        self.list(&request, NumberedRule::decode)
-    }
-}
-
-impl NumberedRule {
-    fn decode(attrs: &Attrs<'_>) -> Option<Self> {
-        let comment = attrs
-            .find(uapi::NFTA_RULE_USERDATA)
-            .and_then(|it| userdata::comment(it.value, userdata::COMMENT));
-        let matches = attrs.nested(uapi::NFTA_RULE_EXPRESSIONS);
-        let of_match = || matches.into_iter().find_map(|it| xt_comment(&it.nested()));
-        Some(Self {
-            handle: attrs.u64_be(uapi::NFTA_RULE_HANDLE)?,
-            comment: comment.map(str::to_owned).or_else(of_match),
-        })
-    }
-}
-
-/// The text of an expression `match` with iptables' extension `comment`.
-fn xt_comment(expression: &Attrs<'_>) -> Option<String> {
-    let operands = expression.nested(uapi::NFTA_EXPR_DATA);
-    if expression.str(uapi::NFTA_EXPR_NAME)? != "match"
-        || operands.str(uapi::NFTA_MATCH_NAME)? != "comment"
-    {
-        return None;
-    }
-    let text = operands.find(uapi::NFTA_MATCH_INFO)?.value;
-    let text = text.get(..XT_COMMENT).unwrap_or(text);
-    let end = text.iter().position(|it| *it == 0).unwrap_or(text.len());
-    std::str::from_utf8(&text[..end]).ok().map(str::to_owned)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::any::NumberedRule;
     use proptest::prelude::*;
     use sluice_netlink::attr::AttrWriter;
 

@@ -1,6 +1,6 @@
 //! Objects of other programs: rules of `iptables`.
 
-use sluice_nft::{Batch, Connection, Family, Kernel as _, Scope};
+use sluice_nft::{Action, Batch, Connection, Family, Kernel as _, Scope, TableFamily};
 
 use crate::netns::{self, program};
 
@@ -19,14 +19,20 @@ fn jumps_of_iptables_are_found_and_deleted_alone() {
                      -A THEIRS -p tcp -j DNAT --to-destination 10.0.0.1:80\nCOMMIT\n";
         program("iptables-nft-restore", &[], rules);
         let mut connection = Connection::open().unwrap();
-        let jumps = connection.jumps(NAT).unwrap();
-        let shown = |it: &sluice_nft::Jump| format!("{} {}", it.chain, it.target);
+        let rules = connection.numbered_rules(TableFamily::Ip, NAT.table, None);
+        let rules = rules.unwrap().into_iter();
+        let jumps: Vec<_> = rules
+            .filter_map(|it| match it.action? {
+                Action::Continue(target) => Some((it.handle, format!("{} {target}", it.chain))),
+                _ => None,
+            })
+            .collect();
         assert_eq!(
-            jumps.iter().map(shown).collect::<Vec<_>>(),
+            jumps.iter().map(|it| &*it.1).collect::<Vec<_>>(),
             ["PREROUTING THEIRS", "PREROUTING OTHER"]
         );
         let mut batch = Batch::new();
-        batch.delete_rule(0, NAT, "PREROUTING", jumps[0].handle);
+        batch.delete_rule(0, NAT, "PREROUTING", jumps[0].0);
         batch.flush_chain(1, NAT, "THEIRS");
         batch.delete_chain(2, NAT, "THEIRS");
         connection.commit(&batch).unwrap();

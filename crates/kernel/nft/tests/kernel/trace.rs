@@ -82,7 +82,9 @@ fn the_way_of_a_packet_is_reported() {
             (drop.family, &*drop.table, &*drop.chain),
             (TableFamily::Inet, "f", "more")
         );
-        let rules = connection.numbered_rules(drop.family, "f", "more").unwrap();
+        let rules = connection
+            .numbered_rules(drop.family, "f", Some("more"))
+            .unwrap();
         assert_eq!(rules.len(), 1);
         assert_eq!(Some(rules[0].handle), drop.handle);
         assert_eq!(rules[0].comment.as_deref(), Some("no"));

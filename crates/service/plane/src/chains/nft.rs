@@ -8,7 +8,9 @@ use std::process;
 
 use sluice_model::IpFamily;
 use sluice_netlink::{Errno, RequestError};
-use sluice_nft::{Batch, CommitError, Connection, Failure, Family, Kernel as _, Policy, Scope};
+use sluice_nft::{
+    Action, Batch, CommitError, Connection, Failure, Family, Kernel as _, NumberedRule, Policy, Scope,
+};
 
 use sluice_xtables::programs::Variant;
 use sluice_xtables::rule::Table;
@@ -124,13 +126,17 @@ fn try_clear(
     if !names.iter().any(|it| goes(it)) {
         return Ok(None);
     }
-    let links = connection.jumps(scope).map_err(LeftoverError::Request)?;
-    let links = links.into_iter().map(|it| Link {
-        chain: it.chain,
-        target: it.target,
-        rule: it.handle,
-    });
-    let links = links.collect();
+    let rules = connection.numbered_rules(scope.family.into(), scope.table, None);
+    let rules = rules.map_err(LeftoverError::Request)?.into_iter();
+    let link = |it: NumberedRule| match it.action? {
+        Action::Continue(target) => Some(Link {
+            chain: it.chain,
+            target,
+            rule: it.handle,
+        }),
+        Action::Drop | Action::Reject => None,
+    };
+    let links = rules.filter_map(link).collect();
     let Some(mut done) = teardown::plan(&names, links, goes) else {
         return Ok(None);
     };
