@@ -24,7 +24,7 @@ use crate::observe::Unlisted;
 use crate::placement::{self, Placement};
 use crate::set::{Counting, SetName};
 use crate::unreachable::{self, Search};
-use crate::{drift, layout, live, observe, render, slots, text};
+use crate::{drift, layout, live, observe, render, slots, tables, text};
 
 /// Pause between two checks whether a search in the background has ended.
 const SEARCH_POLL: Duration = Duration::from_secs(1);
@@ -52,7 +52,7 @@ impl Nftables {
     ///
     /// No netlink socket could be opened.
     pub fn connect() -> Result<Self, BackendError> {
-        Ok(Self::on(connect()?))
+        Ok(Self::on(tables::connect()?))
     }
 }
 
@@ -83,17 +83,7 @@ impl<K: Kernel> Nftables<K> {
     ///
     /// The kernel could not be asked, refused, or a table of our name is not ours.
     pub fn cleanup(&mut self, families: &[IpFamily]) -> Result<Vec<String>, BackendError> {
-        let mut batch = Batch::new();
-        let mut removed = Vec::new();
-        for &family in families {
-            if observe::owns_table(&mut self.kernel, family)? {
-                batch.delete_table(0, scope(family));
-                removed.push(format!("{} {TABLE}", family.nft_name()));
-            }
-        }
-        let result = self.kernel.commit(&batch);
-        result.map_err(|error| failed("delete tables", error))?;
-        Ok(removed)
+        tables::remove_ours(&mut self.kernel, families)
     }
 
     /// Asks the kernel to check that it has nf_tables and lets us use it, without changing
@@ -111,12 +101,8 @@ impl<K: Kernel> Nftables<K> {
         batch.add_table(0, scope, None, Create::IfMissing);
         batch.delete_table(1, scope);
         let result = self.kernel.commit(&batch);
-        result.map_err(|error| failed("ask for nf_tables", error))
+        result.map_err(|error| tables::refused("ask for nf_tables", error))
     }
-}
-
-fn connect() -> Result<Connection, BackendError> {
-    Connection::open().map_err(|error| BackendError::new("open netlink socket", error))
 }
 
 /// The objects of one service port, as a first sync would write them. Pure.
@@ -191,7 +177,7 @@ impl<K: Kernel + Send + 'static> Backend for Nftables<K> {
                 _ => None,
             });
             let found = slots::find(&mut self.kernel, family, map, keys, &mut objects);
-            let found = found.map_err(|error| observe::failed(family, error))?;
+            let found = found.map_err(|error| tables::failed(family, error))?;
             *unseen = unseen.map(|it| it.saturating_sub(found));
         }
         Ok(objects)
@@ -315,7 +301,7 @@ fn counting(options: &Options<'_>) -> Counting {
 impl<K: Kernel> Nftables<K> {
     fn another(&self) -> Result<K, BackendError> {
         let another = self.kernel.reopen();
-        another.map_err(|error| BackendError::new("open netlink socket", error))
+        another.map_err(tables::unconnected)
     }
 
     /// Commits one transaction of a delta. A refusal names the objects, by the tags of the messages
@@ -334,7 +320,7 @@ impl<K: Kernel> Nftables<K> {
                     _ => None,
                 };
                 let what = object.map_or("tables ip sluice and ip6 sluice".into(), Key::to_string);
-                Err(failed(&format!("write {what}"), error))
+                Err(tables::refused(&format!("write {what}"), error))
             }
         }
     }
@@ -344,25 +330,4 @@ impl<K: Kernel> Nftables<K> {
 fn refused<'a>(delta: &'a Delta<Key, Object>, failures: &[Failure]) -> Option<&'a Key> {
     let tags = failures.iter().flat_map(|it| &it.tags);
     tags.filter_map(|tag| apply::key(delta, *tag)).next()
-}
-
-fn reason(failure: &Failure) -> String {
-    match &failure.message {
-        Some(message) => format!("{} ({message})", failure.errno.desc()),
-        None => failure.errno.desc().to_owned(),
-    }
-}
-
-fn failed(operation: &str, error: CommitError) -> BackendError {
-    BackendError {
-        operation: operation.into(),
-        reason: match &error {
-            CommitError::Refused { failures } => {
-                let reasons: Vec<String> = failures.iter().map(reason).collect();
-                format!("kernel said: {}", reasons.join("; "))
-            }
-            other => other.to_string(),
-        },
-        source: Some(Box::new(error)),
-    }
 }

@@ -1,12 +1,14 @@
 //! Keys and endpoints as they lie in the kernel's registers.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use sluice_model::{IpFamily, Protocol};
-use sluice_nft::{Datum, KeyBytes, Reader};
+use sluice_nft::{DataRef, Datum, ElementRef, KeyBytes, Reader, Verdict};
 
-use crate::name::netlink;
-use crate::set::{ElementKey, KeyKind};
+use crate::name::{ChainName, netlink};
+use crate::object::{Key, Object};
+use crate::set::{Element, ElementKey, ElementValue, KeyKind, SetName};
 
 /// Encodes a key.
 pub(crate) fn encode_key(key: &ElementKey, out: &mut KeyBytes) {
@@ -56,6 +58,34 @@ pub(crate) fn decode_key(
     };
     reader.end()?;
     end.is_none().then_some(decoded)
+}
+
+/// An element of a set without ranges of single addresses.
+pub(crate) fn decode_element(
+    family: IpFamily,
+    set: SetName,
+    element: &ElementRef<'_>,
+) -> (Key, Object) {
+    let key = decode_key(family, set.key(), element.key, element.key_end);
+    let foreign = || ElementKey::Foreign(element.key.into(), element.key_end.map(Into::into));
+    let object = Object::Element(Element {
+        value: value(family, element),
+        comment: element.comment.map(Arc::from),
+    });
+    let key = Key::Element(family, set, key.unwrap_or_else(foreign));
+    (key, object)
+}
+
+fn value(family: IpFamily, element: &ElementRef<'_>) -> ElementValue {
+    match element.data {
+        None => ElementValue::Member,
+        Some(DataRef::Verdict(Verdict::Goto(chain))) => ElementValue::Goto(ChainName::parse(chain)),
+        Some(DataRef::Verdict(_)) => ElementValue::Foreign,
+        Some(DataRef::Value(bytes)) => match decode_endpoint(family, bytes) {
+            Some(addr) => ElementValue::Endpoint(addr),
+            None => ElementValue::Foreign,
+        },
+    }
 }
 
 /// Appends the bytes of an endpoint, as `dnat` takes it.

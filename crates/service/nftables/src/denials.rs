@@ -15,7 +15,7 @@ use crate::name::{
     CLUSTER_IP_GUARD, ChainName, NO_LOCAL_ENDPOINTS, OUTSIDE_SOURCE_RANGES, REJECTED, Standing,
     scope,
 };
-use crate::observe;
+use crate::tables;
 
 /// The chains whose rules count, and the reason of each rule, in their order.
 const COUNTING: [(Standing, &[DenialReason]); 4] = [
@@ -44,8 +44,8 @@ impl DenialCounters for RuleCounters {
             for (chain, reasons) in COUNTING {
                 let name = ChainName::Standing(chain).to_string();
                 let list = || self.connection.rule_packets(scope(family), &name);
-                let counts = observe::retry(list);
-                let counts = counts.map_err(|error| observe::failed(family, error))?;
+                let counts = tables::retry(list);
+                let counts = counts.map_err(|error| tables::failed(family, error))?;
                 let counts = reasons.iter().zip(counts);
                 all.extend(counts.filter_map(|(reason, packets)| {
                     Some(Denied {

@@ -1,13 +1,12 @@
 //! Tables of nf_tables: kube-proxy's in its nftables mode, and ours.
 
 use sluice_model::IpFamily;
-use sluice_netlink::{Errno, RequestError};
-use sluice_nft::{Batch, Connection, Family, Kernel, Scope};
+use sluice_nft::{Batch, Connection, Kernel, Scope};
 use sluice_plane::{Keep, LeftoverError, Leftovers, Purpose, Removal, Request, Trace, kube_proxy};
 use tracing::debug;
 
-use crate::backend::Nftables;
-use crate::name::{TABLE, netlink, scope};
+use crate::name::{TABLE, scope};
+use crate::tables::{self, has_table};
 
 /// Tables of kube-proxy's nftables mode, and of ours.
 pub(crate) struct Tables;
@@ -49,7 +48,8 @@ fn sign(table: &str) -> Option<String> {
 }
 
 fn remove_ours(request: &Request<'_>, removal: &mut Removal) {
-    let removed = Nftables::connect().and_then(|mut it| it.cleanup(request.families));
+    let connection = tables::connect();
+    let removed = connection.and_then(|mut it| tables::remove_ours(&mut it, request.families));
     match removed {
         Ok(tables) => removal
             .removed
@@ -81,22 +81,4 @@ fn remove_kube_proxy(families: &[IpFamily]) -> Result<Vec<&'static str>, Leftove
     let result = connection.commit(&batch);
     result.map_err(|source| LeftoverError::Commit { what, source })?;
     Ok(removed)
-}
-
-/// Whether a table of this name exists. On a kernel without nf_tables none does; the kernel answers with `EINVAL`
-/// then (`nfnetlink_rcv_msg`).
-pub(crate) fn has_table(
-    connection: &mut Connection,
-    family: IpFamily,
-    table: &str,
-) -> Result<bool, LeftoverError> {
-    let family: Family = netlink(family);
-    match connection.tables(family) {
-        Ok(tables) => Ok(tables.iter().any(|it| it.name == table)),
-        Err(RequestError::Refused {
-            errno: Errno::EINVAL | Errno::EOPNOTSUPP | Errno::ENOENT,
-            ..
-        }) => Ok(false),
-        Err(error) => Err(LeftoverError::Request(error)),
-    }
 }

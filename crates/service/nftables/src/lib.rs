@@ -26,6 +26,8 @@ mod counters;
 mod definition;
 mod denials;
 mod drift;
+mod frontend;
+mod labels;
 mod layout;
 mod leftovers;
 mod live;
@@ -40,6 +42,7 @@ mod set;
 mod slots;
 mod source_list;
 mod sources;
+mod tables;
 pub mod text;
 mod unreachable;
 

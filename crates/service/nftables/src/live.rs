@@ -23,9 +23,8 @@ use sluice_plane::kube_proxy;
 use sluice_plane::live::{End, Findings, Question, Walk};
 use sluice_reconcile::BackendError;
 
-use crate::leftovers::has_table;
 use crate::name::{TABLE, scope};
-use crate::observe::retry;
+use crate::tables::{connect, has_table, retry};
 use machine::Machine;
 
 /// Compares the kernel's decision about the packet of an explanation with the plan's.
@@ -35,9 +34,7 @@ use machine::Machine;
 /// The kernel cannot be read.
 pub(crate) fn live(explanation: &Explanation) -> Result<Live, BackendError> {
     let question = Question::of(explanation)?;
-    let connection = Connection::open();
-    let mut connection =
-        connection.map_err(|error| BackendError::new("open netlink socket", error))?;
+    let mut connection = connect()?;
     let findings = match table(&mut connection, question.family())? {
         Some(scope) => findings(explanation, &question, connection, scope)?,
         None => Findings {

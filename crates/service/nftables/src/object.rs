@@ -1,6 +1,7 @@
 //! The keyed objects that the ruleset is made of.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -80,6 +81,9 @@ pub enum Object {
     /// An object with one of our names that we would not have made.
     Foreign,
 }
+
+/// Objects by their keys.
+pub(crate) type Objects = BTreeMap<Key, Object>;
 
 /// A chain with its rules.
 #[derive(Clone, Debug, PartialEq, Eq)]

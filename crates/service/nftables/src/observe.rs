@@ -8,27 +8,22 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use sluice_model::IpFamily;
 use sluice_netlink::{Errno, RequestError, octets};
-use sluice_nft::{DataRef, ElementRef, Kernel, Range, Ranges, Set, Verdict};
+use sluice_nft::{Kernel, Range, Ranges, Set};
 use sluice_reconcile::BackendError;
 
-use crate::bytes::{decode_endpoint, decode_key};
+use crate::bytes::decode_element;
 use crate::definition;
 use crate::layout;
-use crate::name::{ChainName, STICKY_PREFIX, TABLE, netlink, scope};
-use crate::object::{Chain, Key, Object, Rules, TABLE_COMMENT};
+use crate::name::{ChainName, STICKY_PREFIX, netlink, scope};
+use crate::object::{Chain, Key, Object, Objects, Rules};
 use crate::set::{Counting, Element, ElementKey, ElementValue, KeyKind, SetName, ValueKind};
 use crate::slots;
 use crate::source_list::SourceList;
-
-/// Attempts to list a table when transactions interrupt the listing.
-const ATTEMPTS: u32 = 20;
+use crate::tables::{failed, owns_table, retry};
 
 /// Elements in the endpoint maps of a table up to which these are listed. Listing 16,384 elements
 /// takes as long as asking for them by key (10 ms); 500,000 take 8 s and 0.4 s.
 const LISTED: usize = 16_384;
-
-/// Objects by their keys.
-pub(crate) type Objects = BTreeMap<Key, Object>;
 
 /// Endpoint maps that were asked for by key, and the number of their elements that were not found in this way; `None`
 /// when the kernel does not say how many there are (before 6.16).
@@ -64,49 +59,6 @@ pub(crate) fn tables(
 pub(crate) fn generation(kernel: &mut impl Kernel) -> Result<u32, BackendError> {
     let asked = kernel.generation().map(|it| it.id);
     asked.map_err(|error| BackendError::new("ask for the generation of the ruleset", error))
-}
-
-/// Whether our table of this family exists.
-///
-/// # Errors
-///
-/// The kernel could not be asked, or a table of our name is not ours: it lacks our comment.
-pub(crate) fn owns_table(kernel: &mut impl Kernel, family: IpFamily) -> Result<bool, BackendError> {
-    let tables = retry(|| kernel.tables(netlink(family)));
-    let tables = tables.map_err(|error| failed(family, error))?;
-    let Some(table) = tables.into_iter().find(|it| it.name == TABLE) else {
-        return Ok(false);
-    };
-    match table.comment.as_deref() {
-        Some(TABLE_COMMENT) => Ok(true),
-        _ => Err(BackendError {
-            operation: format!("use table {} {TABLE}", family.nft_name()),
-            reason: format!(
-                "a table of this name exists that Sluice did not make (its comment is not \
-                 {TABLE_COMMENT:?}): rename it, or remove it with `nft delete table {} {TABLE}`",
-                family.nft_name()
-            ),
-            source: None,
-        }),
-    }
-}
-
-/// Repeats a listing while transactions interrupt it.
-pub(crate) fn retry<T>(
-    mut list: impl FnMut() -> Result<T, RequestError>,
-) -> Result<T, RequestError> {
-    for _ in 1..ATTEMPTS {
-        match list() {
-            Err(RequestError::Interrupted { .. }) => {}
-            listed => return listed,
-        }
-    }
-    list()
-}
-
-/// The error of a table that could not be listed.
-pub(crate) fn failed(family: IpFamily, error: RequestError) -> BackendError {
-    BackendError::new(format!("list table {} {TABLE}", family.nft_name()), error)
 }
 
 fn table(
@@ -257,7 +209,7 @@ pub(crate) fn elements(
             ranges.add(&element);
             return;
         }
-        let (key, object) = self::element(family, set, &element);
+        let (key, object) = decode_element(family, set, &element);
         objects.insert(key, object);
     })?;
     for range in ranges.finish() {
@@ -277,30 +229,6 @@ pub(crate) fn is_complete(listed: Result<(), RequestError>) -> Result<bool, Requ
         Err(RequestError::Interrupted { .. }) => Ok(false),
         Err(error) if error.errno() != Some(Errno::ENOENT) => Err(error),
         _ => Ok(true),
-    }
-}
-
-/// An element of a set without ranges of single addresses.
-pub(crate) fn element(family: IpFamily, set: SetName, element: &ElementRef<'_>) -> (Key, Object) {
-    let key = decode_key(family, set.key(), element.key, element.key_end);
-    let foreign = || ElementKey::Foreign(element.key.into(), element.key_end.map(Into::into));
-    let object = Object::Element(Element {
-        value: value(family, element),
-        comment: element.comment.map(Arc::from),
-    });
-    let key = Key::Element(family, set, key.unwrap_or_else(foreign));
-    (key, object)
-}
-
-fn value(family: IpFamily, element: &ElementRef<'_>) -> ElementValue {
-    match element.data {
-        None => ElementValue::Member,
-        Some(DataRef::Verdict(Verdict::Goto(chain))) => ElementValue::Goto(ChainName::parse(chain)),
-        Some(DataRef::Verdict(_)) => ElementValue::Foreign,
-        Some(DataRef::Value(bytes)) => match decode_endpoint(family, bytes) {
-            Some(addr) => ElementValue::Endpoint(addr),
-            None => ElementValue::Foreign,
-        },
     }
 }
 

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 
 use sluice_plan::{Frontend, Pool, PortPlan, Scope};
 
-use crate::affinity::Labels;
+use crate::frontend::{slot_key, slots_set};
+use crate::labels::Labels;
 use crate::object::{Key, Object};
-use crate::render::{slot_key, slots_set};
-use crate::set::{Element, ElementValue};
+use crate::set::{Element, ElementValue, SetName};
 
 /// The slots of a service port's pools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -131,7 +131,7 @@ pub(crate) fn recover(port: &PortPlan, observed: &BTreeMap<Key, Object>) -> Plac
 
 fn observed_slots(
     frontend: &Frontend,
-    set: crate::set::SetName,
+    set: SetName,
     observed: &BTreeMap<Key, Object>,
 ) -> Vec<SocketAddr> {
     // The kernel's maps are large, and the slots of a frontend are neighbours.

@@ -7,6 +7,7 @@ use sluice_model::Protocol;
 use sluice_plan::{Frontend, PlannedFrontend, PortPlan, Route, Scope, Verdict};
 
 use crate::affinity;
+use crate::frontend::{Names, frontend_key, slot_key};
 use crate::name::{AffinityChain, ChainName, NO_LOCAL_ENDPOINTS, PoolKind, REJECTED, Standing};
 use crate::object::{Key, Object, shared_comment};
 use crate::placement::Placement;
@@ -34,81 +35,8 @@ pub(crate) fn port(port: &PortPlan, placement: &Placement) -> Vec<(Key, Object)>
     out.objects
 }
 
-/// The map that holds the endpoints of a scope for a frontend; `None` when the frontend sends no packets to
-/// this scope.
-pub(crate) fn slots_set(frontend: &Frontend, route: Route, scope: Scope) -> Option<SetName> {
-    let names = Names::of(frontend);
-    let sends = |verdict, kind| (verdict == Verdict::Balance(scope)).then_some(kind);
-    let pool = match (route, scope) {
-        (Route::Internal(verdict), _) => sends(verdict, PoolKind::ClusterIp),
-        (Route::External(verdict), _) => sends(verdict, names.external),
-        (Route::ExternalLocal { .. }, Scope::Cluster) => Some(names.near),
-        (Route::ExternalLocal { .. }, Scope::Local) => Some(names.local),
-    };
-    pool.map(endpoints_of)
-}
-
-/// The key of an endpoint in the maps that [`slots_set`] names.
-pub(crate) fn slot_key(frontend: &Frontend, slot: u32) -> ElementKey {
-    match *frontend {
-        Frontend::Address {
-            addr,
-            port,
-            protocol,
-        } => ElementKey::FrontendSlot(addr, protocol, port, slot),
-        Frontend::NodePort { port, protocol, .. } => ElementKey::NodePortSlot(protocol, port, slot),
-    }
-}
-
-fn frontend_key(frontend: &Frontend) -> ElementKey {
-    match *frontend {
-        Frontend::Address {
-            addr,
-            port,
-            protocol,
-        } => ElementKey::Frontend(addr, protocol, port),
-        Frontend::NodePort { port, protocol, .. } => ElementKey::NodePort(protocol, port),
-    }
-}
-
 fn to_standing(chain: Standing) -> ElementValue {
     ElementValue::Goto(ChainName::Standing(chain))
-}
-
-/// The sets and chains that serve a kind of frontend.
-struct Names {
-    frontends: SetName,
-    near_frontends: SetName,
-    nowhere: SetName,
-    external: PoolKind,
-    near: PoolKind,
-    local: PoolKind,
-    outside: AffinityChain,
-}
-
-impl Names {
-    const fn of(frontend: &Frontend) -> Self {
-        match frontend {
-            Frontend::Address { .. } => Self {
-                frontends: SetName::Frontends,
-                near_frontends: SetName::NearFrontends,
-                nowhere: SetName::NoEndpoints,
-                external: PoolKind::External,
-                near: PoolKind::Near,
-                local: PoolKind::Local,
-                outside: AffinityChain::Outside,
-            },
-            Frontend::NodePort { .. } => Self {
-                frontends: SetName::NodePorts,
-                near_frontends: SetName::NearNodePorts,
-                nowhere: SetName::NoEndpointNodePorts,
-                external: PoolKind::NodePort,
-                near: PoolKind::NearNodePort,
-                local: PoolKind::LocalNodePort,
-                outside: AffinityChain::OutsideNodePort,
-            },
-        }
-    }
 }
 
 struct Render<'a> {

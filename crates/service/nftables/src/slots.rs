@@ -10,10 +10,9 @@ use sluice_model::IpFamily;
 use sluice_netlink::RequestError;
 use sluice_nft::{Kernel, KeyBytes};
 
-use crate::bytes::encode_key;
+use crate::bytes::{decode_element, encode_key};
 use crate::name::{ChainName, scope};
-use crate::object::{Key, Object};
-use crate::observe::{Objects, element};
+use crate::object::{Key, Object, Objects};
 use crate::pool::endpoints_of;
 use crate::set::{ElementKey, ElementValue, KeyKind, SetName};
 
@@ -77,7 +76,7 @@ pub(crate) fn find<'a>(
     let keys: Vec<Vec<u8>> = keys.into_iter().map(encode).collect();
     let mut found = Vec::new();
     kernel.find_elements(scope(family), map.as_str(), &keys, |it| {
-        found.push(element(family, map, &it));
+        found.push(decode_element(family, map, &it));
     })?;
     // Sorted and merged: half a million single inserts take three times as long.
     let mut found: Objects = found.into_iter().collect();

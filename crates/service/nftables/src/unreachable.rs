@@ -11,11 +11,12 @@ use sluice_netlink::RequestError;
 use sluice_nft::Kernel;
 use sluice_reconcile::BackendError;
 
+use crate::bytes::decode_element;
 use crate::name::scope;
-use crate::object::Key;
-use crate::observe::{self, Objects, element};
+use crate::object::{Key, Objects};
+use crate::observe;
 use crate::set::{ElementKey, KeyKind, SetName, ValueKind};
-use crate::slots;
+use crate::{slots, tables};
 
 /// A running search. Its result are the elements that no frontend led to.
 pub(crate) type Search = JoinHandle<Result<Vec<Key>, BackendError>>;
@@ -39,7 +40,7 @@ pub(crate) fn search(
             let mut is_complete = true;
             for &(family, map) in &maps {
                 let listed = list(&mut kernel, family, map, &mut found);
-                is_complete &= listed.map_err(|error| observe::failed(family, error))?;
+                is_complete &= listed.map_err(|error| tables::failed(family, error))?;
             }
             if is_complete || !found.is_empty() {
                 return Ok(found.into_keys().collect());
@@ -60,7 +61,7 @@ fn list(
 ) -> Result<bool, RequestError> {
     let mut keys: Vec<ElementKey> = Vec::new();
     let listed = kernel.for_each_element(scope(family), map.as_str(), |it| {
-        if let (Key::Element(_, _, key), _) = element(family, map, &it) {
+        if let (Key::Element(_, _, key), _) = decode_element(family, map, &it) {
             keys.push(key);
         }
     });

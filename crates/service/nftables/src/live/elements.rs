@@ -6,7 +6,7 @@ use sluice_netlink::RequestError;
 use sluice_nft::{Connection, DataRef, ElementRef, Kernel, Scope, Set, SetData, SetFlags, Verdict};
 
 use super::words;
-use crate::observe::retry;
+use crate::tables::retry;
 
 /// The data of an element.
 #[derive(Clone, Debug)]

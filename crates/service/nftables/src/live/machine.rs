@@ -15,7 +15,7 @@ use sluice_reconcile::BackendError;
 use super::elements::{self, Data, Found};
 use super::{failed, place, words};
 use crate::name::netlink;
-use crate::observe::retry;
+use crate::tables::retry;
 
 /// Most values of a random number: a Service has fewer endpoints.
 const VALUES: u32 = 65_536;

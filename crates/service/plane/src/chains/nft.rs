@@ -9,7 +9,8 @@ use std::process;
 use sluice_model::IpFamily;
 use sluice_netlink::{Errno, RequestError};
 use sluice_nft::{
-    Action, Batch, CommitError, Connection, Failure, Family, Kernel as _, NumberedRule, Policy, Scope,
+    Action, Batch, CommitError, Connection, Failure, Family, Kernel as _, NumberedRule, Policy,
+    Scope,
 };
 
 use sluice_xtables::programs::Variant;

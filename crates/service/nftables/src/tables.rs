@@ -1,0 +1,126 @@
+//! Tables as a whole: whose they are, their removal, and the errors of listing and writing them.
+
+use sluice_model::IpFamily;
+use sluice_netlink::{Errno, RequestError, SocketError};
+use sluice_nft::{Batch, CommitError, Connection, Failure, Kernel};
+use sluice_plane::LeftoverError;
+use sluice_reconcile::BackendError;
+
+use crate::name::{TABLE, netlink, scope};
+use crate::object::TABLE_COMMENT;
+
+/// Attempts to list a table when transactions interrupt the listing.
+const ATTEMPTS: u32 = 20;
+
+/// Connects to nf_tables of the calling thread's network namespace.
+pub(crate) fn connect() -> Result<Connection, BackendError> {
+    Connection::open().map_err(unconnected)
+}
+
+pub(crate) fn unconnected(error: SocketError) -> BackendError {
+    BackendError::new("open netlink socket", error)
+}
+
+/// Whether our table of this family exists.
+///
+/// # Errors
+///
+/// The kernel could not be asked, or a table of our name is not ours: it lacks our comment.
+pub(crate) fn owns_table(kernel: &mut impl Kernel, family: IpFamily) -> Result<bool, BackendError> {
+    let tables = retry(|| kernel.tables(netlink(family)));
+    let tables = tables.map_err(|error| failed(family, error))?;
+    let Some(table) = tables.into_iter().find(|it| it.name == TABLE) else {
+        return Ok(false);
+    };
+    match table.comment.as_deref() {
+        Some(TABLE_COMMENT) => Ok(true),
+        _ => Err(BackendError {
+            operation: format!("use table {} {TABLE}", family.nft_name()),
+            reason: format!(
+                "a table of this name exists that Sluice did not make (its comment is not \
+                 {TABLE_COMMENT:?}): rename it, or remove it with `nft delete table {} {TABLE}`",
+                family.nft_name()
+            ),
+            source: None,
+        }),
+    }
+}
+
+/// Removes our tables of these families; returns those that were there.
+///
+/// # Errors
+///
+/// The kernel could not be asked, refused, or a table of our name is not ours.
+pub(crate) fn remove_ours(
+    kernel: &mut impl Kernel,
+    families: &[IpFamily],
+) -> Result<Vec<String>, BackendError> {
+    let mut batch = Batch::new();
+    let mut removed = Vec::new();
+    for &family in families {
+        if owns_table(kernel, family)? {
+            batch.delete_table(0, scope(family));
+            removed.push(format!("{} {TABLE}", family.nft_name()));
+        }
+    }
+    let result = kernel.commit(&batch);
+    result.map_err(|error| refused("delete tables", error))?;
+    Ok(removed)
+}
+
+/// Whether a table of this name exists. On a kernel without nf_tables none does; the kernel answers with `EINVAL`
+/// then (`nfnetlink_rcv_msg`).
+pub(crate) fn has_table(
+    kernel: &mut impl Kernel,
+    family: IpFamily,
+    table: &str,
+) -> Result<bool, LeftoverError> {
+    match kernel.tables(netlink(family)) {
+        Ok(tables) => Ok(tables.iter().any(|it| it.name == table)),
+        Err(RequestError::Refused {
+            errno: Errno::EINVAL | Errno::EOPNOTSUPP | Errno::ENOENT,
+            ..
+        }) => Ok(false),
+        Err(error) => Err(LeftoverError::Request(error)),
+    }
+}
+
+/// Repeats a listing while transactions interrupt it.
+pub(crate) fn retry<T>(
+    mut list: impl FnMut() -> Result<T, RequestError>,
+) -> Result<T, RequestError> {
+    for _ in 1..ATTEMPTS {
+        match list() {
+            Err(RequestError::Interrupted { .. }) => {}
+            listed => return listed,
+        }
+    }
+    list()
+}
+
+/// The error of a table that could not be listed.
+pub(crate) fn failed(family: IpFamily, error: RequestError) -> BackendError {
+    BackendError::new(format!("list table {} {TABLE}", family.nft_name()), error)
+}
+
+fn reason(failure: &Failure) -> String {
+    match &failure.message {
+        Some(message) => format!("{} ({message})", failure.errno.desc()),
+        None => failure.errno.desc().to_owned(),
+    }
+}
+
+/// The error of a transaction.
+pub(crate) fn refused(operation: &str, error: CommitError) -> BackendError {
+    BackendError {
+        operation: operation.into(),
+        reason: match &error {
+            CommitError::Refused { failures } => {
+                let reasons: Vec<String> = failures.iter().map(reason).collect();
+                format!("kernel said: {}", reasons.join("; "))
+            }
+            other => other.to_string(),
+        },
+        source: Some(Box::new(error)),
+    }
+}
