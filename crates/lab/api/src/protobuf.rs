@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use crate::history::seconds;
 use crate::status::Status;
-use messages::{Field, Message, Type};
+use messages::{Field, Type};
 use wire::{Piece, pieces};
 
 const MAGIC: &[u8] = b"k8s\0";
@@ -52,7 +52,7 @@ pub(crate) fn read(body: &[u8]) -> Result<Value, Status> {
     Ok(object.into())
 }
 
-fn read_message(message: Message, bytes: &[u8], path: &str) -> Result<Map<String, Value>, Status> {
+fn read_message(message: &[Field], bytes: &[u8], path: &str) -> Result<Map<String, Value>, Status> {
     let mut object = Map::new();
     for piece in pieces(bytes) {
         let (number, piece) = piece.ok_or_else(broken)?;
@@ -86,7 +86,9 @@ fn insert(
             return Ok(());
         }
         (Type::Text, Piece::Bytes(bytes)) => text(bytes)?.into(),
-        (Type::Message(message), Piece::Bytes(bytes)) => read_message(message, bytes, path)?.into(),
+        (Type::Message(message), Piece::Bytes(bytes)) => {
+            read_message(messages::fields(message), bytes, path)?.into()
+        }
         (Type::Time, Piece::Bytes(bytes)) => time(bytes)?,
         (Type::IntOrString, Piece::Bytes(bytes)) => int_or_string(bytes)?,
         (Type::Int, Piece::Number(number)) => (number as i64).into(),
