@@ -5,7 +5,6 @@ mod event;
 mod incoming;
 mod state;
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::Value;
@@ -15,11 +14,10 @@ pub use collection::{Collection, Forgotten};
 pub use event::Event;
 pub(crate) use event::EventType;
 
-use crate::object::{Key, Object};
+use crate::object::Object;
 use crate::resource::Resource;
-use incoming::Incoming;
-pub use incoming::Misplaced;
-pub(crate) use incoming::{now, seconds, uid};
+pub(crate) use incoming::seconds;
+pub use incoming::{Incoming, Misplaced, now, uid};
 pub use state::State;
 
 /// Every object of the server and its recent events, behind one lock that is never held across an
@@ -30,13 +28,6 @@ pub struct History {
     state: Mutex<State>,
     /// Wakes watches after every change.
     changed: watch::Sender<()>,
-}
-
-/// The content of the store at one moment, for [`History::restore`].
-#[derive(Clone, Debug)]
-pub struct Snapshot {
-    revision: u64,
-    objects: Vec<(&'static Resource, BTreeMap<Key, Arc<Object>>)>,
 }
 
 impl History {
@@ -82,118 +73,18 @@ impl History {
         resources.find(|it| (it.group, it.version, it.plural) == (group, version, plural))
     }
 
-    fn read(&self, object: Value) -> Result<Incoming, Misplaced> {
+    /// The collection and the key of an object. The namespace `default` is the default.
+    ///
+    /// # Errors
+    ///
+    /// The kind is not served, or the metadata is wrong.
+    pub fn read(&self, object: Value) -> Result<Incoming, Misplaced> {
         Incoming::read(object, |api_version, kind| self.of_kind(api_version, kind))
     }
 
     /// A receiver that is woken after every change from now on.
     pub fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
-    }
-
-    /// Creates or replaces objects as one change: no watch sees a part of them. Objects are stored
-    /// as given; uid, creation time and generation are set where they are missing.
-    ///
-    /// # Errors
-    ///
-    /// The first object that cannot be stored; then none is.
-    pub fn put_all(&self, objects: Vec<Value>) -> Result<u64, Misplaced> {
-        let objects = objects.into_iter().map(|it| self.read(it));
-        let objects = objects.collect::<Result<Vec<_>, _>>()?;
-        let mut state = self.lock();
-        for object in objects {
-            state.put(object);
-        }
-        Ok(self.publish(state))
-    }
-
-    /// Creates one object, stored as given.
-    ///
-    /// # Errors
-    ///
-    /// The object cannot be stored, or it exists.
-    pub fn create(&self, object: Value) -> Result<Arc<Object>, WriteError> {
-        let object = self.read(object).map_err(WriteError::Misplaced)?;
-        let mut state = self.lock();
-        let collection = state.collection(object.resource);
-        if collection.get(&object.key).is_some() {
-            return Err(WriteError::Exists);
-        }
-        let written = state.put(object);
-        self.publish(state);
-        Ok(written)
-    }
-
-    /// Deletes one object and returns the version of the deletion; `None` when it does not exist.
-    pub fn delete(&self, resource: &'static Resource, key: &Key) -> Option<u64> {
-        let mut state = self.lock();
-        let found = state.delete(resource, key);
-        let revision = self.publish(state);
-        found.then_some(revision)
-    }
-
-    /// Replaces the content of the store by `objects`, with the events of each difference.
-    ///
-    /// # Errors
-    ///
-    /// The first object that cannot be stored; then nothing is changed.
-    pub fn replace_everything(&self, objects: Vec<Value>) -> Result<u64, Misplaced> {
-        let objects = objects.into_iter().map(|it| self.read(it));
-        let objects = objects.collect::<Result<Vec<_>, _>>()?;
-        let mut state = self.lock();
-        for &resource in &self.resources {
-            let keep = objects
-                .iter()
-                .filter(|it| it.resource.id() == resource.id());
-            let keep: std::collections::BTreeSet<_> = keep.map(|it| &it.key).collect();
-            let gone = state.collection(resource).objects.keys();
-            let gone: Vec<_> = gone.filter(|it| !keep.contains(it)).cloned().collect();
-            for key in gone {
-                state.delete(resource, &key);
-            }
-        }
-        for object in objects {
-            state.put(object);
-        }
-        Ok(self.publish(state))
-    }
-
-    /// The present content.
-    pub fn snapshot(&self) -> Snapshot {
-        let state = self.lock();
-        let objects = self.resources.iter();
-        let objects = objects.map(|&it| (it, state.collection(it).objects.clone()));
-        Snapshot {
-            revision: state.revision,
-            objects: objects.collect(),
-        }
-    }
-
-    /// Goes back to `snapshot`, its version included, without events. No watch can start before it,
-    /// as after a restore of etcd from a backup.
-    pub fn restore(&self, snapshot: &Snapshot) {
-        let mut state = self.lock();
-        state.revision = snapshot.revision;
-        for (resource, objects) in &snapshot.objects {
-            let restored = Collection::restored(objects.clone(), snapshot.revision);
-            state.collections.insert(resource.id(), restored);
-        }
-        self.publish(state);
-    }
-
-    /// Drops all events: a watch or list of an older version gets 410 Gone, as after a compaction.
-    pub fn compact(&self) {
-        let mut state = self.lock();
-        let revision = state.revision;
-        for collection in state.collections.values_mut() {
-            collection.forget(revision);
-        }
-    }
-
-    /// Records a change that a [`Store`](crate::Store) decided. [`wake`](Self::wake) must follow
-    /// the last one.
-    pub(crate) fn record(&self, resource: &Resource, event: Event) {
-        self.lock().record(resource, event);
     }
 
     /// The events after `revision`, of all kinds, in order.
@@ -217,7 +108,13 @@ impl History {
         let version = |it: &Value| it["metadata"]["resourceVersion"].as_str()?.parse().ok();
         let objects = objects.into_iter().map(|it| {
             let version = version(&it).unwrap_or(revision);
-            Ok(Arc::new(self.read(it)?.unchanged(version)))
+            let it = self.read(it)?;
+            Ok(Arc::new(Object::freeze(
+                it.resource,
+                it.key,
+                version,
+                it.body,
+            )))
         });
         let objects = objects.collect::<Result<Vec<_>, Misplaced>>()?;
         let latest = |it: &Arc<Object>| it.revision;
@@ -245,22 +142,7 @@ impl History {
     }
 
     /// Wakes watches.
-    pub(crate) fn wake(&self) {
+    pub fn wake(&self) {
         self.changed.send_replace(());
     }
-
-    fn publish(&self, state: MutexGuard<'_, State>) -> u64 {
-        let revision = state.revision;
-        drop(state);
-        self.wake();
-        revision
-    }
-}
-
-/// Why [`History::create`] failed.
-#[derive(Debug)]
-pub enum WriteError {
-    Misplaced(Misplaced),
-    /// An object with this name exists.
-    Exists,
 }

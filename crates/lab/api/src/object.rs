@@ -1,14 +1,10 @@
 //! One version of an object. Its JSON is written once and shared by every answer.
 
-mod fingerprint;
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
-
-pub(crate) use fingerprint::Fingerprint;
 
 use crate::resource::Resource;
 
@@ -30,10 +26,8 @@ pub struct Object {
     pub(crate) fields: Vec<(&'static str, String)>,
     /// JSON without `kind` and `apiVersion`, as in the items of a list.
     pub(crate) bare: Bytes,
-    pub(crate) fingerprint: Fingerprint,
     /// Metadata that the next versions inherit.
     pub(crate) uid: Value,
-    pub(crate) created: Value,
     pub(crate) generation: u64,
     pub(crate) revision: u64,
     pub resource: &'static Resource,
@@ -50,10 +44,8 @@ impl Object {
         revision: u64,
         mut body: Map<String, Value>,
     ) -> Self {
-        let fingerprint = Fingerprint::of(&body);
         let metadata = body.entry("metadata").or_insert_with(|| Map::new().into());
         let uid = metadata["uid"].clone();
-        let created = metadata["creationTimestamp"].clone();
         let generation = metadata["generation"].as_u64().unwrap_or_default();
         metadata["resourceVersion"] = revision.to_string().into();
         let labels = metadata["labels"].as_object();
@@ -74,9 +66,7 @@ impl Object {
             bare: serde_json::to_vec(&value)
                 .expect("values have string keys")
                 .into(),
-            fingerprint,
             uid,
-            created,
             generation,
             revision,
             resource,

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use serde_json::Value;
 use sluice_api::body::{fit, json};
-use sluice_api::{History, Resource, Status, WriteError};
+use sluice_api::{History, Resource, Status};
+
+use crate::store;
 
 /// Stores the object of a request: only events can be written. The answer is the object as stored.
 pub(crate) fn create(
@@ -21,9 +23,8 @@ pub(crate) fn create(
     fit(resource, namespace, &mut object)?;
     let name = object["metadata"]["name"].as_str();
     let name = name.unwrap_or_default().to_owned();
-    match history.create(object) {
-        Ok(stored) => Ok(stored.value()),
-        Err(WriteError::Misplaced(error)) => Err(Status::new(
+    let object = history.read(object).map_err(|error| {
+        Status::new(
             StatusCode::UNPROCESSABLE_ENTITY,
             "Invalid",
             format!(
@@ -31,7 +32,16 @@ pub(crate) fn create(
                 resource.full_name(),
                 error.why
             ),
-        )),
-        Err(WriteError::Exists) => Err(Status::already_exists(resource, &name)),
+        )
+    })?;
+    let key = object.key.clone();
+    let mut state = history.lock();
+    if state.collection(resource).get(&key).is_some() {
+        return Err(Status::already_exists(resource, &name));
     }
+    store::put(&mut state, object);
+    let stored = state.collection(resource).get(&key).cloned();
+    drop(state);
+    history.wake();
+    Ok(stored.expect("it was just put").value())
 }

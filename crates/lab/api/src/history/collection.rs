@@ -26,7 +26,7 @@ pub struct Forgotten {
 
 impl Collection {
     /// A collection without events.
-    pub(super) fn restored(objects: BTreeMap<Key, Arc<Object>>, revision: u64) -> Self {
+    pub fn restored(objects: BTreeMap<Key, Arc<Object>>, revision: u64) -> Self {
         Self {
             objects,
             events: VecDeque::new(),
@@ -52,7 +52,7 @@ impl Collection {
     }
 
     /// Drops the events up to `revision`.
-    pub(super) fn forget(&mut self, revision: u64) {
+    pub fn forget(&mut self, revision: u64) {
         self.events.clear();
         self.oldest = revision;
     }

@@ -3,8 +3,10 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use serde_json::{Map, Value};
 
 use crate::object::{Key, Object};
+use crate::resource::Resource;
 use crate::selector::Filter;
 
 /// The type of a watch event.
@@ -20,7 +22,7 @@ pub(crate) enum EventType {
 pub struct Event {
     /// The version of the change.
     pub revision: u64,
-    change: EventType,
+    is_deletion: bool,
     /// The object after the change; the last state with the version of the deletion when it was
     /// deleted.
     object: Arc<Object>,
@@ -31,19 +33,40 @@ pub struct Event {
 }
 
 impl Event {
-    pub(crate) fn new(
+    /// The event that puts an object with this body in place of `old`. `body` has no `kind`, `apiVersion` and
+    /// `resourceVersion`.
+    pub fn put(
         revision: u64,
-        change: EventType,
-        object: Arc<Object>,
-        previous: Option<Arc<Object>>,
+        resource: &'static Resource,
+        key: Key,
+        body: Map<String, Value>,
+        old: Option<Arc<Object>>,
     ) -> Self {
+        let object = Object::freeze(resource, key, revision, body);
+        Self::of(object.into(), old)
+    }
+
+    /// The event that deletes an object.
+    pub fn deletion(revision: u64, old: Arc<Object>) -> Self {
         Self {
-            revision,
-            change,
+            is_deletion: true,
+            ..Self::of(old.at(revision).into(), Some(old))
+        }
+    }
+
+    /// The event that puts `object` in place of `previous`.
+    pub(crate) fn of(object: Arc<Object>, previous: Option<Arc<Object>>) -> Self {
+        Self {
+            revision: object.revision,
+            is_deletion: false,
             object,
             previous,
             lines: Default::default(),
         }
+    }
+
+    pub(crate) fn resource(&self) -> &'static Resource {
+        self.object.resource
     }
 
     pub(crate) fn key(&self) -> &Key {
@@ -51,8 +74,8 @@ impl Event {
     }
 
     /// The object after the change; `None` when it was deleted.
-    pub(crate) fn current(&self) -> Option<&Arc<Object>> {
-        (self.change != EventType::Deleted).then_some(&self.object)
+    pub fn current(&self) -> Option<&Arc<Object>> {
+        (!self.is_deletion).then_some(&self.object)
     }
 
     /// The watch event for a watch with `filter`, if it gets one.
@@ -66,7 +89,7 @@ impl Event {
     /// The type of the watch event for a watch with `filter`: ADDED for an object that begins to
     /// match, DELETED for one that ceases to match, `None` when it never matched.
     pub(crate) fn event_type(&self, filter: &Filter) -> Option<EventType> {
-        let after = self.change != EventType::Deleted && filter.matches(&self.object);
+        let after = !self.is_deletion && filter.matches(&self.object);
         let before = self.previous.as_ref().is_some_and(|it| filter.matches(it));
         match (before, after) {
             (false, false) => None,
@@ -79,9 +102,7 @@ impl Event {
     /// The object of a watch event. One that only ceased to match is sent in its state before.
     pub(crate) fn object_for(&self, event_type: EventType) -> Arc<Object> {
         match &self.previous {
-            Some(previous)
-                if event_type == EventType::Deleted && self.change != EventType::Deleted =>
-            {
+            Some(previous) if event_type == EventType::Deleted && !self.is_deletion => {
                 Arc::new(previous.at(self.revision))
             }
             _ => self.object.clone(),

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::object::{Fingerprint, Key, Object};
+use crate::object::Key;
 use crate::resource::Resource;
 
 /// An object that cannot be stored: its kind is not served, or its metadata is wrong.
@@ -16,10 +16,11 @@ pub struct Misplaced {
 
 /// An object with its collection and its key.
 #[derive(Debug)]
-pub(super) struct Incoming {
-    pub(super) resource: &'static Resource,
-    pub(super) key: Key,
-    body: Map<String, Value>,
+pub struct Incoming {
+    pub resource: &'static Resource,
+    pub key: Key,
+    /// The object without `kind`, `apiVersion` and `resourceVersion`.
+    pub body: Map<String, Value>,
 }
 
 impl Incoming {
@@ -67,52 +68,15 @@ impl Incoming {
             body,
         })
     }
-
-    /// The first version of the object. A uid, time and generation that it has are kept.
-    pub(super) fn first_version(mut self, number: u64, revision: u64) -> Object {
-        self.or_set("uid", uid(number, revision).into());
-        self.or_set("creationTimestamp", now().into());
-        self.or_set("generation", 1.into());
-        Object::freeze(self.resource, self.key, revision, self.body)
-    }
-
-    /// The object unchanged, as the state of `revision`.
-    pub(super) fn unchanged(self, revision: u64) -> Object {
-        Object::freeze(self.resource, self.key, revision, self.body)
-    }
-
-    /// The next version of the object `old`; `None` when they are equal, which makes no new
-    /// version.
-    pub(super) fn next_version(mut self, old: &Object, revision: u64) -> Option<Object> {
-        self.or_set("uid", old.uid.clone());
-        self.or_set("creationTimestamp", old.created.clone());
-        self.body["metadata"]["generation"] = old.generation.into();
-        let fingerprint = Fingerprint::of(&self.body);
-        if fingerprint == old.fingerprint {
-            return None;
-        }
-        if fingerprint.contents != old.fingerprint.contents {
-            self.body["metadata"]["generation"] = (old.generation + 1).into();
-        }
-        Some(Object::freeze(self.resource, self.key, revision, self.body))
-    }
-
-    /// Sets a field of the metadata that is missing.
-    fn or_set(&mut self, field: &str, value: Value) {
-        let slot = &mut self.body["metadata"][field];
-        if slot.is_null() {
-            *slot = value;
-        }
-    }
 }
 
 /// The uid of the `number`th object, created with version `revision`.
-pub(crate) fn uid(number: u64, revision: u64) -> String {
+pub fn uid(number: u64, revision: u64) -> String {
     format!("{number:08x}-5111-4ce0-8000-{revision:012x}")
 }
 
 /// The present time, as [`seconds`] writes it.
-pub(crate) fn now() -> String {
+pub fn now() -> String {
     seconds(jiff::Timestamp::now())
 }
 

@@ -56,7 +56,6 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::history::EventType;
     use crate::object::Object;
     use crate::resource::KINDS;
 
@@ -74,16 +73,16 @@ mod tests {
         let minutes = |it: u64| start + Duration::from_secs(60 * it);
         let due = |expiry: &Expiry, at| expiry.due(minutes(at)).map(|(_, key)| key.name);
         let (a, b) = (object("a", 2), object("b", 3));
-        let added = |it: &Arc<Object>| Event::new(it.revision, EventType::Added, it.clone(), None);
+        let added = |it: &Arc<Object>| Event::of(it.clone(), None);
         expiry.follow(resource, &added(&a), minutes(0));
         expiry.follow(resource, &added(&b), minutes(10));
         assert_eq!(due(&expiry, 59), None);
         assert_eq!(due(&expiry, 60).as_deref(), Some("a"));
-        let again = Event::new(4, EventType::Modified, object("a", 4), Some(a));
+        let again = Event::of(object("a", 4), Some(a));
         expiry.follow(resource, &again, minutes(30));
         assert_eq!(due(&expiry, 69), None);
         assert_eq!(due(&expiry, 70).as_deref(), Some("b"));
-        let gone = Event::new(5, EventType::Deleted, object("b", 5), Some(b));
+        let gone = Event::deletion(5, b);
         expiry.follow(resource, &gone, minutes(70));
         assert_eq!(due(&expiry, 89), None);
         assert_eq!(due(&expiry, 90).as_deref(), Some("a"));

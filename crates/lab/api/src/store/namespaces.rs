@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::delete::has_finalizers;
 use super::writer::{Chore, Writer};
 use super::{Change, DeleteOptions};
-use crate::history::{Event, EventType, now, uid};
+use crate::history::{Event, now, uid};
 use crate::object::{Key, Object};
 use crate::resource::Resource;
 use crate::status::Status;
@@ -28,7 +28,7 @@ impl Writer {
             if self.get(resource, &key).is_some() {
                 continue;
             }
-            let revision = self.history.lock().revision + 1;
+            let revision = self.next_revision();
             let mut object = json!({"metadata": {
                 "name": name,
                 "uid": uid(self.history.next_number(), revision),
@@ -37,10 +37,9 @@ impl Writer {
             }});
             complete(&mut object);
             if let Value::Object(body) = object {
-                let object = Arc::new(Object::freeze(resource, key, revision, body));
-                let event = Event::new(revision, EventType::Added, object, None);
+                let event = Event::put(revision, resource, key, body, None);
                 self.unwritten.push(Change::of(&event));
-                self.history.record(resource, event);
+                self.history.lock().record(event);
             }
         }
     }

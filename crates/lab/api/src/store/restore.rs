@@ -1,28 +1,23 @@
 //! Loads the objects of an earlier run.
 
-use std::time::Instant;
-
 use serde_json::Value;
 
 use super::Change;
 use super::dependents::Dependents;
 use super::expiry::Expiry;
 use super::writer::{Chore, Writer};
-use crate::history::{Event, EventType, Misplaced};
+use crate::history::{Event, Misplaced};
 
 impl Writer {
     pub(super) fn restore(&mut self, objects: Vec<Value>, revision: u64) -> Result<(), Misplaced> {
         let restored = self.history.refill(objects, revision)?;
         self.dependents = Dependents::default();
         self.expiry = Expiry::default();
-        let now = Instant::now();
         self.chores.clear();
         self.unwritten.clear();
         for object in restored {
-            let event = Event::new(object.revision, EventType::Added, object.clone(), None);
-            self.dependents
-                .follow(object.resource, &object.key, &Change::of(&event));
-            self.expiry.follow(object.resource, &event, now);
+            let event = Event::of(object.clone(), None);
+            self.follow(&event, &Change::of(&event));
             // The follow-up work that the earlier run did not finish.
             let (resource, key) = (object.resource, object.key.clone());
             let value = object.value();

@@ -53,7 +53,7 @@ impl Writer {
         }
         validation::conform(resource, &mut new)?;
         self.admission.admit(None, &mut new)?;
-        let revision = self.history.lock().revision + 1;
+        let revision = self.next_revision();
         let metadata = &mut new["metadata"];
         metadata["uid"] = uid(self.history.next_number(), revision).into();
         metadata["creationTimestamp"] = now().into();

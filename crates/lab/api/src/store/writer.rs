@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::dependents::Dependents;
 use super::expiry::Expiry;
 use super::{Admission, Change, Journal};
-use crate::history::{Event, EventType, History};
+use crate::history::{Event, History};
 use crate::object::{Key, Object};
 use crate::resource::Resource;
 use crate::status::Status;
@@ -88,6 +88,13 @@ impl Writer {
         self.get(resource, key).ok_or_else(missing)
     }
 
+    /// Updates the indexes after a change.
+    pub(super) fn follow(&mut self, event: &Event, change: &Change) {
+        let resource = event.resource();
+        self.dependents.follow(resource, event.key(), change);
+        self.expiry.follow(resource, event, Instant::now());
+    }
+
     /// Stores the next version of `old`, which admission has completed.
     pub(super) fn commit(
         &mut self,
@@ -104,13 +111,9 @@ impl Writer {
         if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("resourceVersion");
         }
-        let revision = self.history.lock().revision + 1;
-        let new = Arc::new(Object::freeze(resource, key, revision, body));
-        let event_type = match old {
-            None => EventType::Added,
-            Some(_) => EventType::Modified,
-        };
-        self.record(resource, Event::new(revision, event_type, new.clone(), old))?;
+        let new = Object::freeze(resource, key, self.next_revision(), body);
+        let new = Arc::new(new);
+        self.record(Event::of(new.clone(), old))?;
         Ok(new)
     }
 
@@ -119,16 +122,17 @@ impl Writer {
         resource: &'static Resource,
         old: &Arc<Object>,
     ) -> Result<(), Status> {
-        let revision = self.history.lock().revision + 1;
-        let last = Arc::new(old.at(revision));
-        let event = Event::new(revision, EventType::Deleted, last, Some(old.clone()));
-        self.record(resource, event)?;
+        self.record(Event::deletion(self.next_revision(), old.clone()))?;
         self.admission.deleted(&old.value());
         self.gone(resource, old);
         Ok(())
     }
 
-    fn record(&mut self, resource: &'static Resource, event: Event) -> Result<(), Status> {
+    pub(super) fn next_revision(&self) -> u64 {
+        self.history.lock().revision + 1
+    }
+
+    fn record(&mut self, event: Event) -> Result<(), Status> {
         let change = Change::of(&event);
         if let Some(journal) = &mut self.journal {
             let failed = |it| Status::internal(format!("the change could not be kept: {it}"));
@@ -138,9 +142,8 @@ impl Writer {
             }
             journal.write(&change).map_err(failed)?;
         }
-        self.dependents.follow(resource, event.key(), &change);
-        self.expiry.follow(resource, &event, Instant::now());
-        self.history.record(resource, event);
+        self.follow(&event, &change);
+        self.history.lock().record(event);
         Ok(())
     }
 }

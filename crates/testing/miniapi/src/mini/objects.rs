@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use sluice_api::{Key, Misplaced, Object, Snapshot};
+use sluice_api::{Key, Misplaced, Object};
 
 use crate::body::Cut;
 use crate::error::Error;
 use crate::mini::MiniApi;
+use crate::store::{self, Rest, Snapshot};
 use crate::watches::Order;
 
 impl MiniApi {
@@ -28,7 +29,7 @@ impl MiniApi {
     ///
     /// [`Error::Object`] of the first bad one; then none is stored.
     pub fn put_all(&self, objects: impl IntoIterator<Item = Value>) -> Result<u64, Error> {
-        Ok(self.shared.history.put_all(objects.into_iter().collect())?)
+        Ok(store::put_all(&self.shared.history, objects, Rest::Kept)?)
     }
 
     /// Makes the store hold these objects and no others, with the events that lead there.
@@ -40,8 +41,11 @@ impl MiniApi {
         &self,
         objects: impl IntoIterator<Item = Value>,
     ) -> Result<u64, Error> {
-        let objects = objects.into_iter().collect();
-        Ok(self.shared.history.replace_everything(objects)?)
+        Ok(store::put_all(
+            &self.shared.history,
+            objects,
+            Rest::Deleted,
+        )?)
     }
 
     /// Deletes an object; cluster-wide ones have namespace `""`. Returns the deletion's version.
@@ -55,7 +59,12 @@ impl MiniApi {
             name: name.to_owned(),
         };
         let history = &self.shared.history;
-        let deleted = history.kinds(kind).find_map(|it| history.delete(it, &key));
+        let mut state = history.lock();
+        let deleted = history
+            .kinds(kind)
+            .find_map(|it| store::delete(&mut state, it, &key));
+        drop(state);
+        history.wake();
         deleted.ok_or_else(|| {
             Error::Object(Misplaced {
                 object: format!("{kind:?} {namespace:?} {name:?}"),
@@ -102,19 +111,19 @@ impl MiniApi {
 
     /// What the store holds now.
     pub fn snapshot(&self) -> Snapshot {
-        self.shared.history.snapshot()
+        store::snapshot(&self.shared.history)
     }
 
     /// Goes back to a snapshot, as an API server whose etcd was restored from a backup: versions
     /// go back too, no event tells of it, the history is gone and every watch is closed. A watch
     /// from a version that does not exist any more stays silent until versions are past it.
     pub fn restore(&self, snapshot: &Snapshot) {
-        self.shared.history.restore(snapshot);
+        store::restore(&self.shared.history, snapshot);
         self.order_watches("", &Order::End(Cut::Close));
     }
 
     /// Forgets the history, as a compaction of etcd: older versions and continue tokens are 410.
     pub fn compact(&self) {
-        self.shared.history.compact();
+        store::compact(&self.shared.history);
     }
 }
