@@ -136,6 +136,7 @@ pub(super) fn serve(lab_dir: &LabDir, host: Host) -> anyhow::Result<()> {
 
 fn routes(server: WebServer, lab: Lab) -> Router {
     let page = Page::new(
+        "lab",
         sluice_picture::STYLE,
         include_str!("web/page/body.html"),
         concat!(

@@ -73,7 +73,7 @@ fn try_start(plan: Plan) -> (Result<Served, NodeError>, Running) {
         control: started.recv().expect("the loop runs"),
         shown: Shown {
             questions: Router::new(),
-            page: Page::new("", "", ""),
+            page: Page::new("", "", "", ""),
             data: Router::new(),
         },
     };

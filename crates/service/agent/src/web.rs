@@ -58,7 +58,7 @@ const SCRIPT: &str = concat!(
 /// The page of an agent. Its requests go to paths below its own.
 #[must_use]
 pub fn page() -> Page {
-    Page::new("", BODY, SCRIPT)
+    Page::new("agent", "", BODY, SCRIPT)
 }
 
 /// The paths of the status socket.

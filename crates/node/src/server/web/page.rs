@@ -10,6 +10,12 @@ use sha2::{Digest, Sha256};
 const HEAD: &str = include_str!("page/head.html");
 const STYLE: &str = include_str!("page/style.css");
 
+/// The form for the token of an `OWNER`.
+const TOKEN: &str = include_str!("page/token.html");
+
+/// The place of that form in a body.
+const PLACE: &str = "  <!-- token -->\n";
+
 /// The common first part of the programs of all pages: elements, requests, views.
 const COMMON: &str = concat!(
     "'use strict';\n",
@@ -27,10 +33,11 @@ pub struct Page {
 }
 
 impl Page {
-    /// A page with the style, elements and requests of all pages, and its own. `script` defines the functions that
-    /// `views.js` uses.
+    /// A page with the style, elements and requests of all pages, and its own. `owner` is who asks for the token, in a
+    /// form in the place of `<!-- token -->`. `script` defines the functions that `views.js` uses.
     #[must_use]
-    pub fn new(style: &str, body: &str, script: &str) -> Self {
+    pub fn new(owner: &str, style: &str, body: &str, script: &str) -> Self {
+        let body = body.replace(PLACE, &TOKEN.replace("OWNER", owner));
         let (style, script) = (format!("{STYLE}{style}"), format!("{COMMON}{script}"));
         let page = format!(
             "{HEAD}<style>{style}</style>\n</head>\n{body}<script>{script}</script>\n</body>\n</html>\n"
