@@ -16,6 +16,11 @@ pub(crate) fn key(metadata: &ObjectMeta) -> NamespacedName {
     NamespacedName::new(text(&metadata.namespace), text(&metadata.name))
 }
 
+/// `metadata.name`; empty when absent.
+pub(crate) fn name(metadata: &ObjectMeta) -> &str {
+    metadata.name.as_deref().unwrap_or_default()
+}
+
 /// The value of a label; empty when absent.
 pub(crate) fn label<'a>(metadata: &'a ObjectMeta, name: &str) -> &'a str {
     value(metadata.labels.as_ref(), name)

@@ -21,7 +21,6 @@ mod counts;
 mod daemon_set;
 mod defaults;
 mod deployment;
-mod drain;
 mod fit;
 mod garbage;
 mod labels;
@@ -49,11 +48,10 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 pub use defaults::{
     default_daemon_set, default_deployment, default_pod, default_replica_set, default_stateful_set,
 };
-pub use drain::{Drain, DrainOptions, drain};
 pub use plan::{Plan, Workload, Write};
 pub use validation::{
-    FieldError, FieldProblem, validate_daemon_set, validate_deployment, validate_pod,
-    validate_replica_set, validate_stateful_set,
+    FieldError, validate_daemon_set, validate_deployment, validate_pod, validate_replica_set,
+    validate_stateful_set,
 };
 
 /// All objects that the controllers read, with the API's defaults. An owner that is missing here does not exist, so its

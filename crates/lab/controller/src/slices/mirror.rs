@@ -55,10 +55,7 @@ pub(crate) fn mirror(
             .extend(old.filter_map(|it| it.metadata.name.clone()));
         let name = first.and_then(|it| it.metadata.name.clone());
         let name = name.unwrap_or_else(|| {
-            let prefix = format!(
-                "{}-",
-                endpoints.metadata.name.as_deref().unwrap_or_default()
-            );
+            let prefix = format!("{}-", meta::name(&endpoints.metadata));
             let new = |name: &str| {
                 let mut new = changes.write.iter();
                 new.any(|it: &EndpointSlice| it.metadata.name.as_deref() == Some(name))

@@ -80,7 +80,7 @@ impl<'a> Set<'a> {
         }
         let model = nodes::model(object, spec);
         let nodes = cluster.nodes.iter().map(|node| {
-            let name = node.metadata.name.as_deref().unwrap_or_default();
+            let name = meta::name(&node.metadata);
             let mut pods = by_node.remove(name).unwrap_or_default();
             pods.sort_by_key(|it| {
                 let created = it.metadata.creation_timestamp.as_ref().map(|it| it.0);
@@ -183,7 +183,7 @@ impl<'a> Set<'a> {
             let message = format!(
                 "Found {state} daemon pod {} on node {}, will try to kill it",
                 meta::key(&pod.metadata),
-                node.node.metadata.name.as_deref().unwrap_or_default()
+                meta::name(&node.node.metadata)
             );
             match state.as_str() {
                 "failed" => plan.warning(self.object, "FailedDaemonPod", message),
@@ -197,24 +197,11 @@ impl<'a> Set<'a> {
         let labels = pod.metadata.labels.get_or_insert_default();
         labels.insert(REVISION_HASH.to_owned(), self.hash.clone());
         pods::name(&mut pod, self.object, index, self.cluster, plan);
-        let name = pod.metadata.name.clone().unwrap_or_default();
-        plan.create(pod);
-        plan.event(
-            self.object,
-            "SuccessfulCreate",
-            format!("Created pod: {name}"),
-        );
+        pods::create(self.object, pod, plan);
     }
 
     fn delete(&self, pod: &Pod, plan: &mut Plan) {
-        if plan.delete(pod) {
-            let name = pod.metadata.name.as_deref().unwrap_or_default();
-            plan.event(
-                self.object,
-                "SuccessfulDelete",
-                format!("Deleted pod: {name}"),
-            );
-        }
+        pods::delete(self.object, pod, plan);
     }
 }
 

@@ -154,7 +154,7 @@ impl Strategy {
 
 /// Writes an Event about a ReplicaSet's new size.
 fn announce(deployment: &Deployment, set: &ReplicaSet, from: i32, to: i32, plan: &mut Plan) {
-    let name = set.metadata.name.as_deref().unwrap_or_default();
+    let name = crate::meta::name(&set.metadata);
     let direction = if to > from { "up" } else { "down" };
     let message = format!("Scaled {direction} replica set {name} from {from} to {to}");
     plan.event(deployment, "ScalingReplicaSet", message);

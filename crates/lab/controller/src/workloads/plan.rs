@@ -86,20 +86,6 @@ macro_rules! workload {
                     $(Self::$kind(it) => it.write(),)*
                 }
             }
-
-            #[must_use]
-            pub fn kind(&self) -> &'static str {
-                match self {
-                    $(Self::$kind(_) => $kind::KIND,)*
-                }
-            }
-
-            #[must_use]
-            pub fn metadata(&self) -> &ObjectMeta {
-                match self {
-                    $(Self::$kind(it) => &it.metadata,)*
-                }
-            }
         }
     };
 }

@@ -5,6 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::plan::{Object, Plan};
 use super::{Cluster, ownership};
+use crate::meta;
 
 /// Longest prefix of a generated name (`k8s.io/apiserver/pkg/storage/names`).
 const LONGEST_PREFIX: usize = 58;
@@ -117,7 +118,7 @@ pub(super) fn name<T: Object>(
     cluster: &Cluster,
     plan: &Plan,
 ) {
-    let name = owner.metadata().name.as_deref().unwrap_or_default();
+    let name = meta::name(owner.metadata());
     let uid = owner.metadata().uid.as_deref().unwrap_or_default();
     let prefix: String = format!("{name}-").chars().take(LONGEST_PREFIX).collect();
     let seed = format!("{uid}/{}/{index}", plan.now().as_nanosecond());
@@ -127,9 +128,24 @@ pub(super) fn name<T: Object>(
             it.name.as_deref() == Some(name) && it.namespace == owner.metadata().namespace
         })
     };
-    let name = crate::meta::generated_name(&prefix, &seed, is_taken);
+    let name = meta::generated_name(&prefix, &seed, is_taken);
     pod.metadata.generate_name = Some(prefix);
     pod.metadata.name = Some(name);
+}
+
+/// Creates a pod of `owner`, with an Event.
+pub(super) fn create<T: Object>(owner: &T, pod: Pod, plan: &mut Plan) {
+    let message = format!("Created pod: {}", meta::name(&pod.metadata));
+    plan.create(pod);
+    plan.event(owner, "SuccessfulCreate", message);
+}
+
+/// Deletes a pod of `owner`, with an Event.
+pub(super) fn delete<T: Object>(owner: &T, pod: &Pod, plan: &mut Plan) {
+    if plan.delete(pod) {
+        let message = format!("Deleted pod: {}", meta::name(&pod.metadata));
+        plan.event(owner, "SuccessfulDelete", message);
+    }
 }
 
 /// The spec of a pod, made if it is missing.

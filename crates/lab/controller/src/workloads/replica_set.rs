@@ -31,18 +31,13 @@ fn scale(cluster: &Cluster, set: &ReplicaSet, active: &[&Pod], plan: &mut Plan) 
     for index in active.len()..wanted {
         let mut pod = pods::from_template(template.unwrap_or(&Default::default()), set);
         pods::name(&mut pod, set, index, cluster, plan);
-        let name = pod.metadata.name.clone().unwrap_or_default();
-        plan.create(pod);
-        plan.event(set, "SuccessfulCreate", format!("Created pod: {name}"));
+        pods::create(set, pod, plan);
     }
     if active.len() > wanted {
         let mut ranked = active.to_vec();
         ranking::first_to_go(&mut ranked, &siblings(cluster, set), plan.now());
         for pod in &ranked[..active.len() - wanted] {
-            if plan.delete(*pod) {
-                let name = pod.metadata.name.as_deref().unwrap_or_default();
-                plan.event(set, "SuccessfulDelete", format!("Deleted pod: {name}"));
-            }
+            pods::delete(set, pod, plan);
         }
     }
 }

@@ -68,7 +68,7 @@ fn create<T: Object>(
 ) -> Option<ControllerRevision> {
     let metadata = owner.object.metadata();
     let hash = template::hash(owner.template, owner.collisions);
-    let name = format!("{}-{hash}", metadata.name.as_deref().unwrap_or_default());
+    let name = format!("{}-{hash}", crate::meta::name(metadata));
     let is_taken = cluster.revisions.iter().any(|it| {
         it.metadata.namespace == metadata.namespace && it.metadata.name.as_ref() == Some(&name)
     });
@@ -94,7 +94,7 @@ fn create<T: Object>(
 }
 
 pub(super) fn name(revision: &ControllerRevision) -> &str {
-    revision.metadata.name.as_deref().unwrap_or_default()
+    crate::meta::name(&revision.metadata)
 }
 
 /// The template of a revision; `None` when it is in another format.

@@ -119,7 +119,7 @@ impl<'a> Placement<'a> {
 }
 
 fn name(node: &Node) -> &str {
-    node.metadata.name.as_deref().unwrap_or_default()
+    crate::meta::name(&node.metadata)
 }
 
 fn bind(pod: &Pod, node: &str, plan: &mut Plan) {

@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use super::plan::Plan;
 use super::revisions::{self, Owner, Revisions};
 use super::{Cluster, ownership, pods};
+use crate::meta;
 
 /// A StatefulSet, with values that its rules need.
 struct Set<'a> {
@@ -120,6 +121,11 @@ impl<'a> Set<'a> {
         strategy.and_then(|it| it.type_.as_deref()) == Some("OnDelete")
     }
 
+    fn message(&self, verb: &str, pod: &Pod) -> String {
+        let (pod, set) = (meta::name(&pod.metadata), meta::name(&self.object.metadata));
+        format!("{verb} Pod {pod} in StatefulSet {set} successful")
+    }
+
     /// The revision of a new pod with this ordinal, and its template (`newVersionedStatefulSetPod`).
     fn revision(&self, ordinal: i32) -> (&str, PodTemplateSpec) {
         let keeps = !self.is_on_delete() && ordinal < self.ordinals().start + self.partition();
@@ -196,23 +202,14 @@ fn create(cluster: &Cluster, set: &Set<'_>, ordinal: i32, plan: &mut Plan) {
         // A pod of another controller has the name: wait for its end.
         return;
     }
-    let message = format!(
-        "create Pod {} in StatefulSet {} successful",
-        pod.metadata.name.as_deref().unwrap_or_default(),
-        set.object.metadata.name.as_deref().unwrap_or_default()
-    );
+    let message = set.message("create", &pod);
     plan.create(pod);
     plan.event(set.object, "SuccessfulCreate", message);
 }
 
 fn delete(set: &Set<'_>, pod: &Pod, plan: &mut Plan) {
     if plan.delete(pod) {
-        let message = format!(
-            "delete Pod {} in StatefulSet {} successful",
-            pod.metadata.name.as_deref().unwrap_or_default(),
-            set.object.metadata.name.as_deref().unwrap_or_default()
-        );
-        plan.event(set.object, "SuccessfulDelete", message);
+        plan.event(set.object, "SuccessfulDelete", set.message("delete", pod));
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod daemon_sets;
 mod deployments;
+mod drain;
 mod lifecycle;
 mod manifests;
 mod properties;

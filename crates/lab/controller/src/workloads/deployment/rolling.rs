@@ -50,7 +50,7 @@ fn newest(rollout: &Rollout<'_>, sets: &Sets<'_>) -> ReplicaSet {
     let mut selector: LabelSelector = spec.selector;
     let pairs = selector.match_labels.get_or_insert_default();
     pairs.insert(POD_TEMPLATE_HASH.to_owned(), hash.clone());
-    let name = deployment.metadata.name.as_deref().unwrap_or_default();
+    let name = meta::name(&deployment.metadata);
     let mut set = ReplicaSet {
         metadata: ObjectMeta {
             name: Some(format!("{name}-{hash}")),

@@ -101,7 +101,7 @@ impl<'a> Replicas<'a> {
     }
 
     pub(super) fn name(&self) -> &str {
-        self.before.metadata.name.as_deref().unwrap_or_default()
+        meta::name(&self.before.metadata)
     }
 
     /// Sets `spec.replicas` and writes an Event. Returns whether it changed.

@@ -118,7 +118,7 @@ fn judge(
     };
     let newest = sets.newest.as_ref().map(Replicas::name);
     if let Some(created) = &sets.created {
-        let name = created.metadata.name.as_deref().unwrap_or_default();
+        let name = crate::meta::name(&created.metadata);
         let message = format!("Created new replica set \"{name}\"");
         touch(status, ("True", "NewReplicaSetCreated", &message), plan);
         return;

@@ -32,7 +32,7 @@ pub(super) fn revision(pod: &Pod) -> &str {
 pub(super) fn pod(set: &Set<'_>, ordinal: i32) -> Pod {
     let (revision, template) = set.revision(ordinal);
     let mut pod = pods::from_template(&template, set.object);
-    let name = set.object.metadata.name.as_deref().unwrap_or_default();
+    let name = meta::name(&set.object.metadata);
     let name = format!("{name}-{ordinal}");
     let labels = pod.metadata.labels.get_or_insert_default();
     labels.insert(REVISION_HASH.to_owned(), revision.to_owned());
@@ -46,7 +46,7 @@ pub(super) fn pod(set: &Set<'_>, ordinal: i32) -> Pod {
 /// Sets the labels of an adopted pod.
 pub(super) fn restore(set: &StatefulSet, pod: &Pod, ordinal: i32, plan: &mut Plan) {
     let mut after = pod.clone();
-    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let name = meta::name(&pod.metadata);
     identify(&mut after, name, ordinal);
     if super::ownership::is_controlled_by(&pod.metadata, set) {
         plan.update(pod, after);

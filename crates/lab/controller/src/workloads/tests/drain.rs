@@ -5,32 +5,32 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use sluice_model::NamespacedName;
 
-use super::{Cluster, ownership, pods};
 use crate::meta;
+use crate::workloads::{Cluster, ownership, pods};
 
 /// The annotation of a static pod: deleting it has no effect.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// kubectl's flags of these names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DrainOptions {
+pub(super) struct DrainOptions {
     /// Pods of DaemonSets stay, and do not prevent the drain.
-    pub ignore_daemonsets: bool,
+    pub(super) ignore_daemonsets: bool,
     /// Pods with `emptyDir` volumes are deleted with the data in them.
-    pub delete_emptydir_data: bool,
+    pub(super) delete_emptydir_data: bool,
     /// Pods without a controller are deleted: nothing creates them again.
-    pub force: bool,
+    pub(super) force: bool,
 }
 
 /// The steps of a drain.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Drain {
+pub(super) struct Drain {
     /// The node with `spec.unschedulable`; `None` when it has that already.
-    pub cordon: Option<Node>,
-    pub evict: Vec<Arc<Pod>>,
-    pub stay: Vec<NamespacedName>,
+    pub(super) cordon: Option<Node>,
+    pub(super) evict: Vec<Arc<Pod>>,
+    pub(super) stay: Vec<NamespacedName>,
     /// Pods that prevent the drain, each with the flag that kubectl names. No pod is deleted while there are any.
-    pub obstacles: Vec<(NamespacedName, &'static str)>,
+    pub(super) obstacles: Vec<(NamespacedName, &'static str)>,
 }
 
 enum Fate {
@@ -40,8 +40,7 @@ enum Fate {
 }
 
 /// The steps to drain `node`. PodDisruptionBudgets are ignored; terminating pods are not listed.
-#[must_use]
-pub fn drain(cluster: &Cluster, node: &Node, options: DrainOptions) -> Drain {
+pub(super) fn drain(cluster: &Cluster, node: &Node, options: DrainOptions) -> Drain {
     let mut drain = Drain {
         cordon: cordon(node),
         ..Drain::default()

@@ -1,6 +1,6 @@
 //! Lost nodes, drained nodes, defaults, and invalid manifests.
 
-use crate::workloads::{DrainOptions, drain};
+use super::drain::{DrainOptions, drain};
 use serde_json::{Value, json};
 
 use super::manifests::{daemon_set, deployment, pod, stateful_set};

@@ -180,7 +180,7 @@ impl Simulator {
                 other => panic!("no controller creates {other:?}"),
             },
             Write::Update(it) | Write::UpdateStatus(it) => {
-                assert!(!is_foreign(it.metadata()), "another's: {it:?}");
+                assert!(!is_foreign(&metadata(&it)), "another's: {it:?}");
                 match it {
                     Workload::Pod(it) => self.pods.update(it, number),
                     Workload::ReplicaSet(it) => self.replica_sets.update(it, number),
@@ -361,6 +361,10 @@ fn set_ready(pod: &mut Pod, ready: &str, now: Time) {
     });
 }
 
+fn metadata(object: &Workload) -> ObjectMeta {
+    serde_json::from_value(object.write()["metadata"].clone()).unwrap()
+}
+
 /// Whether a controller that is not ours owns the object.
 fn is_foreign(metadata: &ObjectMeta) -> bool {
     let mut owners = metadata.owner_references.iter().flatten();
@@ -368,7 +372,10 @@ fn is_foreign(metadata: &ObjectMeta) -> bool {
 }
 
 fn summary(write: &Write) -> String {
-    let object = |it: &Workload| format!("{} {:?}", it.kind(), key(it.metadata()));
+    let object = |it: &Workload| {
+        let (json, metadata) = (it.write(), metadata(it));
+        format!("{} {:?}", json["kind"].as_str().unwrap(), key(&metadata))
+    };
     match write {
         Write::Create(it) => format!("create {}", object(it)),
         Write::Update(it) => format!("update {}", object(it)),
