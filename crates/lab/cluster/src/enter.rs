@@ -11,6 +11,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{chroot, fchdir, sethostname};
+use serde::{Deserialize, Serialize};
 
 use crate::lab_dir::LabDir;
 use crate::launch::Program;
@@ -18,7 +19,7 @@ use crate::launch::Program;
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
 /// What a process in a machine sees: its network namespace, hostname, `/run/sluice` and `/etc/resolv.conf`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inside {
     /// The name of the network namespace.
     pub netns: String,
@@ -34,14 +35,8 @@ impl Inside {
     #[must_use]
     pub fn command(&self, lab: Program<'_>, program: &Path) -> Command {
         let mut command = lab.command("inside");
-        command.args(["--netns", &self.netns, "--hostname", &self.hostname]);
-        if let Some(run) = &self.run {
-            command.arg("--run").arg(run);
-        }
-        if let Some(file) = &self.resolv_conf {
-            command.arg("--resolv-conf").arg(file);
-        }
-        command.arg("--").arg(program);
+        let machine = serde_json::to_string(self).expect("names and paths become JSON");
+        command.arg(machine).arg("--").arg(program);
         command
     }
 

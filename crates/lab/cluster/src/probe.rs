@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 const LARGEST: usize = 64 * 1024;
 
 /// The requests of a probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     pub target: SocketAddr,
     /// Send a UDP datagram in place of an HTTP request on a connection of its own.
@@ -24,6 +24,15 @@ pub struct Request {
     pub pause: Duration,
     /// The source port of every UDP datagram; `None`: one that the kernel chooses.
     pub source_port: Option<u16>,
+}
+
+impl Request {
+    /// The arguments of the command that sends the requests: `sluice lab ask`.
+    #[must_use]
+    pub fn words(&self) -> [String; 3] {
+        let request = serde_json::to_string(self).expect("addresses and numbers become JSON");
+        ["lab".to_owned(), "ask".to_owned(), request]
+    }
 }
 
 /// The results of a probe.

@@ -8,12 +8,15 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
+use serde::de::DeserializeOwned;
+use sluice_cluster::enter::Inside;
 use sluice_cluster::identity::Port;
 use sluice_cluster::machines::CLIENT;
+use sluice_cluster::probe::Request;
 use sluice_config::{Mode, interval, time};
 
 pub(crate) use experiment::{AloneArgs, ExperimentArgs, LapArgs, RaceArgs};
-pub(crate) use pcap::{CaptureArgs, PcapArgs, PcapFormat, WantedArgs};
+pub(crate) use pcap::{CaptureArgs, PcapArgs, PcapFormat, Task, WantedArgs};
 
 /// A lab on this machine.
 #[derive(Debug, Args)]
@@ -456,10 +459,7 @@ pub(crate) struct ProbeArgs {
 #[derive(Debug, Args)]
 pub(crate) struct DrawArgs {
     #[command(flatten)]
-    pub(crate) lab: Named,
-    /// The namespace of the objects
-    #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
-    pub(crate) namespace: String,
+    pub(crate) at: Namespaced,
     /// svc/NAME or svc/NAME:PORT [default: the whole lab]
     #[arg(value_name = "SERVICE")]
     pub(crate) service: Option<String>,
@@ -507,14 +507,8 @@ pub(crate) struct WebArgs {
 pub(crate) struct InsideArgs {
     #[command(flatten)]
     pub(crate) lab: Named,
-    #[arg(long)]
-    pub(crate) netns: String,
-    #[arg(long)]
-    pub(crate) hostname: String,
-    #[arg(long)]
-    pub(crate) run: Option<PathBuf>,
-    #[arg(long)]
-    pub(crate) resolv_conf: Option<PathBuf>,
+    #[arg(value_parser = json::<Inside>)]
+    pub(crate) machine: Inside,
     #[arg(last = true)]
     pub(crate) command: Vec<String>,
 }
@@ -531,18 +525,13 @@ pub(crate) struct IdentityArgs {
 /// `sluice lab ask`.
 #[derive(Debug, Args)]
 pub(crate) struct AskArgs {
-    #[arg(long)]
-    pub(crate) target: SocketAddr,
-    #[arg(long)]
-    pub(crate) udp: bool,
-    #[arg(long)]
-    pub(crate) count: u32,
-    #[arg(long, value_parser = interval)]
-    pub(crate) timeout: std::time::Duration,
-    #[arg(long, value_parser = time)]
-    pub(crate) pause: std::time::Duration,
-    #[arg(long)]
-    pub(crate) source_port: Option<u16>,
+    #[arg(value_parser = json::<Request>)]
+    pub(crate) request: Request,
+}
+
+/// An argument that another process of ours wrote.
+fn json<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
+    serde_json::from_str(text)
 }
 
 /// `sluice lab demo`.

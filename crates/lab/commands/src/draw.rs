@@ -28,7 +28,7 @@ const WIDTH: u32 = 920;
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) fn run(args: &DrawArgs, host: Host) -> anyhow::Result<()> {
-    let lab_dir = LabDir::of(&args.lab.name)?;
+    let lab_dir = LabDir::of(&args.at.lab.name)?;
     let client = Client::open(&lab_dir)?;
     let view = View::read(&client, lab_dir.settings()?.mode, host)?;
     let Some(service) = &args.service else {
@@ -42,7 +42,7 @@ pub(super) fn run(args: &DrawArgs, host: Host) -> anyhow::Result<()> {
     };
     let mut way = view.way(&question(args, service)?)?;
     if let Some(count) = args.probe {
-        let from = machines::find(&client, &args.from, &args.namespace)?;
+        let from = machines::find(&client, &args.from, &args.at.namespace)?;
         let target = way.target();
         let target = target.context("--probe: a headless Service has no address: probe a pod")?;
         // Its threads may not come along into the lab.
@@ -80,7 +80,7 @@ fn question(args: &DrawArgs, service: &str) -> anyhow::Result<Question> {
         Some((name, port)) => (name, Some(port.to_owned())),
         None => (name, None),
     };
-    let service = NamespacedName::new(&*args.namespace, name);
+    let service = NamespacedName::new(&*args.at.namespace, name);
     // As `probe` takes machines.
     let bare = ["node/", "pod/"]
         .iter()

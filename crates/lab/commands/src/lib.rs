@@ -30,7 +30,6 @@ use anyhow::{Context, bail};
 use nix::unistd::getuid;
 use serde_json::{Value, json};
 use sluice_cluster::client::Client;
-use sluice_cluster::enter::Inside;
 use sluice_cluster::lab_dir::{LabDir, Settings};
 use sluice_cluster::launch::Program;
 use sluice_cluster::{alone, identity, probe, serve};
@@ -133,32 +132,17 @@ fn run_process(process: &LabProcess, host: Host) -> anyhow::Result<ExitCode> {
                 check_mode(mode, lab, host)
             })
         })?,
-        LabProcess::Inside(args) => {
-            let inside = Inside {
-                netns: args.netns.clone(),
-                hostname: args.hostname.clone(),
-                run: args.run.clone(),
-                resolv_conf: args.resolv_conf.clone(),
-            };
-            return Err(inside.become_program(&args.command));
-        }
+        LabProcess::Inside(args) => return Err(args.machine.become_program(&args.command)),
         LabProcess::Pages(lab) => web::serve(&LabDir::of(&lab.name)?, host)?,
         LabProcess::Alone(args) => {
             let status = alone::run(Process::new(&path).arg("lab").args(&args.command))?;
             return Ok(machines::code(status));
         }
-        LabProcess::Capture(args) => return pcap::capture(args),
+        LabProcess::Capture(args) => return pcap::capture(&args.task),
         LabProcess::Lap(args) => experiments::lap(&args.mode, args.services)?,
         LabProcess::Identity(args) => identity::serve(&args.server, &args.ports)?,
         LabProcess::Ask(args) => {
-            let answers = probe::ask(&probe::Request {
-                target: args.target,
-                udp: args.udp,
-                count: args.count,
-                timeout: args.timeout,
-                pause: args.pause,
-                source_port: args.source_port,
-            });
+            let answers = probe::ask(&args.request);
             println!("{}", serde_json::to_string(&answers)?);
         }
     }

@@ -194,18 +194,8 @@ pub(super) fn probe(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
 
 /// Sends requests from a machine. This process stays in the lab's namespaces afterwards.
 pub(super) fn ask(lab_dir: &LabDir, from: &Machine, request: &Request) -> anyhow::Result<Answers> {
-    let program = std::env::current_exe()?.to_string_lossy().into_owned();
-    let micros = |it: std::time::Duration| format!("{}us", it.as_micros());
-    let (target, count) = (request.target.to_string(), request.count.to_string());
-    let (timeout, pause) = (micros(request.timeout), micros(request.pause));
-    let mut words = vec![program.as_str(), "lab", "ask", "--target", &target];
-    words.extend(["--count", &count, "--timeout", &timeout, "--pause", &pause]);
-    words.extend(request.udp.then_some("--udp"));
-    let source_port = request.source_port.map(|it| it.to_string());
-    if let Some(port) = &source_port {
-        words.extend(["--source-port", port]);
-    }
-    let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+    let mut words = vec![std::env::current_exe()?.to_string_lossy().into_owned()];
+    words.extend(request.words());
     let mut command = command(lab_dir, from, &words)?;
     enter::join(lab_dir)?;
     let output = command.stderr(Stdio::inherit()).output()?;

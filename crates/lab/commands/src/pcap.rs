@@ -20,33 +20,44 @@ use sluice_cluster::capture::{Filter, Packet, Summary, Tap};
 use sluice_cluster::client::Client;
 use sluice_cluster::enter;
 use sluice_cluster::lab_dir::LabDir;
-use sluice_cluster::probe::Answers;
+use sluice_cluster::probe::{Answers, Request};
 use sluice_lab::{Interrupt, Netns};
 
 use super::machines::{Machine, code, command, find, target};
-use crate::args::{CaptureArgs, PcapArgs, PcapFormat, WantedArgs};
+use crate::args::{PcapArgs, PcapFormat, Task, WantedArgs};
 
 /// Without packets for so many milliseconds, and the request answered, the rest of a connection is there.
 const QUIET: u8 = 100;
+
+/// Timeout of the request of `--probe`.
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Begins to capture in the lab.
 pub(super) fn run(args: &PcapArgs) -> anyhow::Result<ExitCode> {
     let lab_dir = LabDir::of(&args.at.lab.name)?;
     let client = Client::open(&lab_dir)?;
     let find = |name: &String| find(&client, name, &args.at.namespace);
-    let mut words = vec![std::env::current_exe()?.to_string_lossy().into_owned()];
-    words.extend(["lab", "capture"].map(str::to_owned));
-    for name in &args.machines {
+    let machines = args.machines.iter().map(|name| {
         let netns = find(name)?.netns(&lab_dir);
-        words.extend(["--machine".to_owned(), format!("{name}={netns}")]);
-    }
-    if let [from, to] = args.probe.as_slice() {
-        let from = find(from)?;
-        let (target, udp) = target(&client, &from, to, &args.at.namespace)?;
-        words.extend(["--from".to_owned(), from.netns(&lab_dir)]);
-        words.extend(["--target".to_owned(), target.to_string()]);
-        words.extend(udp.then(|| "--udp".to_owned()));
-    }
+        anyhow::Ok((name.clone(), netns))
+    });
+    let machines = machines.collect::<anyhow::Result<_>>()?;
+    let request = match args.probe.as_slice() {
+        [from, to] => {
+            let from = find(from)?;
+            let (target, udp) = target(&client, &from, to, &args.at.namespace)?;
+            let request = Request {
+                target,
+                udp,
+                count: 1,
+                timeout: TIMEOUT,
+                pause: Duration::ZERO,
+                source_port: None,
+            };
+            Some((from.netns(&lab_dir), request))
+        }
+        _ => None,
+    };
     // Its threads may not come along into the lab.
     drop(client);
     let file = args.write.as_deref().filter(|it| *it != Path::new("-"));
@@ -59,7 +70,17 @@ pub(super) fn run(args: &PcapArgs) -> anyhow::Result<ExitCode> {
     if terminal && format == PcapFormat::Pcap {
         bail!("a file of packets is nothing for a terminal: --write FILE, or pipe it to a program");
     }
-    words.extend(of_wanted(&args.wanted, format));
+    let wanted = WantedArgs {
+        output: Some(format),
+        ..args.wanted.clone()
+    };
+    let task = serde_json::to_string(&Task {
+        machines,
+        request,
+        wanted,
+    })?;
+    let program = std::env::current_exe()?.to_string_lossy().into_owned();
+    let words = [program, "lab".to_owned(), "capture".to_owned(), task];
     let mut command = command(&lab_dir, &Machine::Client, &words)?;
     if let Some(path) = file {
         // A path of this machine: the lab has a /run of its own.
@@ -69,30 +90,8 @@ pub(super) fn run(args: &PcapArgs) -> anyhow::Result<ExitCode> {
     Ok(code(enter::run(&lab_dir, &mut command)?))
 }
 
-/// The same flags for the command in the lab.
-fn of_wanted(wanted: &WantedArgs, format: PcapFormat) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
-    let hosts = wanted.host.iter().map(ToString::to_string);
-    hosts.for_each(|it| flag("--host", it));
-    let ports = wanted.port.iter().map(ToString::to_string);
-    ports.for_each(|it| flag("--port", it));
-    if let Some(protocol) = &wanted.protocol {
-        flag("--protocol", protocol.clone());
-    }
-    if let Some(count) = wanted.count {
-        flag("--count", count.to_string());
-    }
-    let format = match format {
-        PcapFormat::Text => "text",
-        PcapFormat::Pcap => "pcap",
-    };
-    flag("--output", format.to_owned());
-    words
-}
-
 /// Captures until Ctrl-C, the answer or the last wanted packet; `sluice lab capture`.
-pub(super) fn capture(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn capture(args: &Task) -> anyhow::Result<ExitCode> {
     // `sluice lab pcap` may be killed.
     set_pdeathsig(Signal::SIGTERM).context("follow the process outside")?;
     let interrupt = Interrupt::new()?;
@@ -111,9 +110,8 @@ pub(super) fn capture(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
         most: args.wanted.count.unwrap_or(u64::MAX),
         count: 0,
     };
-    let request = args.from.as_deref().zip(args.target);
-    let request = request.map(|(from, target)| ask(from, &target.to_string(), args.udp));
-    let request = request.transpose()?;
+    let request = args.request.as_ref();
+    let request = request.map(|(from, it)| ask(from, it)).transpose()?;
     let failed = match capture.run(&mut taps, &interrupt, request) {
         // Who reads has enough.
         Err(error) if is_closed(&error) => false,
@@ -134,11 +132,10 @@ fn is_closed(error: &anyhow::Error) -> bool {
 }
 
 /// Sends one request from a namespace.
-fn ask(from: &str, target: &str, udp: bool) -> anyhow::Result<Child> {
+fn ask(from: &str, request: &Request) -> anyhow::Result<Child> {
     let program = std::env::current_exe().context("find the path of this program")?;
-    let mut words = vec!["lab", "ask", "--count", "1", "--timeout", "3s"];
-    words.extend(["--pause", "0s", "--target", target]);
-    words.extend(udp.then_some("--udp"));
+    let words = request.words();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let mut command = Netns::open(from)?.command(&program.to_string_lossy(), &words);
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
     child.context("send a request")
@@ -220,7 +217,7 @@ enum Sink {
 }
 
 impl Sink {
-    fn new(args: &CaptureArgs) -> io::Result<Self> {
+    fn new(args: &Task) -> io::Result<Self> {
         let out = BufWriter::new(io::stdout());
         let widths = args.machines.iter().map(|(name, _)| name.chars().count());
         Ok(match args.wanted.output {

@@ -1,9 +1,11 @@
 //! `sluice lab pcap`.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+use sluice_cluster::probe::Request;
 
 use super::Namespaced;
 
@@ -26,7 +28,7 @@ pub(crate) struct PcapArgs {
 }
 
 /// Which packets, and how they are shown.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
 pub(crate) struct WantedArgs {
     /// Only packets from or to one of these addresses
     #[arg(long, value_name = "IP,..", value_delimiter = ',')]
@@ -46,7 +48,7 @@ pub(crate) struct WantedArgs {
 }
 
 /// How packets are shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum PcapFormat {
     /// A line for each packet
     Text,
@@ -57,22 +59,16 @@ pub(crate) enum PcapFormat {
 /// `sluice lab capture`.
 #[derive(Debug, Args)]
 pub(crate) struct CaptureArgs {
-    /// What a user calls a machine, and its namespace
-    #[arg(long = "machine", value_name = "NAME=LABEL", value_parser = pair)]
-    pub(crate) machines: Vec<(String, String)>,
-    /// From which namespace a request is sent
-    #[arg(long, requires = "target")]
-    pub(crate) from: Option<String>,
-    #[arg(long)]
-    pub(crate) target: Option<SocketAddr>,
-    #[arg(long)]
-    pub(crate) udp: bool,
-    #[command(flatten)]
-    pub(crate) wanted: WantedArgs,
+    #[arg(value_parser = super::json::<Task>)]
+    pub(crate) task: Task,
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
-    let pair = text.split_once('=');
-    let pair = pair.ok_or_else(|| format!("{text}: NAME=LABEL"))?;
-    Ok((pair.0.to_owned(), pair.1.to_owned()))
+/// What is captured in the lab.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Task {
+    /// What a user calls a machine, and its network namespace.
+    pub(crate) machines: Vec<(String, String)>,
+    /// A request that is sent meanwhile, from this network namespace.
+    pub(crate) request: Option<(String, Request)>,
+    pub(crate) wanted: WantedArgs,
 }
