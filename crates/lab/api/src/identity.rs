@@ -12,6 +12,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{NoClientAuth, WebPkiClientVerifier, danger::ClientCertVerifier};
 use rustls::{RootCertStore, ServerConfig};
+use serde::{Deserialize, Serialize};
 
 /// A certificate or key cannot be made or read.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +21,7 @@ pub struct CertificateError(String);
 
 /// A certificate authority with the certificates that it signed, in PEM. They are valid until the
 /// year 4096: a server that stores them serves the same kubeconfig after a restart.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pems {
     /// The certificate of the authority. Its key is not kept: it signs nothing more.
     pub authority: String,

@@ -282,7 +282,7 @@ fn complete<T: Typed>(
     let mut object: T = typed(new)?;
     default(&mut object);
     let errors = validate(&object, old.as_ref()).into_iter();
-    checked(new, errors.map(|it| (it.field.clone(), it.message())))?;
+    checked(new, errors.map(|it| (it.field, it.message)))?;
     *new = object.write();
     Ok(())
 }

@@ -13,39 +13,16 @@ pub(crate) struct Events {
     store: Arc<Store>,
 }
 
-/// The object that an Event is about.
-#[derive(Clone, Debug)]
-pub(crate) struct About {
-    pub(crate) kind: String,
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-    pub(crate) uid: String,
-}
-
-impl From<&ObjectReference> for About {
-    fn from(it: &ObjectReference) -> Self {
-        let text = |it: &Option<String>| it.clone().unwrap_or_default();
-        Self {
-            kind: text(&it.kind),
-            namespace: text(&it.namespace),
-            name: text(&it.name),
-            uid: text(&it.uid),
-        }
-    }
-}
-
 impl Events {
     pub(crate) fn new(store: Arc<Store>) -> Self {
         Self { store }
     }
 
     /// Writes an Event, or increments its count.
-    pub(crate) fn tell(&self, about: &About, reason: &str, message: &str, warning: bool) {
+    pub(crate) fn tell(&self, about: &ObjectReference, reason: &str, message: &str, warning: bool) {
         let now = now();
-        let namespace = match about.namespace.as_str() {
-            "" => "default",
-            own => own,
-        };
+        let namespace = about.namespace.as_deref();
+        let namespace = namespace.filter(|it| !it.is_empty()).unwrap_or("default");
         let event = event_name(about, reason, message);
         let written = match self.store.get("Event", namespace, &event) {
             Some(old) => {
@@ -79,11 +56,13 @@ impl Events {
 
 /// The name of the Event, equal for each repetition. It may change with an update of Sluice, because the hash is that
 /// of the standard library.
-fn event_name(about: &About, reason: &str, message: &str) -> String {
+fn event_name(about: &ObjectReference, reason: &str, message: &str) -> String {
     let mut hasher = DefaultHasher::new();
-    (&about.uid, &about.name, reason, message).hash(&mut hasher);
+    let name = about.name.as_deref().unwrap_or_default();
+    let uid = about.uid.as_deref().unwrap_or_default();
+    (uid, name, reason, message).hash(&mut hasher);
     // A name has at most 253 characters.
-    let name: String = about.name.chars().take(230).collect();
+    let name: String = name.chars().take(230).collect();
     format!("{name}.{:016x}", hasher.finish())
 }
 

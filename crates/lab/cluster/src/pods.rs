@@ -91,8 +91,8 @@ impl Pods {
             self.delete(&uid);
         }
         for record in std::mem::take(&mut self.records).values() {
-            if let Err(error) = self.machines.lock().remove_pod(&record.pod.name) {
-                tracing::warn!(%error, pod = %record.pod.name, "cannot be removed");
+            if let Err(error) = self.machines.lock().remove_pod(&record.machine) {
+                tracing::warn!(%error, pod = %record.machine, "cannot be removed");
             }
             record.forget(self.machines.lab_dir());
         }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::api::core::v1::{ObjectReference, Pod, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 use sluice_api::{DeleteOptions, Status, Store};
 use sluice_controller::Typed;
 use tracing::warn;
 
-use crate::events::{About, Events, now};
+use crate::events::{Events, now};
 use crate::machines::Addresses;
 use crate::nodes::{self, Health};
 use crate::pods;
@@ -38,12 +38,12 @@ impl pods::Report for Reports {
     }
 
     fn event(&self, pod: &Pod, reason: &str, message: &str, warning: bool) {
-        let (namespace, name) = names(&pod.metadata);
-        let about = About {
-            kind: "Pod".to_owned(),
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            uid: pod.metadata.uid.clone().unwrap_or_default(),
+        let about = ObjectReference {
+            kind: Some("Pod".to_owned()),
+            namespace: pod.metadata.namespace.clone(),
+            name: pod.metadata.name.clone(),
+            uid: pod.metadata.uid.clone(),
+            ..ObjectReference::default()
         };
         self.events.tell(&about, reason, message, warning);
     }
@@ -111,11 +111,12 @@ impl nodes::Report for Reports {
     }
 
     fn event(&self, node: &str, reason: &str, message: &str, warning: bool) {
-        let about = About {
-            kind: "Node".to_owned(),
-            namespace: String::new(),
-            name: node.to_owned(),
-            uid: node.to_owned(),
+        let about = ObjectReference {
+            kind: Some("Node".to_owned()),
+            namespace: Some(String::new()),
+            name: Some(node.to_owned()),
+            uid: Some(node.to_owned()),
+            ..ObjectReference::default()
         };
         self.events.tell(&about, reason, message, warning);
     }

@@ -27,8 +27,8 @@ pub(crate) fn machines(
     let mut nodes = nodes::held(lab_dir);
     nodes.retain(|it| exists(&it.name));
     let is_whole = |it: &Record| {
-        let has_node = nodes.iter().any(|node| node.name == it.pod.node);
-        has_node && (it.pod.host.is_none() || exists(&it.pod.name))
+        let has_node = nodes.iter().any(|node| node.name == it.node);
+        has_node && (it.host.is_none() || exists(&it.machine))
     };
     let (records, stale): (Vec<_>, Vec<_>) = records.into_iter().partition(is_whole);
     // Their removal was not finished.
@@ -36,7 +36,7 @@ pub(crate) fn machines(
     let client = exists(CLIENT).then(|| CLIENT.to_owned());
     let held = Held {
         nodes,
-        pods: records.iter().map(|it| it.pod.clone()).collect(),
+        pods: records.iter().map(Record::pod).collect(),
         clients: client.into_iter().collect(),
     };
     let cluster = Cluster::resume(PREFIX, Attach::Routed, network, held)?;

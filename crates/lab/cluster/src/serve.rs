@@ -9,7 +9,6 @@ use std::thread;
 
 use anyhow::Context;
 use k8s_openapi::api::core::v1::Service;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sluice_api::{Api, ClientCertificates, Identity, Pems, Server, Settings, Store, kubeconfig};
 use sluice_controller::{Allocator, Pools, Typed};
@@ -188,20 +187,9 @@ fn first_objects() -> [Value; 3] {
 
 /// The certificates of an earlier run, so that kubeconfigs stay valid, or new ones.
 fn pems(lab_dir: &LabDir) -> anyhow::Result<Pems> {
-    #[derive(Serialize, Deserialize)]
-    struct Text(String, String, String, String, String);
-
     let path = lab_dir.dir().join("certificates.json");
     if let Ok(text) = std::fs::read(&path) {
-        let Text(authority, certificate, key, client_certificate, client_key) =
-            serde_json::from_slice(&text).with_context(|| path.display().to_string())?;
-        return Ok(Pems {
-            authority,
-            certificate,
-            key,
-            client_certificate,
-            client_key,
-        });
+        return serde_json::from_slice(&text).with_context(|| path.display().to_string());
     }
     let names = [
         "127.0.0.1",
@@ -214,14 +202,6 @@ fn pems(lab_dir: &LabDir) -> anyhow::Result<Pems> {
         &Cluster::lan_address().to_string(),
     ];
     let pems = Pems::make("sluice-lab", &names.map(str::to_owned), "sluice-lab")?;
-    let it = pems.clone();
-    let text = Text(
-        it.authority,
-        it.certificate,
-        it.key,
-        it.client_certificate,
-        it.client_key,
-    );
-    write(&path, &serde_json::to_vec(&text)?)?;
+    write(&path, &serde_json::to_vec(&pems)?)?;
     Ok(pems)
 }

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use http::StatusCode;
-use k8s_openapi::api::core::v1::{ObjectReference, Service};
+use k8s_openapi::api::core::v1::Service;
 use sluice_api::{DeleteOptions, Status, Store};
 use sluice_controller::workloads::Write;
 use sluice_controller::{Allocator, Change, Object, Typed, is_allocated};
 use tracing::warn;
 
 use super::objects::Objects;
-use crate::events::{About, Events};
+use crate::events::Events;
 use crate::object::key_of;
 
 pub(super) struct Writes<'a> {
@@ -76,9 +76,7 @@ impl Writes<'_> {
                 message,
                 warning,
             } => {
-                let about: &ObjectReference = &about;
-                self.events
-                    .tell(&About::from(about), reason, &message, warning);
+                self.events.tell(&about, reason, &message, warning);
                 Ok(())
             }
         }

@@ -10,11 +10,14 @@ use crate::lab_dir::{LabDir, write};
 use crate::process::Identity;
 
 /// A pod with a machine, as its folder records it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
-    /// The uid of the Pod.
+    /// The uid of the Pod, which is the name of the folder.
+    #[serde(skip)]
     pub(crate) uid: String,
-    pub(crate) pod: HeldPod,
+    pub(crate) machine: String,
+    pub(crate) node: String,
+    pub(crate) host: Option<u8>,
     pub(crate) containers: Vec<Process>,
 }
 
@@ -25,14 +28,6 @@ pub(crate) struct Process {
     pub(crate) restarts: i32,
     /// The start of the process, in Unix seconds.
     pub(crate) started: i64,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Text {
-    machine: String,
-    node: String,
-    host: Option<u8>,
-    containers: Vec<Process>,
 }
 
 impl Record {
@@ -48,16 +43,18 @@ impl Record {
     /// The pod with this uid, if it has a machine.
     pub(crate) fn of(lab_dir: &LabDir, uid: &str) -> Option<Self> {
         let text = fs::read(lab_dir.pod(uid).join("record.json")).ok()?;
-        let text: Text = serde_json::from_slice(&text).ok()?;
-        Some(Self {
-            uid: uid.to_owned(),
-            pod: HeldPod {
-                name: text.machine,
-                node: text.node,
-                host: text.host,
-            },
-            containers: text.containers,
-        })
+        let record: Self = serde_json::from_slice(&text).ok()?;
+        let uid = uid.to_owned();
+        Some(Self { uid, ..record })
+    }
+
+    /// The pod as a machine.
+    pub(crate) fn pod(&self) -> HeldPod {
+        HeldPod {
+            name: self.machine.clone(),
+            node: self.node.clone(),
+            host: self.host,
+        }
     }
 
     /// Ends the processes and removes the folder of a pod without a machine.
@@ -71,13 +68,7 @@ impl Record {
 
     /// Replaces the record.
     pub(crate) fn write(&self, lab_dir: &LabDir) -> anyhow::Result<()> {
-        let text = Text {
-            machine: self.pod.name.clone(),
-            node: self.pod.node.clone(),
-            host: self.pod.host,
-            containers: self.containers.clone(),
-        };
         let path = lab_dir.pod(&self.uid).join("record.json");
-        write(&path, &serde_json::to_vec(&text)?)
+        write(&path, &serde_json::to_vec(self)?)
     }
 }

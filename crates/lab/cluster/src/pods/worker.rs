@@ -116,8 +116,8 @@ impl Worker {
 
     /// Takes over the machine and the processes that an earlier server made.
     pub(super) fn adopt(&mut self, record: &Record) {
-        self.held = Some(record.pod.clone());
-        self.addresses = self.addresses_of(&record.pod.name);
+        self.held = Some(record.pod());
+        self.addresses = self.addresses_of(&record.machine);
         for process in &record.containers {
             let named = |it: &Container| it.spec.name == process.name;
             if let Some(position) = self.containers.iter().position(named) {
@@ -477,11 +477,20 @@ impl Worker {
     }
 
     fn write_record(&self) {
-        let Some(pod) = self.held.clone() else { return };
+        let Some(HeldPod {
+            name: machine,
+            node,
+            host,
+        }) = self.held.clone()
+        else {
+            return;
+        };
         let processes = self.containers.iter().filter_map(Container::process);
         let record = Record {
             uid: self.uid.clone(),
-            pod,
+            machine,
+            node,
+            host,
             containers: processes.collect(),
         };
         if let Err(error) = record.write(self.machines.lab_dir()) {
