@@ -95,27 +95,25 @@ pub(crate) struct Canvas(pub(crate) Vec<Element>);
 impl Canvas {
     /// A box with round corners.
     pub(crate) fn rect(&mut self, class: &str, at: Rectangle) {
-        let attributes = vec![
-            ("class", class.to_owned()),
-            ("x", at.x.to_string()),
-            ("y", at.y.to_string()),
-            ("width", at.width.to_string()),
-            ("height", at.height.to_string()),
-            ("rx", "8".to_owned()),
-        ];
-        self.push("rect", attributes, String::new());
+        self.rounded(("class", class.to_owned()), at, 8);
     }
 
     /// A filled bar, in the colour of a variable of the style sheet.
     pub(crate) fn bar(&mut self, colour: &str, at: Rectangle) {
-        let attributes = vec![
-            ("style", format!("fill: var({colour}); stroke: none")),
-            ("x", at.x.to_string()),
-            ("y", at.y.to_string()),
-            ("width", at.width.to_string()),
-            ("height", at.height.to_string()),
-            ("rx", "2".to_owned()),
+        let style = format!("fill: var({colour}); stroke: none");
+        self.rounded(("style", style), at, 2);
+    }
+
+    fn rounded(&mut self, look: (&'static str, String), at: Rectangle, radius: u32) {
+        let numbers = [
+            ("x", at.x),
+            ("y", at.y),
+            ("width", at.width),
+            ("height", at.height),
+            ("rx", radius),
         ];
+        let numbers = numbers.map(|(name, it)| (name, it.to_string()));
+        let attributes = [look].into_iter().chain(numbers).collect();
         self.push("rect", attributes, String::new());
     }
 

@@ -16,7 +16,7 @@ use hyper::{Method, Request};
 pub use pods::{LogOptions, Logs};
 
 use crate::access::authenticate;
-use crate::answer::{self, Answer, refuse};
+use crate::answer::{self, Answer, Content, refuse};
 use crate::discovery;
 use crate::format::{Format, Include};
 use crate::object::Key;
@@ -27,7 +27,7 @@ use crate::resource::{Resource, Subresource};
 use crate::route::Target;
 use crate::status::Status;
 use crate::store::Store;
-use crate::watch::{Settings, Undisturbed};
+use crate::watch::{self, Settings};
 use options::WriteOptions;
 
 /// The Kubernetes API over a store.
@@ -151,8 +151,8 @@ impl Call<'_> {
                 format,
                 ..Settings::default()
             };
-            let watched = history.clone();
-            return read::watch(watched, self.resource, query, settings, || Undisturbed);
+            let opened = watch::open(history.clone(), self.resource, query, settings)?;
+            return Ok(answer::json_text(Content::Pieces(opened.pieces())));
         }
         match name {
             Some(name) => read::get(history, self.resource, &self.key(name), format),

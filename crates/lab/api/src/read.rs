@@ -1,7 +1,5 @@
 //! GET, LIST and WATCH.
 
-use std::sync::Arc;
-
 use crate::answer::{Answer, Content, json_text, json_value};
 use crate::format::Format;
 use crate::history::History;
@@ -11,7 +9,6 @@ use crate::query::Query;
 use crate::resource::Resource;
 use crate::status::Status;
 use crate::table;
-use crate::watch::{self, Orders, Settings};
 
 /// GET of one object.
 ///
@@ -49,20 +46,4 @@ pub fn list(
         Format::Plain => json_text(Content::Pieces(page.body(resource))),
         Format::Table(include) => json_value(&table::of_page(resource, &page, include)),
     })
-}
-
-/// WATCH.
-///
-/// # Errors
-///
-/// See [`watch::open`].
-pub fn watch<O: Orders>(
-    history: Arc<History>,
-    resource: &'static Resource,
-    query: Query,
-    settings: Settings,
-    enter: impl FnOnce() -> O,
-) -> Result<Answer, Status> {
-    let pieces = watch::open(history, resource, query, settings, enter)?;
-    Ok(json_text(Content::Pieces(pieces)))
 }

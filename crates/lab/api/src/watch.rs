@@ -57,46 +57,8 @@ impl Default for Settings {
     }
 }
 
-/// An intervention into a running watch.
-#[derive(Clone, Debug)]
-pub enum Order {
-    /// Send these bytes.
-    Send(Bytes),
-    /// Send nothing more.
-    Stall,
-    /// Go on after a stall.
-    Resume,
-    /// End.
-    End,
-}
-
-/// The source of interventions into a running watch: of a test server. A product uses
-/// [`Undisturbed`].
-pub trait Orders: Send + 'static {
-    /// The next order, if there is one, with the version of the store when it was given: changes up
-    /// to that version are sent first.
-    fn given(&mut self) -> Option<(u64, Order)>;
-
-    /// Waits for an order; `None` ends the watch. The future may be dropped before it is ready.
-    fn next(&mut self) -> impl Future<Output = Option<(u64, Order)>> + Send;
-}
-
-/// No interventions.
-#[derive(Clone, Copy, Debug)]
-pub struct Undisturbed;
-
-impl Orders for Undisturbed {
-    fn given(&mut self) -> Option<(u64, Order)> {
-        None
-    }
-
-    async fn next(&mut self) -> Option<(u64, Order)> {
-        std::future::pending().await
-    }
-}
-
 /// A running watch.
-struct Watching<O> {
+pub struct Watching {
     history: Arc<History>,
     resource: &'static Resource,
     filter: Filter,
@@ -111,10 +73,13 @@ struct Watching<O> {
     deadline: Instant,
     copies: usize,
     format: Format,
-    stalled: bool,
-    /// The next order with its version: changes up to that version are sent first.
-    order: Option<(u64, Order)>,
-    orders: O,
+}
+
+/// A watch that was started.
+pub enum Opened {
+    Running(Box<Watching>),
+    /// The version is too old: this event is the only one.
+    Ended(Bytes),
 }
 
 /// Starts a watch.
@@ -123,13 +88,12 @@ struct Watching<O> {
 ///
 /// The parameters contradict each other, or the version is in the future. A version that is too old
 /// is reported in the stream.
-pub fn open<O: Orders>(
+pub fn open(
     history: Arc<History>,
     resource: &'static Resource,
     query: Query,
     settings: Settings,
-    enter: impl FnOnce() -> O,
-) -> Result<Pieces, Status> {
+) -> Result<Opened, Status> {
     query.check_watch(settings.streaming)?;
     let changes = history.changes();
     let state = history.lock();
@@ -154,8 +118,7 @@ pub fn open<O: Orders>(
         position = state.revision;
     } else if let Err(forgotten) = collection.since(wanted) {
         let message = format!("too old resource version: {wanted} ({})", forgotten.oldest);
-        let line = Bytes::from(Status::expired(message).event());
-        return Ok(stream::iter([line]).boxed());
+        return Ok(Opened::Ended(Status::expired(message).event().into()));
     }
     drop(state);
     let every = settings.bookmarks.filter(|_| query.bookmarks);
@@ -184,47 +147,46 @@ pub fn open<O: Orders>(
         deadline: Instant::now() + lasting,
         copies: settings.copies,
         format: settings.format,
-        stalled: false,
-        order: None,
-        orders: enter(),
     };
-    Ok(stream::unfold(watching, |mut watching| async {
-        let piece = watching.next().await?;
-        Some((piece, watching))
-    })
-    .boxed())
+    Ok(Opened::Running(Box::new(watching)))
 }
 
-impl<O: Orders> Watching<O> {
+impl Opened {
+    /// The events of the watch, as they come.
+    pub fn pieces(self) -> Pieces {
+        match self {
+            Self::Ended(line) => stream::iter([line]).boxed(),
+            Self::Running(watching) => stream::unfold(watching, |mut watching| async {
+                let piece = watching.next().await?;
+                Some((piece, watching))
+            })
+            .boxed(),
+        }
+    }
+}
+
+impl Watching {
     /// The next events; `None` at the end of the watch.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if self.order.is_none() {
-                self.order = self.orders.given();
-            }
-            let until = self.order.as_ref().map_or(u64::MAX, |(given, _)| *given);
-            if !self.stalled
-                && let Some(lines) = self.ready(until).ok()?
-            {
+            if let Some(lines) = self.ready(u64::MAX).ok()? {
                 return Some(lines);
             }
-            match self.order.take() {
-                None => {}
-                Some((_, Order::Send(bytes))) => return Some(bytes),
-                Some((_, Order::End)) => return None,
-                Some((_, order)) => {
-                    self.stalled = matches!(order, Order::Stall);
-                    continue;
-                }
+            if let Some(bookmark) = self.wait().await? {
+                return Some(bookmark);
             }
-            tokio::select! {
-                biased;
-                order = self.orders.next() => self.order = Some(order?),
-                () = sleep_until(self.deadline), if !self.stalled => return None,
-                changed = self.changes.changed(), if !self.stalled => changed.ok()?,
-                () = tick(&mut self.bookmarks), if !self.stalled && self.end_after.is_none() => {
-                    return Some(self.format.bookmark(self.resource, self.position, false));
-                }
+        }
+    }
+
+    /// Waits until there may be events, or returns a bookmark that is due; `None` at the end of the watch. The future
+    /// may be dropped before it is ready.
+    pub async fn wait(&mut self) -> Option<Option<Bytes>> {
+        tokio::select! {
+            biased;
+            () = sleep_until(self.deadline) => None,
+            changed = self.changes.changed() => changed.ok().map(|()| None),
+            () = tick(&mut self.bookmarks), if self.end_after.is_none() => {
+                Some(Some(self.format.bookmark(self.resource, self.position, false)))
             }
         }
     }
@@ -235,7 +197,7 @@ impl<O: Orders> Watching<O> {
     ///
     /// The client is slower than the history is long: kube-apiserver ends the watch of such a
     /// client.
-    fn ready(&mut self, until: u64) -> Result<Option<Bytes>, Forgotten> {
+    pub fn ready(&mut self, until: u64) -> Result<Option<Bytes>, Forgotten> {
         let mut lines = BytesMut::new();
         let mut push = |line: &[u8]| {
             for _ in 0..self.copies {

@@ -1,22 +1,18 @@
 //! `sluice lab describe`: an object, what belongs to it, and what happened to it.
 
-use anyhow::bail;
 use serde_json::{Value, json};
 use sluice_api::Resource;
 use sluice_cluster::client::{Client, kind, path};
 use sluice_config::yaml;
 
-use super::objects::named;
+use super::objects::one;
 use super::show::{Columns, aligned, cell, columns, encode, rows};
 use crate::args::ObjectArgs;
 
 pub(super) fn describe(client: &Client, args: &ObjectArgs) -> anyhow::Result<()> {
-    let all = named(&args.object)?;
-    let [(resource, name)] = all[..] else {
-        bail!("name one object: KIND NAME or KIND/NAME");
-    };
+    let (resource, name, path_of_it) = one(args)?;
     let namespace = resource.namespaced.then_some(args.at.namespace.as_str());
-    let mut object = client.get(&path(resource, namespace, Some(name)))?;
+    let mut object = client.get(&path_of_it)?;
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("managedFields");
     }

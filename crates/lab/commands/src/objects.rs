@@ -29,7 +29,8 @@ pub(super) fn named(words: &[String]) -> anyhow::Result<Vec<(&'static Resource, 
     Ok(names.iter().map(|it| (of, it.as_str())).collect())
 }
 
-fn one(args: &ObjectArgs) -> anyhow::Result<(&'static Resource, &str, String)> {
+/// The only object that is named, and its path.
+pub(super) fn one(args: &ObjectArgs) -> anyhow::Result<(&'static Resource, &str, String)> {
     let all = named(&args.object)?;
     let [(resource, name)] = all[..] else {
         bail!("name one object: KIND NAME or KIND/NAME");

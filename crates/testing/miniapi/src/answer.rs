@@ -5,16 +5,17 @@ use std::sync::Arc;
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, USER_AGENT};
 use hyper::{Method, Response, StatusCode};
-use sluice_api::answer::{self, Answer, created, refuse, text};
+use sluice_api::answer::{self, Answer, Content, created, json_text, refuse, text};
 use sluice_api::body::collect;
 use sluice_api::query::{Query, Streaming};
-use sluice_api::watch::Settings;
+use sluice_api::watch::{self, Opened, Settings};
 use sluice_api::{Format, Include, Key, Resource, Status, Target, authenticate, read};
 
 use crate::body::{Body, CutOff};
 use crate::fault::{self, Fault, Verb};
 use crate::journal::Request;
 use crate::server::Shared;
+use crate::watches::Disturbed;
 use crate::wire::Line;
 use crate::write;
 
@@ -168,15 +169,16 @@ impl Task<'_> {
             Some(Fault::LateEnd(changes)) => settings.changes_before_end = *changes,
             _ => {}
         }
-        let line = self.client.line.clone();
-        let enter = || self.shared.watches.enter(&self.asked.path, line);
-        read::watch(
-            self.shared.history.clone(),
-            resource,
-            query,
-            settings,
-            enter,
-        )
+        let history = self.shared.history.clone();
+        let pieces = match watch::open(history, resource, query, settings)? {
+            Opened::Running(watching) => {
+                let line = self.client.line.clone();
+                let membership = self.shared.watches.enter(&self.asked.path, line);
+                Disturbed::pieces(watching, membership)
+            }
+            ended @ Opened::Ended(_) => ended.pieces(),
+        };
+        Ok(json_text(Content::Pieces(pieces)))
     }
 
     fn create(

@@ -6,7 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use sluice_api::watch::{self, Orders};
+use futures::stream::{self, StreamExt};
+use sluice_api::answer::Pieces;
+use sluice_api::watch::Watching;
 
 use crate::body::Cut;
 use crate::wire::Line;
@@ -45,30 +47,64 @@ pub(crate) struct Membership {
     line: Arc<Line>,
 }
 
-impl Membership {
-    fn translate(&self, (revision, order): (u64, Order)) -> (u64, watch::Order) {
-        let order = match order {
-            Order::Send(bytes) => watch::Order::Send(bytes),
-            Order::Stall => watch::Order::Stall,
-            Order::Resume => watch::Order::Resume,
-            Order::End(cut) => {
-                self.line.order(cut);
-                watch::Order::End
-            }
-        };
-        (revision, order)
-    }
+/// A watch that a test may disturb.
+pub(crate) struct Disturbed {
+    watching: Box<Watching>,
+    membership: Membership,
+    stalled: bool,
+    /// The next order with its version: changes up to that version are sent first.
+    order: Option<(u64, Order)>,
 }
 
-impl Orders for Membership {
-    fn given(&mut self) -> Option<(u64, watch::Order)> {
-        let order = self.orders.try_recv().ok()?;
-        Some(self.translate(order))
+impl Disturbed {
+    pub(crate) fn pieces(watching: Box<Watching>, membership: Membership) -> Pieces {
+        let disturbed = Self {
+            watching,
+            membership,
+            stalled: false,
+            order: None,
+        };
+        let pieces = stream::unfold(disturbed, |mut it| async {
+            let piece = it.next().await?;
+            Some((piece, it))
+        });
+        pieces.boxed()
     }
 
-    async fn next(&mut self) -> Option<(u64, watch::Order)> {
-        let order = self.orders.recv().await?;
-        Some(self.translate(order))
+    /// The next events; `None` at the end of the watch.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if self.order.is_none() {
+                self.order = self.membership.orders.try_recv().ok();
+            }
+            let until = self.order.as_ref().map_or(u64::MAX, |(given, _)| *given);
+            if !self.stalled
+                && let Some(lines) = self.watching.ready(until).ok()?
+            {
+                return Some(lines);
+            }
+            match self.order.take() {
+                None => {}
+                Some((_, Order::Send(bytes))) => return Some(bytes),
+                Some((_, Order::End(cut))) => {
+                    self.membership.line.order(cut);
+                    return None;
+                }
+                Some((_, order)) => {
+                    self.stalled = matches!(order, Order::Stall);
+                    continue;
+                }
+            }
+            tokio::select! {
+                biased;
+                order = self.membership.orders.recv() => self.order = Some(order?),
+                waited = self.watching.wait(), if !self.stalled => {
+                    if let Some(bookmark) = waited? {
+                        return Some(bookmark);
+                    }
+                }
+            }
+        }
     }
 }
 

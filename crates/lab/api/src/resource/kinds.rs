@@ -21,14 +21,14 @@ pub static KINDS: [Resource; 18] = [
         blank: r#""spec":{},"status":{}"#,
         fields: &["status.phase"],
         name: NameRule::Label,
-        ..cluster::<Namespace>("", "namespaces", "Namespace")
+        ..cluster::<Namespace>()
     },
     Resource {
         short_names: &["no"],
         status: Subresource::Served,
         blank: r#""spec":{},"status":{}"#,
         fields: &["spec.unschedulable"],
-        ..cluster::<Node>("", "nodes", "Node")
+        ..cluster::<Node>()
     },
     Resource {
         short_names: &["po"],
@@ -43,7 +43,7 @@ pub static KINDS: [Resource; 18] = [
             "status.phase",
             "status.podIP",
         ],
-        ..namespaced::<Pod>("", "pods", "Pod")
+        ..namespaced::<Pod>()
     },
     Resource {
         short_names: &["svc"],
@@ -52,11 +52,11 @@ pub static KINDS: [Resource; 18] = [
         fields: &["spec.clusterIP", "spec.type"],
         blank: r#""spec":{},"status":{"loadBalancer":{}}"#,
         name: NameRule::Label1035,
-        ..namespaced::<Service>("", "services", "Service")
+        ..namespaced::<Service>()
     },
     Resource {
         short_names: &["ep"],
-        ..namespaced::<Endpoints>("", "endpoints", "Endpoints")
+        ..namespaced::<Endpoints>()
     },
     Resource {
         short_names: &["ev"],
@@ -73,53 +73,53 @@ pub static KINDS: [Resource; 18] = [
             "involvedObject.resourceVersion",
             "involvedObject.fieldPath",
         ],
-        ..namespaced::<Event>("", "events", "Event")
+        ..namespaced::<Event>()
     },
     Resource {
         short_names: &["cm"],
-        ..namespaced::<ConfigMap>("", "configmaps", "ConfigMap")
+        ..namespaced::<ConfigMap>()
     },
     Resource {
         fields: &["type"],
-        ..namespaced::<Secret>("", "secrets", "Secret")
+        ..namespaced::<Secret>()
     },
     Resource {
         short_names: &["sa"],
-        ..namespaced::<ServiceAccount>("", "serviceaccounts", "ServiceAccount")
+        ..namespaced::<ServiceAccount>()
     },
     Resource {
         short_names: &["deploy"],
-        ..workload::<Deployment>("deployments", "Deployment")
+        ..workload::<Deployment>()
     },
     Resource {
         short_names: &["rs"],
         fields: &["status.replicas"],
-        ..workload::<ReplicaSet>("replicasets", "ReplicaSet")
+        ..workload::<ReplicaSet>()
     },
     Resource {
         short_names: &["sts"],
-        ..workload::<StatefulSet>("statefulsets", "StatefulSet")
+        ..workload::<StatefulSet>()
     },
     Resource {
         short_names: &["ds"],
         scale: Subresource::Absent,
-        ..workload::<DaemonSet>("daemonsets", "DaemonSet")
+        ..workload::<DaemonSet>()
     },
-    namespaced::<ControllerRevision>("apps", "controllerrevisions", "ControllerRevision"),
+    namespaced::<ControllerRevision>(),
     Resource {
         blank: r#""addressType":"","endpoints":null,"ports":null"#,
-        ..namespaced::<EndpointSlice>("discovery.k8s.io", "endpointslices", "EndpointSlice")
+        ..namespaced::<EndpointSlice>()
     },
     Resource {
         status: Subresource::Served,
         blank: r#""spec":{},"status":{}"#,
-        ..cluster::<ServiceCIDR>("networking.k8s.io", "servicecidrs", "ServiceCIDR")
+        ..cluster::<ServiceCIDR>()
     },
     Resource {
         short_names: &["ip"],
         name: NameRule::Address,
         fields: &["spec.parentRef.name"],
-        ..cluster::<IPAddress>("networking.k8s.io", "ipaddresses", "IPAddress")
+        ..cluster::<IPAddress>()
     },
     Resource {
         short_names: &["ev"],
@@ -133,20 +133,16 @@ pub static KINDS: [Resource; 18] = [
             "regarding.name",
             "regarding.uid",
         ],
-        ..namespaced::<events::Event>("events.k8s.io", "events", "Event")
+        ..namespaced::<events::Event>()
     },
 ];
 
-const fn namespaced<T: Typed>(
-    group: &'static str,
-    plural: &'static str,
-    kind: &'static str,
-) -> Resource {
+const fn namespaced<T: Typed + k8s_openapi::Resource>() -> Resource {
     Resource {
-        group,
-        version: "v1",
-        plural,
-        kind,
+        group: T::GROUP,
+        version: T::VERSION,
+        plural: T::URL_PATH_SEGMENT,
+        kind: T::KIND,
         namespaced: true,
         short_names: &[],
         categories: &[],
@@ -159,22 +155,18 @@ const fn namespaced<T: Typed>(
     }
 }
 
-const fn cluster<T: Typed>(
-    group: &'static str,
-    plural: &'static str,
-    kind: &'static str,
-) -> Resource {
+const fn cluster<T: Typed + k8s_openapi::Resource>() -> Resource {
     Resource {
         namespaced: false,
-        ..namespaced::<T>(group, plural, kind)
+        ..namespaced::<T>()
     }
 }
 
-const fn workload<T: Typed>(plural: &'static str, kind: &'static str) -> Resource {
+const fn workload<T: Typed + k8s_openapi::Resource>() -> Resource {
     Resource {
         categories: &["all"],
         status: Subresource::Served,
         scale: Subresource::Served,
-        ..namespaced::<T>("apps", plural, kind)
+        ..namespaced::<T>()
     }
 }

@@ -11,7 +11,6 @@ pub(super) mod lap;
 mod manifests;
 mod process;
 
-use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -21,7 +20,7 @@ use sluice_cluster::lab_dir::Settings;
 use sluice_config::Mode;
 use sluice_picture::chart::{self, Chart, Group};
 
-use super::super::{Host, check_mode};
+use super::super::{Host, Progress, check_mode};
 use crate::args::RaceArgs;
 use lap::Lap;
 
@@ -59,14 +58,15 @@ pub(super) fn run(args: &RaceArgs, host: Host) -> anyhow::Result<()> {
     }
     sizes.sort_unstable();
     sizes.dedup();
+    let progress = Progress::new();
     let mut results = Results::new();
     let mut failed = 0;
     for mode in modes(args, host)? {
         let mut laps = Vec::new();
         for size in &sizes {
-            progress(&format!("{}, {size} Services", mode.name()));
+            progress.say(&format!("{}, {size} Services", mode.name()));
             let lap = drive(&program, mode, *size);
-            progress("");
+            progress.clear();
             let lap = lap.inspect_err(|why| {
                 println!("{} with {size} Services: {why:#}", mode.name());
                 failed += 1;
@@ -175,14 +175,6 @@ fn charts(sizes: &[u32], results: &Results) -> Vec<Chart> {
             .collect(),
     };
     QUANTITIES.into_iter().map(chart).collect()
-}
-
-/// One line on a terminal that is written over; nothing elsewhere.
-fn progress(text: &str) {
-    if std::io::stderr().is_terminal() {
-        // The terminal may be gone.
-        let _ = write!(std::io::stderr().lock(), "\r\x1b[K{text}");
-    }
 }
 
 #[cfg(test)]
