@@ -11,7 +11,7 @@
 //!
 //! # Invariants
 //! - Pure: no I/O, no clock. The same objects make the same picture.
-//! - A drawing asks nobody for anything: no fonts, images, scripts or styles of others.
+//! - A drawing loads nothing: it has no fonts, images, scripts or styles from elsewhere.
 //! - Everything that a drawing shows stands in its description or in the text form too.
 
 pub mod chart;

@@ -16,9 +16,8 @@ use crate::question::ips;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Topology {
-    /// The nodes, by name.
     pub nodes: Vec<NodeBox>,
-    /// Pods that no node has yet.
+    /// Pods without a node.
     pub unscheduled: Vec<PodBox>,
     /// The Services, by namespace and name.
     pub services: Vec<ServiceSummary>,
@@ -31,25 +30,24 @@ pub struct NodeBox {
     pub name: String,
     /// The zone of its label, if any.
     pub zone: Option<String>,
-    /// Its addresses, the primary ones first.
+    /// The addresses, the primary ones first.
     pub addresses: Vec<String>,
-    /// Its agent's data plane.
+    /// The data plane of its agent.
     pub mode: String,
     /// The condition `Ready`.
     pub ready: bool,
-    /// It gets no new pods (`kubectl cordon`).
+    /// The node gets no new pods (`kubectl cordon`).
     pub unschedulable: bool,
     /// The pods on it, by namespace and name.
     pub pods: Vec<PodBox>,
 }
 
-/// A pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodBox {
     pub namespace: String,
     pub name: String,
-    /// Its addresses, the primary one first.
+    /// The addresses, the primary one first.
     pub addresses: Vec<String>,
     pub state: PodState,
     /// The Services that have it as an endpoint: `namespace/name`.
@@ -64,7 +62,7 @@ pub enum PodState {
     /// Not ready, or not ready yet.
     NotReady,
     Terminating,
-    /// Its containers have ended for good.
+    /// The phase is Succeeded or Failed.
     Ended,
 }
 
@@ -107,7 +105,7 @@ impl Topology {
             let addresses = ips(&pod["status"]["podIPs"], "ip");
             let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
             let of_pod: BTreeSet<&String> = match pod["spec"]["hostNetwork"].as_bool() {
-                // Its addresses are those of every such pod of the node.
+                // The pods with `hostNetwork` on a node have the same addresses: those of the node.
                 Some(true) => BTreeSet::new(),
                 _ => addresses
                     .iter()

@@ -26,7 +26,7 @@ pub(crate) const LABS: &str = "SLUICE_LABS";
 ///
 /// # Errors
 ///
-/// A user without home.
+/// Neither `HOME` nor `XDG_STATE_HOME` is set.
 pub fn labs() -> anyhow::Result<PathBuf> {
     if let Some(labs) = std::env::var_os(LABS) {
         return Ok(labs.into());

@@ -54,7 +54,7 @@ pub(crate) enum Health {
     Silent,
 }
 
-/// Where nodes report to.
+/// The receiver of the reports of nodes.
 pub(crate) trait Report: Send + Sync {
     /// Reports the health and the addresses of a node. Returns whether they are written.
     fn health(&self, node: &str, addresses: Addresses, cidrs: [String; 2], health: Health) -> bool;
@@ -438,7 +438,7 @@ impl Worker {
         if let Err(error) = removed {
             tracing::warn!(%error, node = %self.name, "cannot be removed");
         }
-        // The log and the socket.
+        // The folder has the log and the socket.
         let _ = fs::remove_dir_all(self.folder());
     }
 

@@ -20,7 +20,7 @@ pub(crate) use record::Record;
 use crate::machines::Machines;
 use worker::{News, Worker};
 
-/// Where kubelets report to.
+/// The receiver of the reports of kubelets.
 pub(crate) trait Report: Send + Sync {
     /// Reports the status of a pod. Returns whether it is written.
     fn status(&self, pod: &Pod, status: &PodStatus) -> bool;

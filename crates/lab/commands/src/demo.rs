@@ -31,7 +31,7 @@ pub(super) fn run(args: &DemoArgs, host: Host) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a folder of manifests asks for.
+/// The frontends and endpoints of a folder of manifests.
 fn folder(path: &Path, host: Host) -> anyhow::Result<Folder> {
     let loaded = sluice_source::load(path, &Kinds::PROXY)?;
     let nodes = loaded.objects.iter().filter_map(|it| match it {

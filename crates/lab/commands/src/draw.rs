@@ -81,7 +81,7 @@ fn question(args: &DrawArgs, service: &str) -> anyhow::Result<Question> {
         None => (name, None),
     };
     let service = NamespacedName::new(&*args.at.namespace, name);
-    // As `probe` takes machines.
+    // `node/` and `pod/`, as `probe` takes them.
     let bare = ["node/", "pod/"]
         .iter()
         .find_map(|it| args.from.strip_prefix(it));
@@ -110,7 +110,7 @@ pub(super) fn asked(
     }
 }
 
-/// The objects of a lab at one time, and what its agents are told beside them.
+/// The objects of a lab at one time, and the settings of its agents.
 #[derive(Clone, Debug)]
 pub(super) struct View {
     objects: Objects,

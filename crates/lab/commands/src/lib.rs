@@ -41,10 +41,10 @@ use sluice_plan::settings::Settings as PlanSettings;
 pub use args::LabArgs;
 use args::{LabCommand, LabProcess, UpArgs};
 
-/// A start that takes longer has a reason that somebody must look at.
+/// Timeout of a start.
 const START: Duration = Duration::from_secs(60);
 
-/// What the commands need of the program that they belong to.
+/// Functions of the program that the commands belong to.
 #[derive(Clone, Copy, Debug)]
 pub struct Host {
     /// Prints one line on stderr.
@@ -63,7 +63,7 @@ pub struct Host {
 ///
 /// # Errors
 ///
-/// What went wrong, for a person; [`Invalid`] when there are several problems.
+/// The failure of the command; [`Invalid`] when there are several problems.
 pub fn run(args: &LabArgs, host: Host) -> anyhow::Result<ExitCode> {
     match &args.command {
         LabCommand::Demo(args) => demo::run(args, host)?,
@@ -165,7 +165,7 @@ fn up(args: &UpArgs, host: Host) -> anyhow::Result<()> {
     if let Err(why) = check_mode(&given.mode, &given, host) {
         bail!("--proxy-mode {}: {why}", given.mode);
     }
-    // Nothing is made before every manifest is read.
+    // Read every manifest before anything is made.
     let objects = manifests::read(&args.manifests)?;
     let _lock = lab_dir.lock()?;
     if lab_dir.init().is_some() {
@@ -186,7 +186,7 @@ fn up(args: &UpArgs, host: Host) -> anyhow::Result<()> {
             }
         }
     } else if let Err(error) = lab_dir.write_settings(&given) {
-        // The disk is full: of a lab that never was there is no folder.
+        // The disk may be full. A lab that was not made has no folder.
         lab_dir.remove()?;
         return Err(error);
     }
@@ -201,7 +201,7 @@ fn up(args: &UpArgs, host: Host) -> anyhow::Result<()> {
     progress.clear();
     let client = match made {
         Ok(client) => client,
-        // What began now is not worth keeping; its log is in the message.
+        // Remove the lab that was just made; the end of its log is in the message.
         Err(error) if !existed => {
             lab_dir.remove()?;
             return Err(error);
@@ -288,7 +288,7 @@ fn start(
         Ok(())
     };
     match wait(START, lab_dir, interrupt, ready) {
-        // A pod may need something that comes later; the lab stays.
+        // A pod may wait for an object that is applied later: the lab stays.
         Err(error) if lab_dir.init().is_some() && !error.is::<Interrupted>() => {
             progress.clear();
             (host.say)(&format!(
@@ -312,7 +312,7 @@ fn check_mode(mode: &str, lab: &Settings, host: Host) -> Result<(), String> {
     (host.check_mode)(mode).map_err(|it| format!("{it:#}"))
 }
 
-/// How many are ready, and how many there are.
+/// The number of objects that are ready, and of all objects.
 fn count_ready(client: &Client, plural: &str) -> anyhow::Result<(usize, usize)> {
     let list = client.get(&format!("/api/v1/{plural}"))?;
     let items = list["items"].as_array().cloned().unwrap_or_default();
@@ -394,7 +394,7 @@ fn list() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One line on a terminal that is written over; nothing elsewhere.
+/// One line on a terminal that replaces the one before. Prints nothing when stderr is no terminal.
 struct Progress {
     terminal: bool,
 }

@@ -18,7 +18,7 @@ use sluice_lab::Spread;
 use super::open;
 use crate::args::{MachineArgs, ProbeArgs};
 
-/// What a user calls a machine, found.
+/// A machine that a user named.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Machine {
     Client,
@@ -145,7 +145,7 @@ pub(super) fn kill(args: &MachineArgs) -> anyhow::Result<ExitCode> {
             let lab_dir = LabDir::of(&args.at.lab.name)?;
             let netns = machine.inside(&lab_dir).netns;
             let words = ["sh", "-c", script, &netns].map(str::to_owned);
-            // Outside the pod's namespace: it does not kill itself.
+            // Outside the pod's namespace, so that it does not kill itself.
             let mut command = command(&lab_dir, &Machine::Client, &words)?;
             Ok(code(enter::run(&lab_dir, &mut command)?))
         }
@@ -202,7 +202,7 @@ pub(super) fn ask(lab_dir: &LabDir, from: &Machine, request: &Request) -> anyhow
     serde_json::from_slice(&output.stdout).context("the requests could not be sent")
 }
 
-/// Bars of who answered, what failed, and how long it took.
+/// The shares of the servers as bars, the errors, and percentiles of the times.
 fn drawn(answers: &Answers) -> String {
     let spread = Spread {
         answered: answers.answered.clone(),
@@ -241,7 +241,7 @@ fn drawn(answers: &Answers) -> String {
     text
 }
 
-/// The address behind what a user wrote, and whether it is one for datagrams.
+/// The address that a user named, and whether requests are datagrams.
 pub(super) fn target(
     client: &Client,
     from: &Machine,

@@ -1,4 +1,4 @@
-//! Manifests as the lab's API gets them.
+//! Reads manifests and writes them to the lab's API.
 
 use std::path::PathBuf;
 
@@ -31,7 +31,7 @@ pub(super) fn read(paths: &[PathBuf]) -> anyhow::Result<Vec<Value>> {
         }
     }
     Invalid::check(problems)?;
-    // What others need comes first.
+    // Objects that others need come first.
     let rank = |it: &Value| match it["kind"].as_str() {
         Some("Namespace") => 0,
         Some("Node" | "ServiceCIDR") => 1,

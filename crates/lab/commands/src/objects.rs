@@ -159,7 +159,7 @@ pub(super) fn drain(client: &Client, node: &str) -> anyhow::Result<()> {
         });
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/eviction");
         match client.create(&path, &eviction) {
-            // It went by itself.
+            // The pod was deleted since the list.
             Err(error) if error.to_string().contains("not found") => continue,
             other => drop(other?),
         }

@@ -26,13 +26,13 @@ use sluice_lab::{Interrupt, Netns};
 use super::machines::{Machine, code, command, find, target};
 use crate::args::{PcapArgs, PcapFormat, Task, WantedArgs};
 
-/// Without packets for so many milliseconds, and the request answered, the rest of a connection is there.
+/// Milliseconds without a packet after which a connection whose request was answered counts as complete.
 const QUIET: u8 = 100;
 
 /// Timeout of the request of `--probe`.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Begins to capture in the lab.
+/// Starts the capture in the lab, and waits for its end.
 pub(super) fn run(args: &PcapArgs) -> anyhow::Result<ExitCode> {
     let lab_dir = LabDir::of(&args.at.lab.name)?;
     let client = Client::open(&lab_dir)?;
@@ -92,7 +92,7 @@ pub(super) fn run(args: &PcapArgs) -> anyhow::Result<ExitCode> {
 
 /// Captures until Ctrl-C, the answer or the last wanted packet; `sluice lab capture`.
 pub(super) fn capture(args: &Task) -> anyhow::Result<ExitCode> {
-    // `sluice lab pcap` may be killed.
+    // `sluice lab pcap` may be killed: this process must end with it.
     set_pdeathsig(Signal::SIGTERM).context("follow the process outside")?;
     let interrupt = Interrupt::new()?;
     let taps = args
@@ -113,7 +113,7 @@ pub(super) fn capture(args: &Task) -> anyhow::Result<ExitCode> {
     let request = args.request.as_ref();
     let request = request.map(|(from, it)| ask(from, it)).transpose()?;
     let failed = match capture.run(&mut taps, &interrupt, request) {
-        // Who reads has enough.
+        // The reader of stdout has closed it: it has read enough.
         Err(error) if is_closed(&error) => false,
         other => other?,
     };
@@ -149,14 +149,14 @@ struct Capture {
 }
 
 impl Capture {
-    /// Whether the request, if there was one, had no answer.
+    /// Captures until the end. Returns whether the request, if there is one, got no answer.
     fn run(
         &mut self,
         taps: &mut [Tap],
         interrupt: &Interrupt,
         mut request: Option<Child>,
     ) -> anyhow::Result<bool> {
-        // Those of a request are shown at its end: only then it is known which was first.
+        // Packets of a request are shown at its end: until then an earlier one of another machine may come.
         let mut held = Vec::new();
         while self.count < self.most && interrupt.wait(Duration::ZERO).is_ok() {
             let mut fds: Vec<PollFd<'_>> = taps
@@ -204,11 +204,11 @@ impl Capture {
     }
 }
 
-/// Where packets go.
+/// The output of packets.
 enum Sink {
     Text {
         out: BufWriter<Stdout>,
-        /// The first packet.
+        /// The time of the first packet.
         began: Option<Duration>,
         /// The longest name of a machine.
         width: usize,
@@ -247,7 +247,7 @@ impl Sink {
         }
     }
 
-    /// What came of the request, for a person.
+    /// Writes the result of the request for a person.
     fn answer(&mut self, answers: &Answers) -> io::Result<()> {
         let Self::Text { out, .. } = self else {
             return Ok(());

@@ -99,7 +99,7 @@ fn requests(args: &GetArgs) -> anyhow::Result<Vec<(&'static Resource, String)>> 
         .collect()
 }
 
-/// A value of a query: what is no letter, digit or one of `-._~` is escaped (RFC 3986).
+/// A value of a query. All but letters, digits and `-._~` is escaped (RFC 3986).
 pub(super) fn encode(text: &str) -> String {
     let plain = |it: u8| it.is_ascii_alphanumeric() || b"-._~".contains(&it);
     let escaped = text.bytes().map(|it| {
@@ -115,7 +115,7 @@ pub(super) fn encode(text: &str) -> String {
 /// Which columns of a table are shown.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Columns {
-    /// Those of `-o wide` too.
+    /// Also the columns of `-o wide`.
     pub(super) wide: bool,
     /// The namespace before all others.
     pub(super) namespaces: bool,
@@ -197,7 +197,7 @@ fn watch(client: &Client, args: &GetArgs, path: &str) -> anyhow::Result<()> {
             return Ok(true);
         }
         let rows = rows(&event["object"], Columns::of(args));
-        // A later line cannot move the earlier ones: columns only get wider.
+        // Lines that are printed stay as they are: columns only get wider.
         let first = widths.is_empty();
         for row in rows.iter().skip(usize::from(!first)) {
             widths.resize(widths.len().max(row.len()), 0);

@@ -8,7 +8,7 @@
 //!                                  /nodes/NAME/api/…    passed on to the agent, in the node's namespace
 //! ```
 //!
-//! The kernel ends `pages` with the lab. Its only network of the machine is the socket that `web` made.
+//! The kernel ends `pages` with the lab. Of the machine's network it has only the socket that `web` made.
 
 mod nodes;
 
@@ -85,7 +85,7 @@ pub(super) fn run(args: &WebArgs, host: Host) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// What every request needs.
+/// The state of all requests.
 struct Lab {
     name: String,
     /// The data plane of nodes that name none.
@@ -107,7 +107,7 @@ type Shared = State<Arc<Lab>>;
 
 /// Serves on the socket of stdin, in the lab; `sluice lab pages`.
 pub(super) fn serve(lab_dir: &LabDir, host: Host) -> anyhow::Result<()> {
-    // `sluice lab web` may be killed.
+    // `sluice lab web` may be killed: this process must end with it.
     set_pdeathsig(Signal::SIGTERM).context("follow the process outside")?;
     let listener = TcpListener::from(std::io::stdin().as_fd().try_clone_to_owned()?);
     listener.set_nonblocking(true)?;
@@ -202,7 +202,7 @@ async fn way(State(lab): Shared, headers: HeaderMap, Query(question): Query<Aske
     unless_known(&headers, answer.await)
 }
 
-/// Runs on a thread that may wait: requests to the API do.
+/// Runs on a thread that may block, as requests to the API do.
 async fn blocking<T: Send + 'static>(
     lab: Arc<Lab>,
     answer: impl FnOnce(&Lab) -> anyhow::Result<T> + Send + 'static,

@@ -21,9 +21,7 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 /// An object that the controller reads.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Object {
-    /// A Service.
     Service(Arc<Service>),
-    /// A Pod.
     Pod(Arc<Pod>),
     /// A Node: only its zone and its existence matter.
     Node(Arc<Node>),

@@ -1,4 +1,4 @@
-//! Where everything of a cluster's picture is.
+//! The places of everything in a cluster's picture.
 
 use sluice_plan::inventory::ServiceSummary;
 
@@ -87,8 +87,8 @@ fn pods_height(pods: &[PodBox]) -> u32 {
     }
 }
 
-/// Puts cards beside each other, as many as fit, and the others below; those of a row are equally high. Returns
-/// where the next thing may begin.
+/// Puts cards into rows, as many as fit into the width; cards of a row are equally high. Returns the `y` below the
+/// last row.
 fn cards_below(
     width: u32,
     mut y: u32,

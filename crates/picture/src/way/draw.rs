@@ -1,4 +1,4 @@
-//! Where everything of a way's picture is: four columns from left to right.
+//! The places of everything in a way's picture: four columns from left to right.
 
 use sluice_plan::explain::Decision;
 
@@ -12,9 +12,9 @@ const CLIENT: (u32, u32) = (14, 136);
 const DIAL: (u32, u32) = (178, 196);
 const RULES: (u32, u32) = (402, 200);
 const ENDPOINTS: (u32, u32) = (640, 266);
-/// Between two lines of small text.
+/// Height of a line of small text.
 const LINE: u32 = 16;
-/// Before the second line of a sentence.
+/// Indent of the second line of a sentence.
 const INDENT: u32 = 9;
 /// The frame of a node: its head, and the space around its endpoints.
 const HEAD: u32 = 26;
@@ -149,7 +149,7 @@ impl Way {
         (places, frames, y.saturating_sub(12))
     }
 
-    /// The lines of the rules' box, and how far each is moved in: a sentence begins with a dot.
+    /// The lines of the rules' box with their indents. A sentence begins with a dot.
     fn rule_lines(&self) -> Vec<(u32, String)> {
         let width = RULES.1 - 24;
         let Some(rules) = &self.rules else {
@@ -228,13 +228,13 @@ impl Way {
 }
 
 impl Target {
-    /// Its share as a person reads it: `33 %`.
+    /// The share as text: `33 %`.
     pub(crate) fn percent(&self) -> Option<String> {
         self.share.map(|it| format!("{:.0} %", it * 100.0))
     }
 }
 
-/// The small lines of an endpoint: whom it sees, or why it gets nothing.
+/// The small lines of an endpoint: the client address that it sees, or why it gets nothing.
 fn about(target: &Target) -> Vec<String> {
     let width = ENDPOINTS.1 - 2 * PAD - 20;
     let sees = target.sees.as_ref().map(|it| format!("sees {it}"));

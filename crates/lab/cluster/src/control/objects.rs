@@ -36,7 +36,6 @@ type All<T> = BTreeMap<NamespacedName, Arc<T>>;
 
 #[derive(Default)]
 pub(super) struct Objects {
-    /// By name.
     pub(super) nodes: BTreeMap<String, Arc<Node>>,
     pub(super) pods: All<Pod>,
     pub(super) services: All<Service>,

@@ -5,7 +5,7 @@
 //!                            ◀── what it found, as JSON ──────────────────┘
 //! ```
 //!
-//! Each lap has namespaces of its own, so that nothing of one is there for the next, and nothing stays.
+//! Each lap has namespaces of its own, which end with it: it leaves nothing for the next one.
 
 pub(super) mod lap;
 mod manifests;
@@ -30,7 +30,7 @@ const PAGE: &str = include_str!("../../../../../docs/experiments/race.md");
 /// Numbers of Services when none are given.
 const SIZES: [u32; 3] = [10, 1_000, 10_000];
 
-/// A quantity: what it is called, and where it is in a lap.
+/// Title of a quantity, and its value in a lap.
 type Quantity = (&'static str, fn(&Lap) -> f64);
 
 const QUANTITIES: [Quantity; 6] = [
@@ -46,7 +46,7 @@ const QUANTITIES: [Quantity; 6] = [
     ("Largest memory of the agent, MiB", |it| it.memory_mib),
 ];
 
-/// What was measured for a mode, by size; `None` where a lap failed.
+/// The laps of each mode, by size; `None` where a lap failed.
 type Results = Vec<(Mode, Vec<Option<Lap>>)>;
 
 pub(super) fn run(args: &RaceArgs, host: Host) -> anyhow::Result<()> {
@@ -97,7 +97,7 @@ pub(super) fn title() -> &'static str {
     introduction().lines().next().unwrap_or_default()
 }
 
-/// What the page says before its first heading and its first picture.
+/// The text of the page before its first picture.
 fn introduction() -> &'static str {
     let text = PAGE.trim_start_matches("# ");
     text.split_once("\n```").map_or(text, |(it, _)| it).trim()
@@ -145,7 +145,7 @@ fn drive(program: &Path, mode: Mode, services: u32) -> anyhow::Result<Lap> {
         .stderr(Stdio::piped())
         .spawn()
         .context("start a measurement")?;
-    // Open as long as this process lives, by which the others know.
+    // The other processes end when this pipe is closed: with this process.
     let alive = child.stdin.take();
     let output = child.wait_with_output().context("wait for a measurement")?;
     drop(alive);

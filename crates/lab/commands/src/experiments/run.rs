@@ -10,10 +10,10 @@ use anyhow::{Context, bail};
 use super::page::{Page, Step, fits, missing};
 use crate::args::ExperimentArgs;
 
-/// How long an output may take to become as the page says.
+/// Timeout until the output of a command is as the page says.
 const WITHIN: Duration = Duration::from_secs(30);
 
-/// The longest output that is shown whole.
+/// Most lines of an output that is shown whole.
 const LINES: usize = 40;
 
 /// Commands that change nothing may run again until their output fits.
@@ -71,7 +71,7 @@ struct Lab<'a> {
 }
 
 impl Lab<'_> {
-    /// The output of a command; its errors are the command's own words.
+    /// Runs a command. Returns its stdout and stderr, and whether it succeeded.
     fn run(&self, words: &[String]) -> anyhow::Result<(String, bool)> {
         let mut command = Command::new(self.program);
         command.args(words).env("SLUICE_LAB", &self.name);
@@ -129,13 +129,13 @@ impl Drop for Lab<'_> {
     fn drop(&mut self) {
         if !self.keep {
             let words = ["lab", "down"].map(str::to_owned);
-            // It may not have come up.
+            // The lab may not have started.
             drop(self.run(&words));
         }
     }
 }
 
-/// The output, with what the page is about marked; of a long one mainly that.
+/// Prints the output with the lines that the page names in bold. Of a long output only those lines are shown.
 fn print_output(text: &str, expected: &[String]) {
     let terminal = std::io::stdout().is_terminal();
     let count = text.lines().count();

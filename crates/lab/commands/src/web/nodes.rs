@@ -17,10 +17,10 @@ use sluice_lab::Netns;
 
 use super::{Shared, blocking};
 
-/// Nothing is between this process and an agent.
+/// Timeout of the connection to an agent, which is on the same machine.
 const CONNECT: Duration = Duration::from_secs(1);
 
-/// Fields of the agent's answer that matter to its page.
+/// Header fields of the agent's answer that are passed on.
 const FIELDS: [header::HeaderName; 2] = [header::CONTENT_TYPE, header::ETAG];
 
 /// Passes a request on to the agent of a node.
@@ -32,7 +32,7 @@ pub(super) async fn ask_agent(
 ) -> Response {
     let name = node.clone();
     let connected = blocking(lab, move |lab| {
-        // Only a node: other namespaces of the lab have names, too.
+        // Only Nodes are asked: pods and the client have named namespaces, too.
         lab.client.get(&path(kind("node")?, None, Some(&name)))?;
         let netns = Netns::open(&netns_name(&name))?;
         let stream = netns.run(|| TcpStream::connect_timeout(&WEB, CONNECT))?;
@@ -51,7 +51,7 @@ pub(super) async fn ask_agent(
 async fn pass_on(stream: TcpStream, target: &str, headers: &HeaderMap) -> anyhow::Result<Response> {
     let stream = tokio::net::TcpStream::from_std(stream)?;
     let (mut agent, connection) = handshake(TokioIo::new(stream)).await?;
-    // It ends with the answer.
+    // The connection ends with the answer.
     tokio::spawn(connection);
     let mut request = Request::get(target).header(header::HOST, WEB.to_string());
     if let Some(known) = headers.get(header::IF_NONE_MATCH) {

@@ -16,22 +16,22 @@ use sluice_node::client;
 use super::manifests::{ENDPOINT_PORT, Folder, SERVICE_PORT};
 use super::process;
 
-/// Connections, and first packets, of which the median counts.
+/// Number of connections, and of first packets. The result is the median.
 const SAMPLES: usize = 500;
 
-/// Changes of an endpoint, of which the median counts.
+/// Number of changes of the endpoint. The result is the median.
 const CHANGES: usize = 9;
 
-/// A change that takes longer does not come.
+/// Timeout of a change.
 const CHANGE: Duration = Duration::from_secs(60);
 
-/// A connection or an answer that takes longer does not come.
+/// Timeout of a connection, and of an answer.
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// Names of the servers.
 const SERVERS: [&str; 2] = ["one", "two"];
 
-/// Nobody asks for its health, and the last two belong to the whole machine.
+/// More flags of the agent: no health server, and sysctls of the whole machine stay as they are.
 const FLAGS: [&str; 6] = [
     "--healthz-bind-address",
     "",
@@ -60,7 +60,7 @@ pub(super) struct Lap {
 
 /// Measures in the namespaces of this process and prints what it found; `sluice lab lap`.
 pub(crate) fn run(mode: &str, services: u32) -> anyhow::Result<()> {
-    // Before the mounts are others: the kernel says the path by the old ones.
+    // Before the mounts change: the path is one of the present mounts.
     let program = std::env::current_exe().context("find the path of this program")?;
     alone::begin()?;
     let lap = measure(&program, mode, services)?;
@@ -68,8 +68,8 @@ pub(crate) fn run(mode: &str, services: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Keeps this thread and those that it starts where they are: to wake another processor takes longer than a Service does,
-/// and happens or not.
+/// Binds this thread, and threads that it starts, to one processor: waking another processor takes longer than the rules
+/// of a Service, and does not happen each time.
 fn stay_on_one_processor() -> anyhow::Result<()> {
     let this = Pid::from_raw(0);
     let all = sched_getaffinity(this).context("read the processors")?;
@@ -86,7 +86,7 @@ fn measure(program: &Path, mode: &str, services: u32) -> anyhow::Result<Lap> {
         cluster = cluster.pod(name, "node-a");
     }
     let cluster = cluster.build()?;
-    // This /run goes with the namespaces.
+    // `/run` is a mount of this mount namespace: it ends with it.
     let scratch = PathBuf::from("/run/race");
     std::fs::create_dir(&scratch).context("make /run/race")?;
     let pods = SERVERS.map(|it| cluster.pod(it).ipv4());
@@ -97,7 +97,7 @@ fn measure(program: &Path, mode: &str, services: u32) -> anyhow::Result<Lap> {
     let node = cluster.node("node-a");
     let agent = Agent::start(program, node, &scratch, &flags, client::is_synced)?;
     let start_cpu = process::cpu(agent.pid())?;
-    // Servers and clients from now on; the agent has all processors.
+    // Servers and clients, which start now; the agent keeps all processors.
     stay_on_one_processor()?;
     let start = |name| {
         let start =
@@ -161,7 +161,7 @@ fn first_packet(target: SocketAddr) -> anyhow::Result<Duration> {
     Ok(took)
 }
 
-/// The endpoints take turns; the median of how long it takes until a connection sees that.
+/// The two pods take turns as the endpoint. Returns the median of the times until a connection reaches the new one.
 fn update(folder: &Folder, target: SocketAddr, pods: [Ipv4Addr; 2]) -> anyhow::Result<Duration> {
     let mut samples = Vec::new();
     for change in 1..=CHANGES {
@@ -180,7 +180,7 @@ fn until_answered_by(name: &str, target: SocketAddr, started: Instant) -> anyhow
         match outcome {
             Outcome::Answered { name: by, .. } if by == name => return Ok(took),
             outcome if took > CHANGE => bail!("{CHANGE:?} after a change {target}: {outcome}"),
-            // Ever longer pauses: a long wait needs no more connections than a short one.
+            // The pause grows with the time so far, so that a long wait makes no more connections than a short one.
             _ => thread::sleep(took / 50),
         }
     }
