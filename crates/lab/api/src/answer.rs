@@ -63,6 +63,16 @@ pub fn created(object: &Value) -> Answer {
     answer
 }
 
+/// 200 with a `Status` of a success.
+pub(crate) fn success(details: &Value) -> Answer {
+    let mut status =
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
+    if !details.is_null() {
+        status["details"] = details.clone();
+    }
+    json_value(&status)
+}
+
 /// The answer that carries a `Status`, with its code and `Retry-After`.
 pub fn refuse(status: &Status) -> Answer {
     let mut answer = json_value(&status.body());

@@ -161,10 +161,7 @@ impl Call<'_> {
     }
 
     fn key(&self, name: &str) -> Key {
-        Key {
-            namespace: self.namespace.clone().unwrap_or_default(),
-            name: name.to_owned(),
-        }
+        Key::new(self.namespace.as_deref().unwrap_or_default(), name)
     }
 
     fn parameter(&self, name: &str) -> Option<String> {

@@ -57,10 +57,7 @@ impl Token {
         let revision = token["rv"].as_i64().ok_or_else(bad)?;
         Ok(Self {
             revision: u64::try_from(revision).ok(),
-            after: Key {
-                namespace: namespace.to_owned(),
-                name: name.to_owned(),
-            },
+            after: Key::new(namespace, name),
         })
     }
 }

@@ -16,6 +16,15 @@ pub struct Key {
     pub name: String,
 }
 
+impl Key {
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+}
+
 /// A stored object, which never changes: a write makes a new one.
 #[derive(Debug)]
 pub struct Object {

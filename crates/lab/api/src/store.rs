@@ -125,10 +125,7 @@ impl Store {
         name: &str,
         options: DeleteOptions,
     ) -> Result<Arc<Value>, Status> {
-        let key = Key {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        };
+        let key = Key::new(namespace, name);
         let named: Vec<_> = self.history.kinds(kind).collect();
         let holding = |it: &&&'static Resource| self.object(it, &key).is_some();
         let Some(resource) = named.iter().find(holding).or(named.first()) else {
@@ -153,10 +150,7 @@ impl Store {
 
     /// One object of a kind such as `Pod`.
     pub fn get(&self, kind: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
-        let key = Key {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        };
+        let key = Key::new(namespace, name);
         let mut kinds = self.history.kinds(kind);
         let found = kinds.find_map(|it| self.object(it, &key))?;
         Some(found.value())

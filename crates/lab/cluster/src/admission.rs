@@ -9,7 +9,11 @@ use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
 use serde_json::Value;
 use sluice_api::{Cause, KINDS, Status};
-use sluice_controller::workloads::{self, FieldError};
+use sluice_controller::workloads::{
+    FieldError, default_daemon_set, default_deployment, default_pod, default_replica_set,
+    default_stateful_set, validate_daemon_set, validate_deployment, validate_pod,
+    validate_replica_set, validate_stateful_set,
+};
 use sluice_controller::{Allocator, Refusal, Typed, is_allocated, set_defaults};
 use sluice_model::NamespacedName;
 
@@ -192,33 +196,13 @@ impl sluice_api::Admission for Admission {
             "IPAddress" => self.take_address(new),
             "Pod" => {
                 unknown_probes(new)?;
-                complete(old, new, workloads::default_pod, workloads::validate_pod)
+                complete(old, new, default_pod, validate_pod)
             }
             "Node" => self.node(old, new),
-            "Deployment" => complete(
-                old,
-                new,
-                workloads::default_deployment,
-                workloads::validate_deployment,
-            ),
-            "ReplicaSet" => complete(
-                old,
-                new,
-                workloads::default_replica_set,
-                workloads::validate_replica_set,
-            ),
-            "StatefulSet" => complete(
-                old,
-                new,
-                workloads::default_stateful_set,
-                workloads::validate_stateful_set,
-            ),
-            "DaemonSet" => complete(
-                old,
-                new,
-                workloads::default_daemon_set,
-                workloads::validate_daemon_set,
-            ),
+            "Deployment" => complete(old, new, default_deployment, validate_deployment),
+            "ReplicaSet" => complete(old, new, default_replica_set, validate_replica_set),
+            "StatefulSet" => complete(old, new, default_stateful_set, validate_stateful_set),
+            "DaemonSet" => complete(old, new, default_daemon_set, validate_daemon_set),
             _ => Ok(()),
         }
     }

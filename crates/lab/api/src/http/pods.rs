@@ -1,11 +1,11 @@
 //! Subresources of Pods: log, eviction, binding.
 
 use hyper::StatusCode;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Call;
 use super::writing::Part;
-use crate::answer::{Answer, Content, Pieces, json_value, with_type};
+use crate::answer::{Answer, Content, Pieces, success, with_type};
 use crate::query::boolean;
 use crate::status::Status;
 
@@ -69,7 +69,7 @@ impl Call<'_> {
         let options = self.delete_options(&eviction["deleteOptions"])?;
         let key = self.key(name);
         self.api.store.delete_of(self.resource, &key, &options)?;
-        Ok(success())
+        Ok(created())
     }
 
     /// Assigns the Pod to a node.
@@ -89,17 +89,13 @@ impl Call<'_> {
         let mut bound = Value::clone(&pod);
         bound["spec"]["nodeName"] = node.into();
         self.store(&pod, bound, Part::Whole, &self.options()?)?;
-        Ok(success())
+        Ok(created())
     }
 }
 
-fn success() -> Answer {
-    let mut answer = json_value(&json!({
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Success",
-    }));
+/// 201, as kube-apiserver answers.
+fn created() -> Answer {
+    let mut answer = success(&Value::Null);
     *answer.status_mut() = StatusCode::CREATED;
     answer
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Call;
 use super::options::effect;
-use crate::answer::{Answer, json_value};
+use crate::answer::{Answer, json_value, success};
 use crate::list;
 use crate::query::Query;
 use crate::status::Status;
@@ -20,17 +20,11 @@ impl Call<'_> {
         if object.is_some_and(|it| it.value()["metadata"]["uid"] == last["metadata"]["uid"]) {
             return Ok(json_value(&last));
         }
-        Ok(json_value(&json!({
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Success",
-            "details": {
-                "name": name,
-                "group": self.resource.group,
-                "kind": self.resource.plural,
-                "uid": last["metadata"]["uid"],
-            },
+        Ok(success(&json!({
+            "name": name,
+            "group": self.resource.group,
+            "kind": self.resource.plural,
+            "uid": last["metadata"]["uid"],
         })))
     }
 

@@ -77,10 +77,7 @@ mod tests {
     #[test]
     fn fields_are_compared() {
         let resource = KINDS.iter().find(|it| it.kind == "Service").unwrap();
-        let key = Key {
-            namespace: "ns".to_owned(),
-            name: "web".to_owned(),
-        };
+        let key = Key::new("ns", "web");
         let body = json!({"metadata": {}, "spec": {"clusterIP": "None"}});
         let object = Object::freeze(resource, key, 1, body.as_object().unwrap().clone());
         for (text, expect) in [

@@ -160,14 +160,8 @@ impl Writer {
     ) -> Option<(&'static Resource, Arc<Object>)> {
         let text = |field: &str| reference[field].as_str().unwrap_or_default();
         let resource = self.history.of_kind(text("apiVersion"), text("kind"))?;
-        let key = Key {
-            namespace: if resource.namespaced {
-                namespace.to_owned()
-            } else {
-                String::new()
-            },
-            name: text("name").to_owned(),
-        };
+        let namespace = if resource.namespaced { namespace } else { "" };
+        let key = Key::new(namespace, text("name"));
         let owner = self.get(resource, &key)?;
         (owner.uid == reference["uid"]).then_some((resource, owner))
     }

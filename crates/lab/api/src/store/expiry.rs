@@ -63,10 +63,7 @@ mod tests {
     fn an_hour_begins_with_each_write() {
         let resource = KINDS.iter().find(|it| it.kind == "Event").unwrap();
         let object = |name: &str, revision| {
-            let key = Key {
-                namespace: "default".to_owned(),
-                name: name.to_owned(),
-            };
+            let key = Key::new("default", name);
             Arc::new(Object::freeze(resource, key, revision, Default::default()))
         };
         let (mut expiry, start) = (Expiry::default(), Instant::now());

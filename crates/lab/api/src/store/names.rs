@@ -22,10 +22,7 @@ impl Writer {
         let prefix = &prefix[..end.unwrap_or_default()];
         loop {
             let mut random = RandomState::new().hash_one(prefix);
-            let mut key = Key {
-                namespace: near.namespace.clone(),
-                name: prefix.to_owned(),
-            };
+            let mut key = Key::new(&*near.namespace, prefix);
             for _ in 0..5 {
                 let letter = LETTERS[(random % LETTERS.len() as u64) as usize];
                 key.name.push(char::from(letter));

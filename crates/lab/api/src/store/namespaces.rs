@@ -24,7 +24,7 @@ impl Writer {
             return;
         };
         for name in SYSTEM {
-            let key = namespace_key(name);
+            let key = Key::new("", name);
             if self.get(resource, &key).is_some() {
                 continue;
             }
@@ -49,7 +49,7 @@ impl Writer {
         let Some(namespaces) = self.namespaces().filter(|_| resource.namespaced) else {
             return Ok(());
         };
-        let namespace = self.find(namespaces, &namespace_key(&key.namespace))?;
+        let namespace = self.find(namespaces, &Key::new("", &*key.namespace))?;
         if namespace.value()["metadata"]["deletionTimestamp"].is_null() {
             return Ok(());
         }
@@ -112,7 +112,7 @@ impl Writer {
     /// After an object was removed: removes its namespace if that waited for it.
     pub(super) fn settle_namespace_of(&mut self, key: &Key) {
         if let Some(resource) = self.namespaces() {
-            let key = namespace_key(&key.namespace);
+            let key = Key::new("", &*key.namespace);
             self.chores.push_back(Chore::Settle(resource, key));
         }
     }
@@ -135,7 +135,7 @@ impl Writer {
         let mut chores = Vec::new();
         for &resource in self.history.resources() {
             let objects = &state.collection(resource).objects;
-            let keys = objects.range(start(namespace)..).map(|(key, _)| key);
+            let keys = objects.range(Key::new(namespace, "")..).map(|(key, _)| key);
             let keys = keys.take_while(|it| it.namespace == namespace);
             chores.extend(keys.map(|it| Chore::Delete(resource, it.clone())));
         }
@@ -147,7 +147,7 @@ impl Writer {
         let mut resources = self.history.resources().iter();
         resources.all(|it| {
             let objects = &state.collection(it).objects;
-            let from = (Bound::Included(start(namespace)), Bound::Unbounded);
+            let from = (Bound::Included(Key::new(namespace, "")), Bound::Unbounded);
             let first = objects.range(from).next();
             first.is_none_or(|(key, _)| key.namespace != namespace)
         })
@@ -168,19 +168,4 @@ pub(super) fn complete(namespace: &mut Value) {
     }
     labels["kubernetes.io/metadata.name"] = name;
     namespace["status"] = json!({"phase": "Active"});
-}
-
-fn namespace_key(name: &str) -> Key {
-    Key {
-        namespace: String::new(),
-        name: name.to_owned(),
-    }
-}
-
-/// The lowest key of a namespace.
-fn start(namespace: &str) -> Key {
-    Key {
-        namespace: namespace.to_owned(),
-        name: String::new(),
-    }
 }

@@ -189,11 +189,8 @@ impl Writer {
 
 fn key_of(object: &Value) -> Key {
     let metadata = &object["metadata"];
-    let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
-    Key {
-        namespace: text(&metadata["namespace"]),
-        name: text(&metadata["name"]),
-    }
+    let text = |field: &str| metadata[field].as_str().unwrap_or_default();
+    Key::new(text("namespace"), text("name"))
 }
 
 /// The status of a new object. Only Nodes keep the status that the client sends, because kubelets

@@ -48,7 +48,11 @@ pub(super) fn reconcile(cluster: &Cluster, object: &DaemonSet, plan: &mut Plan) 
     };
     let revisions = revisions::synchronize(cluster, &owner, plan);
     let Some(update) = &revisions.update else {
-        return status::count_collision(object, plan);
+        return revisions::count_collision(
+            object,
+            |it| &mut it.status.get_or_insert_default().collision_count,
+            plan,
+        );
     };
     let own = ownership::claim(object, &spec.selector, &cluster.pods, |_| true, plan);
     let hash = meta::label(&update.metadata, REVISION_HASH).to_owned();

@@ -93,6 +93,17 @@ fn create<T: Object>(
     Some(revision)
 }
 
+/// Increments the collision count of an owner, which changes the name of the next revision.
+pub(super) fn count_collision<T: Object>(
+    owner: &T,
+    count: impl Fn(&mut T) -> &mut Option<i32>,
+    plan: &mut Plan,
+) {
+    let mut after = owner.clone();
+    *count(&mut after).get_or_insert(0) += 1;
+    plan.update_status(owner, after);
+}
+
 pub(super) fn name(revision: &ControllerRevision) -> &str {
     crate::meta::name(&revision.metadata)
 }

@@ -41,7 +41,11 @@ pub(super) fn reconcile(cluster: &Cluster, object: &StatefulSet, plan: &mut Plan
     };
     let revisions = revisions::synchronize(cluster, &owner, plan);
     let Some(update) = &revisions.update else {
-        return status::count_collision(object, plan);
+        return revisions::count_collision(
+            object,
+            |it| &mut it.status.get_or_insert_default().collision_count,
+            plan,
+        );
     };
     let is_member = |it: &Pod| identity::ordinal(object, it).is_some();
     let own = ownership::claim(object, &spec.selector, &cluster.pods, is_member, plan);

@@ -54,10 +54,7 @@ impl MiniApi {
     ///
     /// [`Error::Object`]: no such kind or object.
     pub fn delete(&self, kind: &str, namespace: &str, name: &str) -> Result<u64, Error> {
-        let key = Key {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        };
+        let key = Key::new(namespace, name);
         let history = &self.shared.history;
         let mut state = history.lock();
         let deleted = history
@@ -75,10 +72,7 @@ impl MiniApi {
 
     /// An object as the server has it; cluster-wide ones have namespace `""`.
     pub fn get(&self, kind: &str, namespace: &str, name: &str) -> Option<Value> {
-        let key = Key {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        };
+        let key = Key::new(namespace, name);
         let history = &self.shared.history;
         let state = history.lock();
         let found = history

@@ -1,6 +1,6 @@
 //! The status of a DaemonSet (`updateDaemonSetStatus`).
 
-use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetStatus};
+use k8s_openapi::api::apps::v1::DaemonSetStatus;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::super::counts::{count, non_zero};
@@ -17,13 +17,10 @@ pub(super) fn write(set: &Set<'_>, plan: &mut Plan) {
     let scheduled: Vec<_> = wanted.iter().copied().filter(is_scheduled).collect();
     let oldest: Vec<&Pod> = scheduled.iter().map(|it| it.pods[0]).collect();
     let available = count(oldest.iter().filter(|it| set.is_available(it, plan)));
+    let old = set.object.status.clone().unwrap_or_default();
     let status = DaemonSetStatus {
-        collision_count: collisions(set.object),
-        conditions: set
-            .object
-            .status
-            .as_ref()
-            .and_then(|it| it.conditions.clone()),
+        collision_count: old.collision_count,
+        conditions: old.conditions,
         current_number_scheduled: count(&scheduled),
         desired_number_scheduled: count(&wanted),
         number_available: non_zero(available),
@@ -36,16 +33,4 @@ pub(super) fn write(set: &Set<'_>, plan: &mut Plan) {
     let mut after = set.object.clone();
     after.status = Some(status);
     plan.update_status(set.object, after);
-}
-
-/// Increments the collision count, which changes the name of the next revision.
-pub(super) fn count_collision(object: &DaemonSet, plan: &mut Plan) {
-    let mut after = object.clone();
-    let status = after.status.get_or_insert_default();
-    status.collision_count = Some(collisions(object).unwrap_or(0) + 1);
-    plan.update_status(object, after);
-}
-
-fn collisions(object: &DaemonSet) -> Option<i32> {
-    object.status.as_ref().and_then(|it| it.collision_count)
 }

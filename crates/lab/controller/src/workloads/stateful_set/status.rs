@@ -1,6 +1,6 @@
 //! The status of a StatefulSet (`computeReplicaStatus`, `completeRollingUpdate`).
 
-use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetStatus};
+use k8s_openapi::api::apps::v1::StatefulSetStatus;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::super::counts::{count, non_zero};
@@ -21,14 +21,11 @@ pub(super) fn write(set: &Set<'_>, plan: &mut Plan) {
         count(pods)
     };
     let update = revisions::name(&set.update);
+    let old = set.object.status.clone().unwrap_or_default();
     let mut status = StatefulSetStatus {
         available_replicas: Some(count(available)),
-        collision_count: Some(collisions(set.object)),
-        conditions: set
-            .object
-            .status
-            .as_ref()
-            .and_then(|it| it.conditions.clone()),
+        collision_count: Some(old.collision_count.unwrap_or(0)),
+        conditions: old.conditions,
         current_replicas: non_zero(of(revisions::name(&set.current))),
         current_revision: Some(revisions::name(&set.current).to_owned()),
         observed_generation: set.object.metadata.generation,
@@ -45,17 +42,4 @@ pub(super) fn write(set: &Set<'_>, plan: &mut Plan) {
     let mut after = set.object.clone();
     after.status = Some(status);
     plan.update_status(set.object, after);
-}
-
-/// Increments the collision count, which changes the name of the next revision.
-pub(super) fn count_collision(object: &StatefulSet, plan: &mut Plan) {
-    let mut after = object.clone();
-    let status = after.status.get_or_insert_default();
-    status.collision_count = Some(collisions(object) + 1);
-    plan.update_status(object, after);
-}
-
-fn collisions(object: &StatefulSet) -> i32 {
-    let status = object.status.as_ref();
-    status.and_then(|it| it.collision_count).unwrap_or(0)
 }
