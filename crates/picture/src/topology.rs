@@ -42,6 +42,7 @@ pub struct NodeBox {
     pub pods: Vec<PodBox>,
 }
 
+/// A pod, with the Services that it is an endpoint of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodBox {
