@@ -225,40 +225,31 @@ fn node_dns(
 /// `local`: the addresses of the node's DNS server on this machine.
 fn nameserver(kubelet: &Kubelet, central: &Central, local: &[IpAddr]) -> Finding {
     let path = kubelet.path.display();
-    let finding = |state, evidence| Finding::new("nameserver", state, evidence);
     let Some(cluster_dns) = &kubelet.cluster_dns else {
         let evidence = format!("{path} cannot be read: the nameserver of pods is not known");
-        return finding(State::Skip, evidence);
+        return Finding::skip("nameserver", evidence);
     };
+    let all = listed(central.cluster_ips.iter().chain(local));
+    let change = format!("clusterDNS in {path}: {all}; then restart kubelet and the pods");
+    if cluster_dns.is_empty() {
+        let evidence = format!(
+            "{path}: clusterDNS is empty: pods have the node's resolver and find no Service"
+        );
+        return Finding::fail("nameserver", evidence).mend(change);
+    }
     let asked = listed(cluster_dns);
     let is_known = |it: &&IpAddr| central.cluster_ips.contains(it) || local.contains(it);
     let unknown: Vec<&IpAddr> = cluster_dns.iter().filter(|it| !is_known(it)).collect();
-    let change = || {
-        let all = central.cluster_ips.iter().chain(local);
-        format!(
-            "clusterDNS in {path}: {}; then restart kubelet and the pods",
-            listed(all)
-        )
-    };
-    match (cluster_dns.is_empty(), unknown.is_empty()) {
-        (true, _) => finding(
-            State::Fail,
-            format!("{path}: clusterDNS is empty: pods have the node's resolver and find no Service"),
-        )
-        .mend(change()),
-        (false, true) => finding(State::Ok, format!("pods ask {asked}")),
-        (false, false) if central.cluster_ips.is_empty() => finding(
-            State::Skip,
-            format!("pods ask {asked}; which is the cluster's DNS is not known"),
-        ),
-        (false, false) => finding(
-            State::Fail,
-            format!(
-                "pods ask {}, which is neither a ClusterIP of {} nor an address of this node's DNS server",
-                listed(unknown),
-                central.name
-            ),
-        )
-        .mend(change()),
+    if unknown.is_empty() {
+        return Finding::ok("nameserver", format!("pods ask {asked}"));
     }
+    if central.cluster_ips.is_empty() {
+        let evidence = format!("pods ask {asked}; which is the cluster's DNS is not known");
+        return Finding::skip("nameserver", evidence);
+    }
+    let (unknown, central) = (listed(unknown), &central.name);
+    let evidence = format!(
+        "pods ask {unknown}, which is neither a ClusterIP of {central} nor an address of this node's DNS server"
+    );
+    Finding::fail("nameserver", evidence).mend(change)
 }

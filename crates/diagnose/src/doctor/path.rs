@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use sluice_route::{Link, Way};
 
-use super::report::{Finding, State};
+use super::report::Finding;
 use super::{listed, read};
 use crate::sysctl;
 
@@ -77,7 +77,7 @@ fn without_route(hop: &Hop) -> String {
 }
 
 fn routes(ways: &[(&Hop, Way)], links: &BTreeMap<u32, Link>) -> Vec<Finding> {
-    let name = |route: &Way| links.get(&route.interface).map_or("?", |it| &*it.name);
+    let interface = |route: &Way| links.get(&route.interface).map_or("?", |it| &*it.name);
     let is_default = |(_, route): &&(&Hop, Way)| route.prefix == 0 && !route.is_local;
     let far_by_route = ways
         .iter()
@@ -85,33 +85,26 @@ fn routes(ways: &[(&Hop, Way)], links: &BTreeMap<u32, Link>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (hop, route) in ways.iter().filter(is_default) {
         let gateway = route.gateway.map(|it| format!(" {it}")).unwrap_or_default();
-        let way = format!("the default gateway{gateway} through {}", name(route));
+        let way = format!("the default gateway{gateway} through {}", interface(route));
+        let name = &hop.name;
         // Where the network itself routes pods, this is right: then it is so for all of them.
-        let (state, evidence) = match (hop.local, far_by_route) {
-            (true, _) => (
-                State::Fail,
-                format!("{} is on this node, but packets go to {way}", hop.name),
-            ),
-            (false, true) => (
-                State::Fail,
-                format!(
-                    "packets to {} go to {way}, those to other nodes have a route",
-                    hop.name
-                ),
-            ),
-            (false, false) => (
-                State::Warn,
-                format!(
-                    "packets to {} go to {way}: right only where the network routes pods",
-                    hop.name
-                ),
-            ),
+        let finding = if hop.local {
+            let evidence = format!("{name} is on this node, but packets go to {way}");
+            Finding::fail("routes", evidence)
+        } else if far_by_route {
+            let evidence =
+                format!("packets to {name} go to {way}, those to other nodes have a route");
+            Finding::fail("routes", evidence)
+        } else {
+            let evidence =
+                format!("packets to {name} go to {way}: right only where the network routes pods");
+            Finding::warn("routes", evidence)
         };
-        findings.push(Finding::new("routes", state, evidence).mend(without_route(hop)));
+        findings.push(finding.mend(without_route(hop)));
     }
     let mut good: BTreeMap<(&str, Option<IpAddr>), usize> = BTreeMap::new();
     for (_, route) in ways.iter().filter(|it| !is_default(it)) {
-        *good.entry((name(route), route.gateway)).or_default() += 1;
+        *good.entry((interface(route), route.gateway)).or_default() += 1;
     }
     let good = good.into_iter().map(|((interface, gateway), count)| {
         let plural = if count == 1 { "" } else { "s" };
@@ -231,23 +224,17 @@ fn bridges(ways: &[(&Hop, Way)], links: &BTreeMap<u32, Link>) -> Vec<Finding> {
         } else {
             "bridge-nf-call-ip6tables"
         };
-        let value = read(&format!("/proc/sys/net/bridge/{name}"));
-        let (state, evidence) = match value.as_deref() {
-            Some("1") => (State::Ok, format!("{bridge}: {name} is 1")),
-            Some(value) => (State::Fail, format!("{bridge}: {name} is {value}")),
-            None => (
-                State::Fail,
-                format!("{bridge}: the kernel module br_netfilter is not loaded"),
-            ),
+        let evidence = match read(&format!("/proc/sys/net/bridge/{name}")) {
+            Some(value) if value == "1" => {
+                return Finding::ok("bridge", format!("{bridge}: {name} is 1"));
+            }
+            Some(value) => format!("{bridge}: {name} is {value}"),
+            None => format!("{bridge}: the kernel module br_netfilter is not loaded"),
         };
-        let finding = Finding::new("bridge", state, evidence);
-        match state {
-            State::Ok => finding,
-            _ => finding.mend(format!(
-                "modprobe br_netfilter; sysctl -w net.bridge.{name}=1: pods on {bridge} cannot reach \
-                 each other through a Service without it"
-            )),
-        }
+        Finding::fail("bridge", evidence).mend(format!(
+            "modprobe br_netfilter; sysctl -w net.bridge.{name}=1: pods on {bridge} cannot reach \
+             each other through a Service without it"
+        ))
     };
     on_bridge.into_iter().map(check).collect()
 }
