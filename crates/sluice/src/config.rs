@@ -12,7 +12,6 @@ use std::ops::RangeInclusive;
 use std::path::{self, PathBuf};
 use std::time::Duration;
 
-use ipnet::IpNet;
 use sluice_agent::Periods;
 use sluice_config::{Effective, GoDuration, KubeProxyConfiguration, Mode};
 use sluice_plan::settings::{DirectReturn, Settings};
@@ -122,9 +121,7 @@ impl NodeArgs {
     pub(crate) fn validate(&self, host_name: &str) -> anyhow::Result<NodeConfig> {
         let mut problems = Problems::default();
         let config = self.check(host_name, self.file(), &mut problems)?;
-        let config = problems.into_result(config)?;
-        let config = config.expect("a configuration is missing only when there is a problem");
-        Ok(config)
+        problems.into_result(config)
     }
 
     /// The configuration with defaults for `--write-config-to`, and the warnings about it. Its mode
@@ -138,7 +135,7 @@ impl NodeArgs {
         if !read.has_ipvs_sync_period {
             read.config.ipvs.sync_period = GoDuration::default();
         }
-        problems.into_result((read.config, [read.warnings, idle].concat()))
+        problems.into_result(Some((read.config, [read.warnings, idle].concat())))
     }
 
     fn check(
@@ -149,7 +146,8 @@ impl NodeArgs {
     ) -> anyhow::Result<Option<NodeConfig>> {
         let read = self.read(file, problems)?;
         let effective = self.effective(&read, problems);
-        let external_ips = self.external_ips(problems);
+        let external_ips =
+            problems.prefixes("--external-ip-allow", self.external_ip_allow.as_deref());
         let node_port_range = self.node_port_range(problems);
         let ebpf = self.ebpf.check(problems);
         let not_direct = self.ebpf.not_direct(problems);
@@ -229,10 +227,6 @@ impl NodeArgs {
         None
     }
 
-    fn external_ips(&self, problems: &mut Problems) -> Option<Vec<IpNet>> {
-        problems.prefixes("--external-ip-allow", self.external_ip_allow.as_deref())
-    }
-
     /// The ports that may be NodePorts; `None` with an API server, which checks them itself.
     fn node_port_range(&self, problems: &mut Problems) -> Option<RangeInclusive<u16>> {
         let Some(text) = &self.service_node_port_range else {
@@ -243,13 +237,8 @@ impl NodeArgs {
                 "--service-node-port-range: only with --manifests: an API server has its own";
             problems.usage(problem.to_owned());
         }
-        match flags::port_range(text) {
-            Ok(range) => Some(range),
-            Err(why) => {
-                problems.usage(format!("--service-node-port-range: {why}"));
-                None
-            }
-        }
+        let range = flags::port_range(text);
+        problems.keep(range.map_err(|why| format!("--service-node-port-range: {why}")))
     }
 
     /// The warnings about flags in a mode in which they have no effect.
@@ -357,9 +346,7 @@ impl ProxyArgs {
             web,
             socket: path::absolute(&self.socket).unwrap_or_else(|_| self.socket.clone()),
         });
-        let config = problems.into_result(config)?;
-        let config = config.expect("a configuration is missing only when there is a problem");
-        Ok(config)
+        problems.into_result(config)
     }
 }
 

@@ -108,27 +108,18 @@ fn answer(
     explanation: Explanation,
     is_traced: bool,
 ) -> anyhow::Result<Answer> {
-    let is_text = args.output == Output::Text;
     // A person reads the explanation while a packet is waited for.
-    if is_text {
-        print(format!("{}\n", explanation.to_string().trim_end()))?;
-    }
-    let live = if args.live {
-        Some(Reader::new(view, &args.socket)?.read(&explanation)?)
-    } else {
-        None
+    let say = |text: String| match args.output {
+        Output::Text => print(text),
+        Output::Json => Ok(()),
     };
-    if is_text && let Some(live) = &live {
-        print(format!("{live}\n"))?;
-    }
-    let trace = if is_traced {
-        Some(traced(&request(args, &explanation)?)?)
-    } else {
-        None
-    };
-    if is_text && let Some(trace) = &trace {
-        print(trace.to_string())?;
-    }
+    say(format!("{}\n", explanation.to_string().trim_end()))?;
+    let live = || Reader::new(view, &args.socket)?.read(&explanation);
+    let live = args.live.then(live).transpose()?;
+    live.iter().try_for_each(|it| say(format!("{it}\n")))?;
+    let trace = || traced(&request(args, &explanation)?);
+    let trace = is_traced.then(trace).transpose()?;
+    trace.iter().try_for_each(|it| say(it.to_string()))?;
     Ok(Answer {
         explanation,
         live,

@@ -170,7 +170,10 @@ impl Flag {
 
 /// The flags of kube-proxy on the command line, with their values.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Flags(Vec<(&'static Flag, Vec<String>)>);
+pub(crate) struct Flags(Vec<Given>);
+
+/// A flag with its values.
+type Given = (&'static Flag, Vec<String>);
 
 impl Flags {
     /// Whether a flag was given.
@@ -195,9 +198,13 @@ impl Flags {
     /// The flags that a configuration file overrides.
     pub(crate) fn ignored_beside_file(&self) -> Vec<String> {
         let ignored = self.0.iter().filter(|(flag, _)| !flag.overrides_file());
-        ignored
-            .map(|(flag, _)| format!("--{}", flag.name))
-            .collect()
+        let names = ignored.map(|(flag, _)| format!("--{}", flag.name));
+        names.collect()
+    }
+
+    /// The flags that count beside a configuration file.
+    fn beside_file(&self) -> impl Iterator<Item = &Given> {
+        self.0.iter().filter(|(flag, _)| flag.overrides_file())
     }
 
     /// Sets the fields of all flags; returns what cannot be read.
@@ -207,16 +214,12 @@ impl Flags {
 
     /// Sets the fields of the flags that count beside a configuration file.
     pub(crate) fn apply_to_file(&self, config: &mut KubeProxyConfiguration) -> Vec<String> {
-        apply(
-            self.0.iter().filter(|(flag, _)| flag.overrides_file()),
-            config,
-        )
+        apply(self.beside_file(), config)
     }
 
     /// Whether a flag overrides a field of the configuration file.
     pub(crate) fn overrides(&self, field: &str) -> bool {
-        let mut given = self.0.iter().filter(|(flag, _)| flag.overrides_file());
-        given.any(|(flag, _)| flag.sets(field))
+        self.beside_file().any(|(flag, _)| flag.sets(field))
     }
 
     /// Warnings about flags that set no field; fields have warnings of their own.
@@ -234,7 +237,7 @@ impl Flags {
 }
 
 fn apply<'f>(
-    given: impl Iterator<Item = &'f (&'static Flag, Vec<String>)>,
+    given: impl Iterator<Item = &'f Given>,
     config: &mut KubeProxyConfiguration,
 ) -> Vec<String> {
     let mut problems = Vec::new();

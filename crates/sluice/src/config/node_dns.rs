@@ -48,16 +48,11 @@ impl NodeDnsArgs {
 
     /// The answers; `None` when the server is off.
     pub(super) fn answers(&self, problems: &mut Problems) -> Option<Answers> {
-        match self.zone() {
-            Ok(zone) => self.is_on().then(|| Answers {
-                zone,
-                corefile: self.dns_corefile.clone(),
-            }),
-            Err(problem) => {
-                problems.usage(problem);
-                None
-            }
-        }
+        let zone = problems.keep(self.zone())?;
+        self.is_on().then(|| Answers {
+            zone,
+            corefile: self.dns_corefile.clone(),
+        })
     }
 
     /// The domain of the cluster, as it is written.

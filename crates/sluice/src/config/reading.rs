@@ -6,7 +6,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use ipnet::IpNet;
 use sluice_config::{GoDuration, KubeProxyConfiguration, Lines, Mode, Problem, decode, warnings};
 use sluice_yaml::{escaped, quoted};
@@ -72,24 +72,26 @@ impl Problems {
             let negative = || format!("{it} must not be negative");
             it.to_std().ok_or_else(negative)
         });
-        duration
-            .map_err(|problem| self.usage(format!("{flag}: {problem}")))
-            .ok()
+        self.keep(duration.map_err(|problem| format!("{flag}: {problem}")))
     }
 
-    /// The value if there is no problem. With a wrong flag the exit code is 2.
-    pub(super) fn into_result<T>(self, value: T) -> anyhow::Result<T> {
+    /// The value of a flag; `None` after adding the problem that it has.
+    pub(super) fn keep<T>(&mut self, value: Result<T, String>) -> Option<T> {
+        value.map_err(|problem| self.usage(problem)).ok()
+    }
+
+    /// The value if there is no problem, and without one there is a value. With a wrong flag the exit code is 2.
+    pub(super) fn into_result<T>(self, value: Option<T>) -> anyhow::Result<T> {
         let Self { mut usage, file } = self;
         let exit_code = if usage.is_empty() { 1 } else { 2 };
         usage.extend(file);
-        if usage.is_empty() {
-            Ok(value)
-        } else {
-            Err(anyhow::Error::new(Invalid {
+        if !usage.is_empty() {
+            bail!(Invalid {
                 problems: usage,
                 exit_code,
-            }))
+            });
         }
+        Ok(value.expect("a configuration is missing only when there is a problem"))
     }
 }
 

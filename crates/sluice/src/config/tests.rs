@@ -1,4 +1,5 @@
 use clap::Parser;
+use ipnet::IpNet;
 use sluice_config::{LogFormat, Mode};
 use sluice_plan::settings::{LocalDetector, NodePortAddresses};
 use tempfile::NamedTempFile;

@@ -78,13 +78,7 @@ impl ProxyArgs {
             ));
             return None;
         };
-        match WebConfig::new(address, token_file) {
-            Ok(config) => Some(config),
-            Err(problem) => {
-                problems.usage(problem);
-                None
-            }
-        }
+        problems.keep(WebConfig::new(address, token_file))
     }
 }
 
