@@ -22,6 +22,7 @@ mod path;
 mod ports;
 mod probe;
 mod proxy;
+mod question;
 mod report;
 mod resolver;
 mod rules;
@@ -29,9 +30,9 @@ mod service;
 mod sources;
 mod way;
 
-pub use checklist::{Question, check};
-pub use names::Kubelet;
+pub use checklist::check;
 pub use proxy::{Agent, NodeDns};
+pub use question::{Kubelet, Question};
 pub use report::{Finding, Report, State};
 pub use sources::{Plan, ResolvConf, Sources};
 

@@ -12,11 +12,12 @@ use super::dialled::{dead_services, hops, node_port_numbers, targets};
 use super::filters::filters;
 use super::machine::{conntrack, forwarding};
 use super::names;
-use super::names::{Kubelet, NOBODY};
+use super::names::NOBODY;
 use super::path::path;
 use super::ports::node_ports;
 use super::probe::probe;
 use super::proxy::{is_of_a_proxy, leftovers, proxy};
+use super::question::Question;
 use super::report::Finding;
 use super::rules::rules;
 use super::service::{decision, objects};
@@ -26,24 +27,6 @@ use crate::trace::{Request, Source};
 
 /// Most packets that are traced: each that is lost takes two seconds.
 const TRACED: usize = 4;
-
-/// What is wrong, and with what.
-#[derive(Clone, Debug)]
-pub struct Question {
-    /// The Service, as in `default/web`, or its DNS name; `None` for the machine as a whole.
-    pub service: Option<String>,
-    /// The client that gets no answer: an address, or a pod as NAMESPACE/NAME. `None`: this node, and for Services that
-    /// are open to the outside, a client there.
-    pub from: Option<String>,
-    /// Whether to connect to endpoints and virtual IPs, and to ask the cluster's DNS.
-    pub is_probed: bool,
-    /// The cluster's DNS Service; `None` for the agent's, or the usual one.
-    pub dns_service: Option<String>,
-    /// The domain of the cluster.
-    pub domain: String,
-    /// The kubelet's configuration, and its file.
-    pub kubelet: Kubelet,
-}
 
 /// Makes all checks.
 ///

@@ -2,17 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::path::PathBuf;
 
 use sluice_plan::explain;
 use sluice_plan::inventory::ServiceDetail;
 use sluice_plan::settings;
 
-use super::checklist::Question;
 use super::dialled::cluster_ips;
 use super::dns::dns;
 use super::listed;
 use super::proxy::{NodeDns, kube_proxy};
+use super::question::{Kubelet, Question};
 use super::report::{Finding, State};
 use super::resolver::{Reader, search_path, upstreams};
 use super::sources::{Plan, Sources};
@@ -25,17 +24,6 @@ const API: &str = "default/kubernetes";
 
 /// Where the resolver of this machine is configured.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
-
-/// The part of a KubeletConfiguration that decides what resolvers of pods are told.
-#[derive(Clone, Debug)]
-pub struct Kubelet {
-    /// Its file.
-    pub path: PathBuf,
-    /// The nameservers of pods; `None` where no kubelet has a readable configuration.
-    pub cluster_dns: Option<Vec<IpAddr>>,
-    /// The file whose servers and search path pods get beside the cluster's; `None` for this machine's.
-    pub resolv_conf: Option<String>,
-}
 
 /// Asks the cluster's DNS for one Service.
 pub(super) fn of_service(

@@ -92,7 +92,7 @@ fn of_routing(packet: &Addresses, incoming: Option<&str>) -> Vec<String> {
         std::net::SocketAddr::V6(_) => "ipv6",
     };
     let is = |key: &str, value| sysctl(key) == Some(value);
-    if let Some(interface) = incoming.filter(|it| *it != super::reports::LOOPBACK) {
+    if let Some(interface) = incoming.filter(|it| *it != super::way::LOOPBACK) {
         let key = match version {
             "ipv4" => format!("net/ipv4/conf/{interface}/forwarding"),
             _ => "net/ipv6/conf/all/forwarding".to_owned(),

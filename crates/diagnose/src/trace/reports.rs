@@ -6,11 +6,8 @@ use sluice_netlink::SocketError;
 use sluice_nft::{Fate, HookPoint, Step};
 
 use super::checkpoints::{Checkpoint, Checkpoints};
-use super::way::interface;
+use super::way::{LOOPBACK, interface};
 use super::{PATIENCE, TraceError};
-
-/// Name of the loopback interface.
-pub(super) const LOOPBACK: &str = "lo";
 
 /// The kernel's reports about one packet.
 #[derive(Debug, Default)]

@@ -8,7 +8,8 @@ use serde::Serialize;
 use sluice_netlink::conntrack::Tuple;
 use sluice_plane::{Act, kube_proxy};
 
-use super::reports::LOOPBACK;
+/// Name of the loopback interface.
+pub(super) const LOOPBACK: &str = "lo";
 
 /// Name of the tables of Sluice's mode nftables.
 const SLUICE_TABLE: &str = "sluice";
