@@ -21,7 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("lab/controller", &["model"]),
     (
         "lab/cluster",
-        &["api", "controller", "lab", "model", "source"],
+        &["api", "controller", "lab", "model", "reconcile", "source"],
     ),
     ("config", &["model", "plan", "yaml"]),
     ("source", &["model", "reconcile", "yaml"]),

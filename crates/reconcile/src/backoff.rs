@@ -2,11 +2,51 @@
 
 use std::time::{Duration, Instant};
 
-/// A wait that doubles from one failure to the next.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Waits of which each is twice the one before, up to a longest one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waits {
+    first: Duration,
+    longest: Duration,
+    next: Duration,
+}
+
+impl Waits {
+    /// `first` is not longer than `longest`.
+    pub const fn new(first: Duration, longest: Duration) -> Self {
+        Self {
+            first,
+            longest,
+            next: first,
+        }
+    }
+
+    /// The wait that is due now. The next one is longer.
+    pub fn take(&mut self) -> Duration {
+        let wait = self.next;
+        self.next = wait.saturating_mul(2).min(self.longest);
+        wait
+    }
+
+    /// The next wait is the first one again.
+    pub fn reset(&mut self) {
+        self.next = self.first;
+    }
+}
+
+/// When to try again what failed; the wait doubles from one failure to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    failures: u32,
+    waits: Waits,
     due: Option<Instant>,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self {
+            waits: Waits::new(Self::FIRST, Self::LONGEST),
+            due: None,
+        }
+    }
 }
 
 impl Backoff {
@@ -17,13 +57,7 @@ impl Backoff {
 
     /// Records a failure.
     pub fn fail(&mut self, now: Instant) {
-        self.due = Some(now + self.next_wait());
-    }
-
-    fn next_wait(&mut self) -> Duration {
-        let wait = Self::FIRST.saturating_mul(1 << self.failures.min(5));
-        self.failures = self.failures.saturating_add(1);
-        wait.min(Self::LONGEST)
+        self.due = Some(now + self.waits.take());
     }
 
     /// The next attempt is not made before.
@@ -64,9 +98,9 @@ mod tests {
     #[test]
     fn backoff_doubles_up_to_thirty_seconds() {
         let mut backoff = Backoff::default();
-        let waits: Vec<u64> = (0..7).map(|_| backoff.next_wait().as_secs()).collect();
+        let waits: Vec<u64> = (0..7).map(|_| backoff.waits.take().as_secs()).collect();
         assert_eq!(waits, [1, 2, 4, 8, 16, 30, 30]);
         backoff.succeed();
-        assert_eq!(backoff.next_wait(), Backoff::FIRST);
+        assert_eq!(backoff.waits.take(), Backoff::FIRST);
     }
 }

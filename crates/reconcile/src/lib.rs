@@ -27,7 +27,7 @@ mod stage;
 mod tests;
 
 pub use backend::{Backend, BackendError, Objects, Refusal, Upkeep};
-pub use backoff::Backoff;
+pub use backoff::{Backoff, Waits};
 pub use delta::Delta;
 pub use reconciler::{Reconciler, Wanted};
 pub use report::Report;

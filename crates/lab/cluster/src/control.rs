@@ -18,6 +18,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
 use sluice_api::Store;
 use sluice_controller::{Allocator, Controller, workloads};
+use sluice_reconcile::Waits;
 use tokio::runtime;
 use tokio::time::timeout;
 use tracing::warn;
@@ -49,7 +50,7 @@ impl Control {
     pub(crate) fn run(mut self) {
         let runtime = runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime.expect("a clock needs nothing of the machine");
-        let mut pause = Duration::ZERO;
+        let mut pauses = Waits::new(FIRST_PAUSE, LONGEST_PAUSE);
         loop {
             let mut changed = self.store.subscribe();
             let mut revision = self.store.revision();
@@ -84,11 +85,10 @@ impl Control {
                     + writes.addresses(&objects, &self.allocator);
                 if refused > 0 {
                     // Back off, observe again.
-                    pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
-                    thread::sleep(pause);
+                    thread::sleep(pauses.take());
                     break;
                 }
-                pause = Duration::ZERO;
+                pauses.reset();
                 let until = plan.wake.map_or(IDLE, |it| until(it, now));
                 // A timeout and a change both lead to the next round.
                 let _ = runtime.block_on(async { timeout(until, changed.changed()).await });

@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::Node;
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 use sluice_lab::HeldNode;
+use sluice_reconcile::Waits;
 
 use crate::enter::Inside;
 use crate::lab_dir::{LabDir, write};
@@ -37,7 +38,7 @@ pub const WEB: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 102
 const LOOK: Duration = Duration::from_millis(50);
 
 /// First back-off before a dead agent is started again; it doubles each time.
-const PAUSE: Duration = Duration::from_millis(200);
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// A node that does not report for this long is NotReady. kube-controller-manager's default is 40 s.
@@ -124,7 +125,7 @@ impl Nodes {
             settings: self.settings.clone(),
             agent: None,
             starts_at: Instant::now(),
-            pause: PAUSE,
+            pauses: Waits::new(FIRST_PAUSE, LONGEST_PAUSE),
             reported: None,
             off_since: None,
             is_plugged: None,
@@ -264,7 +265,7 @@ struct Worker {
     agent: Option<Agent>,
     /// When the next agent starts.
     starts_at: Instant,
-    pause: Duration,
+    pauses: Waits,
     reported: Option<Health>,
     off_since: Option<Instant>,
     /// Whether the cable is plugged in; `None` when unknown.
@@ -286,8 +287,7 @@ impl Worker {
             if let Err(error) = self.act() {
                 let why = format!("{error:#}");
                 self.report.event(&self.name, "NodeFailed", &why, true);
-                self.starts_at = Instant::now() + self.pause;
-                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+                self.starts_at = Instant::now() + self.pauses.take();
             }
             match news.recv_timeout(LOOK) {
                 Ok(Some(node)) => self.node = node,
@@ -352,15 +352,14 @@ impl Worker {
                 let why = format!("the agent ended ({how}), starting it again");
                 self.report.event(&self.name, "AgentEnded", &why, true);
                 self.agent = None;
-                self.starts_at = Instant::now() + self.pause;
-                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+                self.starts_at = Instant::now() + self.pauses.take();
             } else if agent.flags != wanted {
                 let why = "its flags changed, starting the agent again";
                 self.report.event(&self.name, "AgentChanged", why, false);
                 self.end_agent(Signal::SIGTERM);
             } else if agent.is_synced || (self.settings.is_synced)(&socket) {
                 agent.is_synced = true;
-                self.pause = PAUSE;
+                self.pauses.reset();
                 self.tell(Health::Ready);
             }
         }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use sluice_model::IpFamily;
 use sluice_node::chain;
 use sluice_plane::{Keep, LeftoverError, Leftovers, Purpose, Removal, Request};
+use sluice_reconcile::Waits;
 use tracing::{info, warn};
 
 /// How long connections through an earlier proxy's virtual servers may go on.
@@ -101,7 +102,7 @@ fn run(all: &[&dyn Leftovers], keep: &Keep, families: &[IpFamily]) {
 /// are ours already: our translation comes before IPVS, and programs in their drain take none.
 fn drain(all: &[&dyn Leftovers], keep: &Keep) {
     let deadline = Instant::now() + DRAIN_LIMIT;
-    let mut wait = FIRST_COUNT;
+    let mut waits = Waits::new(FIRST_COUNT, LONGEST_COUNT);
     loop {
         let connections: usize = all.iter().map(|it| it.drain(keep)).sum();
         let left = deadline.saturating_duration_since(Instant::now());
@@ -115,6 +116,7 @@ fn drain(all: &[&dyn Leftovers], keep: &Keep) {
             );
             return;
         }
+        let wait = waits.take();
         if wait == FIRST_COUNT {
             info!(
                 connections,
@@ -123,16 +125,15 @@ fn drain(all: &[&dyn Leftovers], keep: &Keep) {
             );
         }
         thread::sleep(wait.min(left));
-        wait = (wait * 2).min(LONGEST_COUNT);
     }
 }
 
 /// Checks for a kube-proxy that runs or was started again, warns once, and returns. Its rules are
 /// not removed again: the two programs would undo each other's work for ever.
 fn watch(all: &[&dyn Leftovers], keep: &Keep) {
-    let mut wait = FIRST_CHECK;
+    let mut waits = Waits::new(FIRST_CHECK, LONGEST_CHECK);
     loop {
-        thread::sleep(wait);
+        thread::sleep(waits.take());
         if let Some(sign) = all.iter().find_map(|it| it.sign_of_kube_proxy(keep)) {
             warn!(
                 sign,
@@ -141,6 +142,5 @@ fn watch(all: &[&dyn Leftovers], keep: &Keep) {
             );
             return;
         }
-        wait = (wait * 2).min(LONGEST_CHECK);
     }
 }

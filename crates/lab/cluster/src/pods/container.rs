@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use nix::sys::signal::{Signal, killpg};
+use sluice_reconcile::Waits;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 
 use super::prober::{Kind, Prober};
@@ -53,7 +54,7 @@ pub(super) struct Container {
     pub(super) probers: Vec<Prober>,
     /// The number of the present run, which tells messages about an earlier run apart.
     pub(super) run: u64,
-    pause: Duration,
+    pauses: Waits,
     folder: PathBuf,
 }
 
@@ -81,7 +82,7 @@ impl Container {
             last: told.and_then(|it| it.last_state.as_ref()?.terminated.clone()),
             probers: Vec::new(),
             run: 0,
-            pause: FIRST_PAUSE,
+            pauses: Waits::new(FIRST_PAUSE, LONGEST_PAUSE),
             folder: folder.to_owned(),
         }
     }
@@ -138,7 +139,7 @@ impl Container {
         self.state = State::Waiting {
             reason,
             message,
-            until: now + self.next_pause(),
+            until: now + self.pauses.take(),
         };
     }
 
@@ -167,7 +168,7 @@ impl Container {
             ..ContainerStateTerminated::default()
         };
         if Timestamp::now().duration_since(*since).unsigned_abs() > LONG_LIFE {
-            self.pause = FIRST_PAUSE;
+            self.pauses.reset();
         }
         self.probers.clear();
         if !again(code) {
@@ -180,7 +181,7 @@ impl Container {
         let pause = if first {
             Duration::ZERO
         } else {
-            self.next_pause()
+            self.pauses.take()
         };
         self.state = State::Waiting {
             reason: "CrashLoopBackOff",
@@ -249,11 +250,5 @@ impl Container {
             }),
             ..ContainerStatus::default()
         }
-    }
-
-    fn next_pause(&mut self) -> Duration {
-        let pause = self.pause;
-        self.pause = (pause * 2).min(LONGEST_PAUSE);
-        pause
     }
 }
