@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use regex::Regex;
+
 use crate::Sources;
 
 /// Why a pattern is refused: CoreDNS allows one `*` and one `?`, and no `[...]`.
@@ -29,21 +31,19 @@ pub(crate) fn matches(pattern: &Path, sources: &dyn Sources) -> io::Result<Vec<P
             found.iter_mut().for_each(|it| it.push(component));
             continue;
         }
+        let expression = expression(&name)?;
         let mut next = Vec::new();
         for folder in found {
-            let here = Path::new(".");
             let listed = if folder.as_os_str().is_empty() {
-                here
+                Path::new(".")
             } else {
                 &folder
             };
             match sources.list(listed) {
-                Ok(names) => next.extend(
-                    names
-                        .iter()
-                        .filter(|it| fits(&name, it))
-                        .map(|it| folder.join(it)),
-                ),
+                Ok(names) => {
+                    let fitting = names.iter().filter(|it| expression.is_match(it));
+                    next.extend(fitting.map(|it| folder.join(it)));
+                }
                 Err(why) if why.kind() == io::ErrorKind::NotFound => {}
                 Err(why) => return Err(why),
             }
@@ -54,23 +54,9 @@ pub(crate) fn matches(pattern: &Path, sources: &dyn Sources) -> io::Result<Vec<P
     Ok(found)
 }
 
-/// Whether a name fits a pattern with at most one `*`.
-fn fits(pattern: &str, name: &str) -> bool {
-    let same = |pattern: &str, name: &str| {
-        let mut name = name.chars();
-        pattern
-            .chars()
-            .all(|it| name.next().is_some_and(|c| it == '?' || it == c))
-            && name.next().is_none()
-    };
-    let Some((head, tail)) = pattern.split_once('*') else {
-        return same(pattern, name);
-    };
-    let length = name.chars().count();
-    let (front, back) = (head.chars().count(), tail.chars().count());
-    length >= front + back && {
-        let chars: Vec<char> = name.chars().collect();
-        let text = |part: &[char]| part.iter().collect::<String>();
-        same(head, &text(&chars[..front])) && same(tail, &text(&chars[length - back..]))
-    }
+/// What names fit a pattern: `*` is any text, `?` any character.
+fn expression(pattern: &str) -> io::Result<Regex> {
+    let escaped = regex::escape(pattern);
+    let inner = escaped.replace(r"\*", ".*").replace(r"\?", ".");
+    Regex::new(&format!("^(?s:{inner})$")).map_err(io::Error::other)
 }
