@@ -16,7 +16,7 @@ mod finish;
 mod upstream;
 mod version;
 
-use std::future::Future;
+use std::future::{self, Future};
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
@@ -69,16 +69,6 @@ pub(crate) struct Response {
 /// A response to come; `None`: there is none (`acl` with `drop`).
 pub(crate) type Waiting = Pin<Box<dyn Future<Output = Option<Response>> + Send>>;
 
-/// How a query is answered.
-pub(crate) enum Asking {
-    /// Without an answer.
-    Ignored,
-    /// The answer of the server itself.
-    Refused(Response),
-    /// By the plugins. The future of an answer from the zone is ready at the first poll.
-    Asked(Waiting),
-}
-
 impl Engine {
     /// The blocks of one address. `server` is the address in metrics: `dns://:53`.
     pub(crate) fn new(
@@ -128,20 +118,22 @@ impl Engine {
         }
     }
 
-    /// Reads a query and begins its answer.
+    /// Reads a query and begins its answer. The future of an answer from the zone, or of the server itself, is ready
+    /// at the first poll. `None`: it gets no answer.
     pub(crate) fn ask(
         self: &Arc<Self>,
         bytes: &[u8],
         client: Client,
         received: Instant,
         turn: usize,
-    ) -> Asking {
+    ) -> Option<Waiting> {
         match wire::read(bytes) {
-            Received::Ignored => Asking::Ignored,
-            Received::Refused(refused) => self
-                .refusal(&refused, client, bytes.len())
-                .map_or(Asking::Ignored, Asking::Refused),
-            Received::Query(query) => Asking::Asked(self.begin(query, client, received, turn)),
+            Received::Ignored => None,
+            Received::Refused(refused) => {
+                let response = self.refusal(&refused, client, bytes.len());
+                Some(Box::pin(future::ready(response)))
+            }
+            Received::Query(query) => Some(self.begin(query, client, received, turn)),
         }
     }
 

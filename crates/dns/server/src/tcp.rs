@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::engine::{Asking, Response};
+use crate::engine::Response;
 use crate::limits::Permit;
 use crate::metrics::Shard;
 use crate::request::Client;
@@ -105,12 +105,9 @@ impl Connection {
                     };
                     let received = Instant::now();
                     let engine = self.slot.engine();
-                    match engine.ask(&message, self.client, received, rand::random::<u16>().into()) {
-                        Asking::Ignored => {}
-                        Asking::Refused(response) => self.send(received, Some(response)).await?,
-                        Asking::Asked(answer) => {
-                            waiting.push(async move { (received, answer.await) });
-                        }
+                    let turn = rand::random::<u16>().into();
+                    if let Some(answer) = engine.ask(&message, self.client, received, turn) {
+                        waiting.push(async move { (received, answer.await) });
                     }
                 }
             }

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use nix::sys::socket::SockaddrStorage;
 use sluice_upstream::Transport;
 
-use crate::engine::{Asking, Engine, Response, Waiting};
+use crate::engine::{Engine, Response, Waiting};
 use crate::metrics::Shard;
 use crate::request::Client;
 use crate::slot::Slot;
@@ -42,14 +42,6 @@ pub(crate) struct Loop {
     pub(crate) shard: Shard,
     /// Where tasks count that answer later.
     pub(crate) task_shard: Shard,
-}
-
-/// Where a delayed answer is sent to, and when its query arrived.
-#[derive(Clone, Copy)]
-struct Incoming {
-    reply_to: SockaddrStorage,
-    from: To,
-    received: Instant,
 }
 
 impl Loop {
@@ -120,24 +112,12 @@ impl Loop {
             transport: Transport::Udp,
         };
         let (query, answer) = batch.exchange(index);
-        let response = match engine.ask(query, client, received, turn) {
-            Asking::Ignored => None,
-            Asking::Refused(response) => Some(response),
-            Asking::Asked(mut waiting) => {
-                let mut once = Context::from_waker(Waker::noop());
-                match waiting.as_mut().poll(&mut once) {
-                    Poll::Ready(response) => response,
-                    Poll::Pending => {
-                        let incoming = Incoming {
-                            reply_to,
-                            from,
-                            received,
-                        };
-                        self.send_later(engine, waiting, incoming);
-                        None
-                    }
-                }
-            }
+        let Some(mut waiting) = engine.ask(query, client, received, turn) else {
+            return;
+        };
+        let mut once = Context::from_waker(Waker::noop());
+        let Poll::Ready(response) = waiting.as_mut().poll(&mut once) else {
+            return self.send_later(engine, waiting, reply_to, from, received);
         };
         let Some(response) = response else { return };
         response.sample.count(self.shard, received.elapsed());
@@ -154,14 +134,21 @@ impl Loop {
     }
 
     /// Sends the answer when it is ready. [`crate::limits`] limits the waiting queries.
-    fn send_later(&self, engine: &Engine, waiting: Waiting, incoming: Incoming) {
+    fn send_later(
+        &self,
+        engine: &Engine,
+        waiting: Waiting,
+        reply_to: SockaddrStorage,
+        from: To,
+        received: Instant,
+    ) {
         let (socket, shard) = (self.socket.clone(), self.task_shard);
         engine.common.runtime.spawn(async move {
             let Some(Response { bytes, sample, .. }) = waiting.await else {
                 return;
             };
-            sample.count(shard, incoming.received.elapsed());
-            socket.send(&bytes, &incoming.reply_to, incoming.from);
+            sample.count(shard, received.elapsed());
+            socket.send(&bytes, &reply_to, from);
         });
     }
 }

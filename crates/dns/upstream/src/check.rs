@@ -85,10 +85,9 @@ fn chain(question: &Question, records: &[Record]) -> Result<Vec<Name>, Unusable>
 /// Whether `record` says something of a name of `chain` that `wanted` asks for.
 fn answers(record: &Record, wanted: RecordType, chain: &[Name]) -> bool {
     match record.record_type() {
-        // The CNAME that a DNAME stands for is in the answer too (RFC 6672, section 3.1).
-        RecordType::DNAME => chain.iter().any(|name| record.name.zone_of(name)),
-        // RRSIG: its owner is that of the records that it signs, a DNAME's among them.
-        RecordType::RRSIG => chain.iter().any(|name| record.name.zone_of(name)),
+        // The CNAME that a DNAME stands for is in the answer too (RFC 6672, section 3.1). RRSIG: its owner is that
+        // of the records that it signs, a DNAME's among them.
+        RecordType::DNAME | RecordType::RRSIG => chain.iter().any(|name| record.name.zone_of(name)),
         found => {
             chain.contains(&record.name)
                 && (found == wanted || found == RecordType::CNAME || wanted == RecordType::ANY)

@@ -25,7 +25,7 @@ mod forward;
 mod looping;
 mod question;
 
-pub use cache::{Cache, Counter, Counters, ExpiredAnswer, Half, Lookup, Then, is_answer};
+pub use cache::{Cache, Counter, Counters, ExpiredAnswer, Half, Lookup, is_answer};
 pub use check::Unusable;
 pub use forward::{Failure, Forwarder, Observer, Origin, Proto, SetupError, Transport};
 pub use looping::{LoopFound, LoopProbe};

@@ -7,7 +7,7 @@ use sluice_upstream::Question as Asked;
 use super::Engine;
 use super::block::{Block, Way};
 use crate::metrics::Plugin;
-use crate::plugins::template::{self, Templated};
+use crate::plugins::template::{self, Fault};
 use crate::request::{Reply, renamed};
 
 /// Aliases that are followed one after the other, as in CoreDNS.
@@ -44,34 +44,27 @@ impl Block {
         let client = way.client.address.ip();
         let metrics = &engine.common.metrics;
         let (server, zone) = (&*self.label.0, &*self.label.1);
-        let labels = |number: usize| {
-            let template = &self.plugins.template[number];
-            (template.class.to_string(), template.record_type.to_string())
-        };
-        match template::answer(&self.plugins.template, asked, client) {
-            Templated::Passed => None,
-            Templated::Unmatched => Some(Reply::failure(
-                "no pattern of the template matches",
-                Plugin::Template,
-            )),
-            Templated::Answered { template, reply } => {
-                let (class, kind) = labels(template);
-                let labels = [server, zone, "", &*class, &*kind];
+        let (number, answered) = template::answer(&self.plugins.template, asked, client)?;
+        let template = &self.plugins.template[number];
+        let (class, kind) = (
+            &*template.class.to_string(),
+            &*template.record_type.to_string(),
+        );
+        Some(match answered {
+            Ok(reply) => {
+                let labels = [server, zone, "", class, kind];
                 metrics.template_matches.with_label_values(&labels).inc();
-                Some(self.followed(engine, asked, *reply, way).await)
+                self.followed(engine, asked, reply, way).await
             }
-            Templated::Broken {
-                template,
-                section,
-                error,
-            } => {
-                let (class, kind) = labels(template);
-                let number = template.to_string();
-                let labels = [server, zone, "", &*class, &*kind, section, &*number];
+            Err(Fault::Unmatched) => {
+                Reply::failure("no pattern of the template matches", Plugin::Template)
+            }
+            Err(Fault::Record { section, error }) => {
+                let labels = [server, zone, "", class, kind, section, &number.to_string()];
                 metrics.template_failures.with_label_values(&labels).inc();
-                Some(Reply::failure(error, Plugin::Template))
+                Reply::failure(error, Plugin::Template)
             }
-        }
+        })
     }
 
     /// Adds what is known of the target when a template answers with a CNAME.

@@ -7,7 +7,7 @@ use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::Name;
 use sluice_corefile::Plugins;
 use sluice_upstream::{
-    Cache, Failure, Forwarder, Lookup, LoopProbe, Question as Asked, SetupError, Then, Transport,
+    Cache, Failure, Forwarder, Lookup, LoopProbe, Question as Asked, SetupError, Transport,
     is_answer,
 };
 
@@ -68,8 +68,8 @@ impl Upstream {
             .as_ref()
             .map(|it| it.lookup(asked, Instant::now()));
         let expired = match found {
-            Some(Lookup::Hit { response, then }) => {
-                if then == Then::Refresh {
+            Some(Lookup::Hit { response, refresh }) => {
+                if refresh {
                     self.refresh(common, asked, over);
                 }
                 return Some(reply(response, Plugin::Cache));

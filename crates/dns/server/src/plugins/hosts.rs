@@ -2,8 +2,9 @@
 
 mod table;
 
+use std::io::Read as _;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
@@ -149,32 +150,16 @@ fn stamp(path: &Path) -> Option<Stamp> {
     Some((metadata.modified().ok(), metadata.len()))
 }
 
-/// Why a file is not read.
-#[derive(Debug, thiserror::Error)]
-enum ReadError {
-    #[error("read hosts file {path}: {source}")]
-    Io {
-        path: PathBuf,
-        source: std::io::Error,
-    },
-    #[error("read hosts file {path}: more than {MOST_BYTES} bytes")]
-    TooLarge { path: PathBuf },
-}
-
-fn read(path: &Path) -> Result<String, ReadError> {
-    use std::io::Read as _;
-    let io = |source| ReadError::Io {
-        path: path.to_owned(),
-        source,
-    };
+/// # Errors
+/// Why it cannot be read, in one line.
+fn read(path: &Path) -> Result<String, String> {
     let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(io)?;
-    file.take(MOST_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(io)?;
-    if bytes.len() as u64 > MOST_BYTES {
-        let path = path.to_owned();
-        return Err(ReadError::TooLarge { path });
-    }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    let file = std::fs::File::open(path);
+    let read = file.and_then(|it| it.take(MOST_BYTES + 1).read_to_end(&mut bytes));
+    let why = match read {
+        Err(error) => error.to_string(),
+        Ok(_) if bytes.len() as u64 > MOST_BYTES => format!("more than {MOST_BYTES} bytes"),
+        Ok(_) => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
+    };
+    Err(format!("read hosts file {}: {why}", path.display()))
 }

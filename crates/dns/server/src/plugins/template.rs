@@ -16,27 +16,27 @@ use crate::request::Reply;
 /// TTL of records that name none, in seconds: that of CoreDNS's library.
 const DEFAULT_TTL: u32 = 3600;
 
-/// The answer of a block's templates to a question.
+/// Why a template that is for a question has no answer.
 #[derive(Debug)]
-pub(crate) enum Templated {
-    /// None is for it: the next plugin is asked.
-    Passed,
-    /// SERVFAIL: a template is for the zone, and its patterns are not for the name.
+pub(crate) enum Fault {
+    /// It is for the zone, and its patterns are not for the name.
     Unmatched,
-    /// The answer of one template.
-    Answered { template: usize, reply: Box<Reply> },
-    /// A record of one template cannot be read.
-    Broken {
-        template: usize,
+    /// A record cannot be read.
+    Record {
         section: &'static str,
         error: String,
     },
 }
 
-/// The first template that matches answers.
-pub(crate) fn answer(templates: &[Template], asked: &Asked, client: IpAddr) -> Templated {
+/// The first template that is for the question answers: its index and its reply. `None`: the next plugin is
+/// asked.
+pub(crate) fn answer(
+    templates: &[Template],
+    asked: &Asked,
+    client: IpAddr,
+) -> Option<(usize, Result<Reply, Fault>)> {
     if templates.is_empty() {
-        return Templated::Passed;
+        return None;
     }
     let name = asked.query.name.to_lowercase();
     let text = name.to_ascii();
@@ -49,7 +49,7 @@ pub(crate) fn answer(templates: &[Template], asked: &Asked, client: IpAddr) -> T
             if template.fallthrough.includes(&name) {
                 continue;
             }
-            return Templated::Unmatched;
+            return Some((number, Err(Fault::Unmatched)));
         };
         let values = Values {
             name: &text,
@@ -59,19 +59,9 @@ pub(crate) fn answer(templates: &[Template], asked: &Asked, client: IpAddr) -> T
             remote: &client.to_canonical().to_string(),
             groups: &groups,
         };
-        return match values.reply(template) {
-            Ok(reply) => Templated::Answered {
-                template: number,
-                reply: Box::new(reply),
-            },
-            Err((section, error)) => Templated::Broken {
-                template: number,
-                section,
-                error,
-            },
-        };
+        return Some((number, values.reply(template)));
     }
-    Templated::Passed
+    None
 }
 
 /// The template's zone around the name, if class and type fit too.
@@ -97,13 +87,12 @@ struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    fn reply(&self, template: &Template) -> Result<Reply, (&'static str, String)> {
-        let section = |name: &'static str, texts: &[Text]| -> Result<Vec<Record>, _> {
-            let mut records = Vec::new();
-            for text in texts {
-                records.extend(self.records(text).map_err(|error| (name, error))?);
-            }
-            Ok(records)
+    fn reply(&self, template: &Template) -> Result<Reply, Fault> {
+        let section = |section, texts: &[Text]| {
+            let records = texts.iter().map(|it| self.records(it));
+            let records: Result<Vec<_>, _> = records.collect();
+            let records = records.map_err(|error| Fault::Record { section, error })?;
+            Ok(records.concat())
         };
         let mut reply =
             Reply::authoritative(section("answer", &template.answer)?, Plugin::Template);

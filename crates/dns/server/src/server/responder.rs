@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::plan::Plan;
 use super::{StartError, machine};
-use crate::engine::{Asking, Common, Engine};
+use crate::engine::{Common, Engine};
 use crate::options::Options;
 use crate::request::Client;
 
@@ -60,16 +60,11 @@ impl Responder {
             local: self.local,
             transport,
         };
-        match self.engine.ask(query, client, Instant::now(), 0) {
-            Asking::Ignored => None,
-            Asking::Refused(response) => Some(response.bytes),
-            Asking::Asked(mut waiting) => {
-                let mut once = Context::from_waker(Waker::noop());
-                match waiting.as_mut().poll(&mut once) {
-                    Poll::Ready(response) => response.map(|it| it.bytes),
-                    Poll::Pending => None,
-                }
-            }
+        let mut waiting = self.engine.ask(query, client, Instant::now(), 0)?;
+        let mut once = Context::from_waker(Waker::noop());
+        match waiting.as_mut().poll(&mut once) {
+            Poll::Ready(response) => response.map(|it| it.bytes),
+            Poll::Pending => None,
         }
     }
 }

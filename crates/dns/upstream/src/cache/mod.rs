@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::Name;
-use sluice_corefile::{Cache as Settings, Refresh, ServeStale};
+use sluice_corefile::{Cache as Settings, Refresh};
 
 pub use counters::{Counter, Counters, Half};
 
@@ -41,20 +41,12 @@ pub enum Lookup {
     Hit {
         /// The response, with id 0 and without OPT.
         response: Message,
-        /// What to do after the response is sent.
-        then: Then,
+        /// Whether to ask the upstream after the response is sent, and store its answer.
+        refresh: bool,
     },
     /// An expired answer (`serve_stale … verify`): ask the upstream first, and when that fails
     /// give this to [`Cache::serve_stale`].
     Expired(ExpiredAnswer),
-}
-
-/// What to do after a response from the cache is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Then {
-    Nothing,
-    /// Ask the upstream in the background and store its answer.
-    Refresh,
 }
 
 /// An expired answer that may be served when the upstream gives none.
@@ -141,23 +133,20 @@ impl Cache {
             .settings
             .prefetch
             .is_some_and(|prefetch| entry.wants_prefetch(&prefetch, now));
-        let (age, refresh) = match (entry.remaining(now), self.settings.serve_stale) {
-            (Some(remaining), _) => (Age::Fresh(remaining), wants_prefetch),
+        let (ttl, stale) = match (entry.remaining(now), self.settings.serve_stale) {
+            (Some(_), _) if self.settings.keep_ttl => (entry.ttl, None),
+            (Some(remaining), _) => (remaining, None),
             (None, Some(stale)) if entry.expired_for(now) < stale.duration => {
-                (Age::Expired(stale), stale.refresh == Refresh::Immediate)
+                (Duration::ZERO, Some(stale.refresh))
             }
             _ => return None,
         };
-        let then = if refresh && entry.begin_refresh(now) {
-            Then::Refresh
-        } else {
-            Then::Nothing
-        };
+        let refresh = stale.map_or(wants_prefetch, |it| it == Refresh::Immediate);
         Some(Found {
             wire: Arc::clone(&entry.wire),
-            original: entry.ttl,
-            age,
-            then,
+            ttl,
+            stale,
+            refresh: refresh && entry.begin_refresh(now),
         })
     }
 
@@ -165,24 +154,17 @@ impl Cache {
         let mut response = question.response(kept);
         // As CoreDNS: there are clients that throw away what is not authoritative.
         response.metadata.authoritative = true;
-        let (shown, stale) = match found.age {
-            Age::Fresh(_) if self.settings.keep_ttl => (found.original, None),
-            Age::Fresh(remaining) => (remaining, None),
-            Age::Expired(stale) => (Duration::ZERO, Some(stale.refresh)),
-        };
-        set_ttl(&mut response, shown);
-        if found.then == Then::Refresh {
+        set_ttl(&mut response, found.ttl);
+        if found.refresh {
             self.counters.prefetches.add(1);
         }
-        match stale {
+        match found.stale {
             Some(Refresh::Verify) => return Lookup::Expired(ExpiredAnswer(response)),
             Some(Refresh::Immediate) => self.counters.served_stale.add(1),
             None => {}
         }
-        Lookup::Hit {
-            response,
-            then: found.then,
-        }
+        let refresh = found.refresh;
+        Lookup::Hit { response, refresh }
     }
 
     /// The half for an answer of `class`, and its TTL within the half's bounds.
@@ -256,16 +238,11 @@ impl Cache {
 /// The parts of an entry that are copied while its shard is locked.
 struct Found {
     wire: Arc<[u8]>,
-    original: Duration,
-    age: Age,
-    then: Then,
-}
-
-#[derive(Clone, Copy)]
-enum Age {
-    /// Time until the answer expires.
-    Fresh(Duration),
-    Expired(ServeStale),
+    /// The TTL that the client sees.
+    ttl: Duration,
+    /// For an expired answer: when the upstream is asked.
+    stale: Option<Refresh>,
+    refresh: bool,
 }
 
 /// Sets the TTL of all records. Rounded down: no client keeps an answer for longer than its TTL.

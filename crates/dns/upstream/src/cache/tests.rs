@@ -6,7 +6,7 @@ use hickory_proto::op::OpCode;
 use hickory_proto::rr::rdata::{A, CNAME, NS, SOA, TXT};
 use hickory_proto::rr::{RData, Record, RecordType};
 use proptest::prelude::*;
-use sluice_corefile::{CacheLimits, Prefetch};
+use sluice_corefile::{CacheLimits, Prefetch, ServeStale};
 
 use super::*;
 
@@ -98,12 +98,10 @@ impl Clock {
         match self.lookup(at, question) {
             Lookup::Miss => "miss".to_owned(),
             Lookup::Expired(_) => "expired".to_owned(),
-            Lookup::Hit { response, then } => {
+            Lookup::Hit { response, refresh } => {
                 let ttl = response.all_sections().next().map_or(0, |it| it.ttl);
-                match then {
-                    Then::Nothing => format!("ttl {ttl}"),
-                    Then::Refresh => format!("ttl {ttl}, refresh"),
-                }
+                let refresh = if refresh { ", refresh" } else { "" };
+                format!("ttl {ttl}{refresh}")
             }
         }
     }
