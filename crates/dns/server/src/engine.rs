@@ -31,7 +31,7 @@ use sluice_zone::PodRecords;
 
 use crate::metrics::{Plugin, Sample, Tally};
 use crate::request::{Client, Reply, Request};
-use crate::wire::{self, Query, Received};
+use crate::wire::{self, Received};
 
 pub(crate) use block::Block;
 use block::Way;
@@ -133,24 +133,17 @@ impl Engine {
                 let response = self.refusal(&refused, client, bytes.len());
                 Some(Box::pin(future::ready(response)))
             }
-            Received::Query(query) => Some(self.begin(query, client, received, turn)),
+            Received::Query(query) => Some(self.begin(Request {
+                query,
+                client,
+                received,
+                turn,
+            })),
         }
     }
 
-    fn begin(
-        self: &Arc<Self>,
-        query: Box<Query>,
-        client: Client,
-        received: Instant,
-        turn: usize,
-    ) -> Waiting {
-        let request = Request {
-            query,
-            client,
-            received,
-            turn,
-        };
-        let engine = self.clone();
+    fn begin(self: &Arc<Self>, request: Request) -> Waiting {
+        let (engine, client) = (self.clone(), request.client);
         let question = (request.query.metadata, request.query.asked.query.clone());
         Box::pin(async move {
             let answer = AssertUnwindSafe(engine.answer(&request)).catch_unwind();

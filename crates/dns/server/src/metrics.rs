@@ -15,10 +15,9 @@ mod tally;
 mod upstreams;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use prometheus::core::{Collector, Desc};
-use prometheus::proto::MetricFamily;
+use prometheus::core::Collector;
 use prometheus::{
     Gauge, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
     Registry, TextEncoder,
@@ -26,10 +25,11 @@ use prometheus::{
 
 pub(crate) use access::Acl;
 pub use cluster::ClusterMetrics;
+use form::Scraped;
 pub(crate) use labels::{Family, Plugin, code_label};
 pub(crate) use ours::Ours;
 pub(crate) use tally::{Sample, Shard, Tally};
-pub(crate) use upstreams::{CacheOf, Caches, Observed};
+pub(crate) use upstreams::{CacheOf, Observed};
 
 /// CoreDNS's buckets for durations in seconds: 0.25 ms to 8.2 s (`plugin.TimeBuckets`).
 pub(crate) const TIME_BUCKETS: [f64; 16] = [
@@ -41,7 +41,7 @@ pub(crate) const TIME_BUCKETS: [f64; 16] = [
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
-    tallies: Tallies,
+    tallies: Scraped<Tallies>,
     shards: usize,
     pub(crate) panics: IntCounter,
     pub(crate) enabled: IntGaugeVec,
@@ -57,17 +57,15 @@ pub(crate) struct Metrics {
     pub(crate) cluster: ClusterMetrics,
     pub(crate) ours: Ours,
     pub(crate) observed: Arc<Observed>,
-    pub(crate) caches: Caches,
+    pub(crate) caches: Scraped<Vec<CacheOf>>,
 }
 
 impl Metrics {
     /// All metrics at zero, for as many threads as there are [`Shard`]s.
     pub(crate) fn new(shards: usize, version: &str) -> Self {
         let registry = Registry::new();
-        let tallies = Tallies::new();
-        register(&registry, Box::new(tallies.clone()));
-        let caches = Caches::new();
-        register(&registry, Box::new(caches.clone()));
+        let tallies = registered(&registry, Ok(tally::scraped()));
+        let caches = registered(&registry, Ok(upstreams::caches()));
         let build = IntGaugeVec::new(
             Opts::new("coredns_build_info", "Version of the server. Value: 1."),
             &["version", "revision", "goversion"],
@@ -177,50 +175,13 @@ pub(crate) fn registered<M: Collector + Clone + 'static>(
     metric: prometheus::Result<M>,
 ) -> M {
     let metric = metric.expect("names and labels are valid");
-    register(registry, Box::new(metric.clone()));
+    let added = registry.register(Box::new(metric.clone()));
+    added.expect("each metric has its own name");
     metric
-}
-
-fn register(registry: &Registry, collector: Box<dyn Collector>) {
-    registry
-        .register(collector)
-        .expect("each metric has its own name");
 }
 
 /// Server and zone.
 type Key = (String, String);
 
-/// The tallies, as one collector.
-#[derive(Clone, Debug)]
-struct Tallies {
-    all: Arc<Mutex<BTreeMap<Key, Arc<Tally>>>>,
-    descriptions: Vec<Desc>,
-}
-
-impl Tallies {
-    fn new() -> Self {
-        Self {
-            all: Arc::default(),
-            descriptions: tally::descriptions(),
-        }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Key, Arc<Tally>>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Collector for Tallies {
-    fn desc(&self) -> Vec<&Desc> {
-        self.descriptions.iter().collect()
-    }
-
-    fn collect(&self) -> Vec<MetricFamily> {
-        let all = self.lock();
-        let all: Vec<_> = all
-            .iter()
-            .map(|((server, zone), it)| (&**server, &**zone, &**it))
-            .collect();
-        tally::collect(&all)
-    }
-}
+/// All tallies.
+type Tallies = BTreeMap<Key, Arc<Tally>>;

@@ -1,6 +1,5 @@
 //! Options of a server.
 
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,16 +38,6 @@ impl Default for Options {
             page_budget: Budget::new(DESCRIPTORS, Own::default(), Arc::new(())),
             fatal: Arc::new(|text| tracing::error!("{text}")),
         }
-    }
-}
-
-impl fmt::Debug for Options {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
-            .field("threads", &self.threads)
-            .field("version", &self.version)
-            .field("limits", &self.limits)
-            .finish_non_exhaustive()
     }
 }
 

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use hickory_proto::op::{Message, OpCode, ResponseCode};
+use hickory_proto::rr::Record;
 use hickory_proto::rr::rdata::opt::EdnsOption;
-use hickory_proto::rr::{Record, RecordType};
 use sluice_upstream::{Question as Asked, Transport};
 
 use crate::metrics::Plugin;
@@ -29,13 +29,6 @@ pub(crate) struct Request {
     pub(crate) received: Instant,
     /// The index of the address that comes first in the answer, modulo their number.
     pub(crate) turn: usize,
-}
-
-impl Request {
-    /// The type that is asked for.
-    pub(crate) fn record_type(&self) -> RecordType {
-        self.query.asked.query.query_type
-    }
 }
 
 /// The answer of the plugins. The engine adds id, question and OPT.
@@ -80,10 +73,6 @@ impl Reply {
             error: Some(error.into()),
             ..Self::empty(ResponseCode::ServFail, plugin)
         }
-    }
-
-    pub(crate) fn code(&self) -> ResponseCode {
-        self.message.response_code
     }
 }
 

@@ -86,7 +86,7 @@ impl Block {
 /// An alias with the records of its target: the alias alone where the target has none, does not exist, or no
 /// plugin is there to be asked.
 pub(super) fn joined(mut alias: Reply, target: Reply) -> Reply {
-    match target.code() {
+    match target.message.response_code {
         _ if target.plugin == Plugin::None => return alias,
         ResponseCode::NoError | ResponseCode::NXDomain => {}
         // CoreDNS sends the alias alone here, too (`plugin/backend_lookup.go`). A client takes that for a name

@@ -63,7 +63,7 @@ impl Engine {
             tally: site.map_or(&self.dropped, |it| &it.tally).clone(),
             transport: request.client.transport,
             family: Family::of(request.client.address.ip()),
-            record_type: request.record_type(),
+            record_type: query.asked.query.query_type,
             dnssec_ok: query.asked.dnssec_ok,
             query_size: query.size,
             response_size: bytes.len(),

@@ -1,8 +1,9 @@
 //! Metrics that are put together at a scrape.
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use prometheus::core::Desc;
+use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
 
 /// What is the same for all values of a metric.
@@ -57,5 +58,42 @@ impl Form {
             metric.set_counter(counter);
         }
         metric
+    }
+}
+
+/// State whose metrics are put together at a scrape. Its clones are one.
+#[derive(Clone, Debug)]
+pub(crate) struct Scraped<T> {
+    state: Arc<Mutex<T>>,
+    descriptions: Vec<Desc>,
+    read: fn(&T) -> Vec<MetricFamily>,
+}
+
+impl<T: Default> Scraped<T> {
+    pub(super) fn new(
+        descriptions: impl Iterator<Item = Desc>,
+        read: fn(&T) -> Vec<MetricFamily>,
+    ) -> Self {
+        Self {
+            state: Arc::default(),
+            descriptions: descriptions.collect(),
+            read,
+        }
+    }
+}
+
+impl<T> Scraped<T> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Send> Collector for Scraped<T> {
+    fn desc(&self) -> Vec<&Desc> {
+        self.descriptions.iter().collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        (self.read)(&self.lock())
     }
 }

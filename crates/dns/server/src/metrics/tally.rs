@@ -16,7 +16,7 @@ use sluice_upstream::Transport;
 use super::TIME_BUCKETS;
 use super::labels::{CODES, Family, Plugin, TYPE_COUNT, code_index, type_index};
 
-pub(super) use collect::{collect, descriptions};
+pub(super) use collect::scraped;
 
 /// CoreDNS's buckets for sizes in bytes.
 const SIZE_BUCKETS: [f64; 14] = [

@@ -1,15 +1,14 @@
 //! Metrics of forwarders and caches (CoreDNS's plugins `forward` and `cache`).
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hickory_proto::op::ResponseCode;
-use prometheus::core::{Collector, Desc};
 use prometheus::proto::{MetricFamily, MetricType};
 use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry};
 use sluice_upstream::{Cache, Counter, Counters, Half, Observer, Origin, Proto};
 
-use super::form::Form;
+use super::form::{Form, Scraped};
 use super::labels::code_label;
 use super::{TIME_BUCKETS, registered};
 
@@ -109,13 +108,6 @@ pub(crate) struct CacheOf {
     pub(crate) cache: Arc<Cache>,
 }
 
-/// The caches of the present Corefile, read at each scrape.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Caches {
-    all: Arc<Mutex<Vec<CacheOf>>>,
-    descriptions: Vec<Desc>,
-}
-
 /// A metric of each half of a cache.
 const fn per_half(name: &'static str, help: &'static str, kind: MetricType) -> Form {
     let labels = &["server", "type", "zones", "view"];
@@ -185,49 +177,29 @@ const PER_CACHE: [(Form, Read); 5] = [
     (STALE, |it| &it.served_stale),
 ];
 
-impl Caches {
-    pub(super) fn new() -> Self {
-        let halves = PER_HALF.iter().map(|(form, _)| form.describe());
-        let whole = PER_CACHE.iter().map(|(form, _)| form.describe());
-        Self {
-            all: Arc::default(),
-            descriptions: halves.chain(whole).collect(),
-        }
-    }
-
-    /// Replaces the caches by those of a new Corefile.
-    pub(crate) fn replace(&self, caches: Vec<CacheOf>) {
-        *self.lock() = caches;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<CacheOf>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// The caches of the present Corefile, to be registered.
+pub(super) fn caches() -> Scraped<Vec<CacheOf>> {
+    let halves = PER_HALF.iter().map(|(form, _)| form.describe());
+    let whole = PER_CACHE.iter().map(|(form, _)| form.describe());
+    Scraped::new(halves.chain(whole), |it| collect(it))
 }
 
-impl Collector for Caches {
-    fn desc(&self) -> Vec<&Desc> {
-        self.descriptions.iter().collect()
-    }
-
-    fn collect(&self) -> Vec<MetricFamily> {
-        let all = self.lock().clone();
-        let halves = PER_HALF.iter().map(|(form, read)| {
-            let of = |it: &CacheOf| {
-                Half::ALL.map(|half| {
-                    let labels = [&*it.server, half.label(), &*it.zones, ""];
-                    form.valued(&labels, read(&it.cache, half))
-                })
-            };
-            form.family(all.iter().flat_map(of).collect())
-        });
-        let whole = PER_CACHE.iter().map(|(form, read)| {
-            let of = |it: &CacheOf| {
-                let labels = [&*it.server, &*it.zones, ""];
-                form.valued(&labels, read(it.cache.counters()).get())
-            };
-            form.family(all.iter().map(of).collect())
-        });
-        halves.chain(whole).collect()
-    }
+fn collect(all: &[CacheOf]) -> Vec<MetricFamily> {
+    let halves = PER_HALF.iter().map(|(form, read)| {
+        let of = |it: &CacheOf| {
+            Half::ALL.map(|half| {
+                let labels = [&*it.server, half.label(), &*it.zones, ""];
+                form.valued(&labels, read(&it.cache, half))
+            })
+        };
+        form.family(all.iter().flat_map(of).collect())
+    });
+    let whole = PER_CACHE.iter().map(|(form, read)| {
+        let of = |it: &CacheOf| {
+            let labels = [&*it.server, &*it.zones, ""];
+            form.valued(&labels, read(it.cache.counters()).get())
+        };
+        form.family(all.iter().map(of).collect())
+    });
+    halves.chain(whole).collect()
 }

@@ -24,40 +24,31 @@ const MOST_DOMAINS: usize = 32;
 
 /// One `autopath` of a server block.
 pub(crate) struct Autopath {
-    zones: Vec<Name>,
-    source: Source,
-}
-
-enum Source {
-    Clients(Option<Arc<dyn SearchPaths>>),
-    Same(Arc<[Name]>),
+    config: Config,
+    clients: Option<Arc<dyn SearchPaths>>,
 }
 
 impl Autopath {
     /// `clients` gives the search paths of pods.
     pub(crate) fn new(config: &Config, clients: Option<Arc<dyn SearchPaths>>) -> Self {
         Self {
-            zones: config.zones.clone(),
-            source: match &config.search {
-                SearchPath::Kubernetes => Source::Clients(clients),
-                SearchPath::Names(path) => Source::Same(path.as_slice().into()),
-            },
+            config: config.clone(),
+            clients,
         }
     }
 
     /// The names to try, in order, after the asked one. Empty: nothing is completed.
     pub(crate) fn candidates(&self, asked: &Name, client: IpAddr) -> Vec<Name> {
-        if !self.zones.iter().any(|it| it.zone_of(asked)) {
+        if !self.config.zones.iter().any(|it| it.zone_of(asked)) {
             return Vec::new();
         }
-        let path = match &self.source {
-            Source::Clients(clients) => {
-                let clients = clients.as_ref();
-                clients.and_then(|it| it.search_path(client.to_canonical()))
-            }
-            Source::Same(path) => Some(path.clone()),
-        };
-        path.map_or_else(Vec::new, |it| completions(asked, &it))
+        let clients = self.clients.as_ref();
+        match &self.config.search {
+            SearchPath::Names(path) => completions(asked, path),
+            SearchPath::Kubernetes => clients
+                .and_then(|it| it.search_path(client.to_canonical()))
+                .map_or_else(Vec::new, |it| completions(asked, &it)),
+        }
     }
 }
 

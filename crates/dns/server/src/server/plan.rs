@@ -106,7 +106,7 @@ impl Plan {
 
     /// Shows in the metrics what is served from now on.
     pub(super) fn describe(&self, metrics: &Metrics) {
-        metrics.caches.replace(self.caches.clone());
+        *metrics.caches.lock() = self.caches.clone();
         metrics.enabled.reset();
         for (server, zone, name) in &self.enabled {
             metrics

@@ -68,12 +68,3 @@ impl Responder {
         }
     }
 }
-
-impl std::fmt::Debug for Responder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let address = &self.local;
-        f.debug_struct("Responder")
-            .field("address", address)
-            .finish_non_exhaustive()
-    }
-}

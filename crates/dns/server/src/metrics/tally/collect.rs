@@ -1,14 +1,15 @@
 //! The tallies as Prometheus sees them.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use prometheus::core::Desc;
 use prometheus::proto::{Bucket, Histogram, Metric, MetricFamily, MetricType};
 use sluice_upstream::Transport;
 
 use super::{Counts, Distribution, SIZE_BUCKETS, TIME_BUCKETS, Tally};
-use crate::metrics::form::Form;
+use crate::metrics::form::{Form, Scraped};
 use crate::metrics::labels::{CODES, Family, Plugin, TYPE_COUNT, type_label};
+use crate::metrics::{Key, Tallies};
 
 const REQUESTS: Form = Form {
     name: "coredns_dns_requests_total",
@@ -71,16 +72,15 @@ const ALL: [(Form, Read); 6] = [
     (RESPONSES, |it, form| it.responses(form)),
 ];
 
-/// Descriptions of what [`collect`] returns.
-pub(in crate::metrics) fn descriptions() -> Vec<Desc> {
-    ALL.iter().map(|(form, _)| form.describe()).collect()
+/// All tallies, to be registered.
+pub(in crate::metrics) fn scraped() -> Scraped<Tallies> {
+    Scraped::new(ALL.iter().map(|(form, _)| form.describe()), collect)
 }
 
-/// The metrics of these servers and zones.
-pub(in crate::metrics) fn collect(all: &[(&str, &str, &Tally)]) -> Vec<MetricFamily> {
+fn collect(all: &Tallies) -> Vec<MetricFamily> {
     let family = |(form, read): &(Form, Read)| {
-        let of = |(server, zone, tally): &(&str, &str, &Tally)| {
-            let labels = [*server, *zone, ""];
+        let of = |((server, zone), tally): (&Key, &Arc<Tally>)| {
+            let labels = [&**server, &**zone, ""];
             let shards = &tally.0;
             read(&View { labels, shards }, form)
         };
