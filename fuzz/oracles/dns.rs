@@ -6,8 +6,7 @@ use std::sync::{Arc, OnceLock, RwLock};
 
 use simple_dns::Packet;
 use sluice_dns::{Options, Responder, Transport};
-use sluice_model::Event;
-use sluice_zone::{NamespaceRule, Objects};
+use sluice_zone::{Event, NamespaceRule, Objects};
 
 #[path = "../../crates/dns/server/tests/support/cluster.rs"]
 mod cluster;
@@ -57,7 +56,7 @@ fn responder() -> &'static Responder {
             cluster::service("default", "big", &[]),
             cluster::endpoints("default", "big", &pods),
             cluster::external_name("default", "outside", "a.example"),
-            Event::Synced,
+            Event::SYNCED,
         ] {
             objects.absorb(&event, 1);
         }

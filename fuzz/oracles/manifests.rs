@@ -4,26 +4,28 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use sluice_model::{
-    AddressType, ClusterIps, EndpointSlice, IpFamily, NamespacedName, Object, Pod, Service,
-    SessionAffinity,
+    AddressType, Change, ClusterIps, EndpointSlice, IpFamily, Model, Namespace, NamespacedName,
+    Node, Pod, Reference, Service, ServiceCidr, SessionAffinity,
 };
-use sluice_source::{Kinds, Pods};
+use sluice_source::{Wants, kinds};
 
 /// Reads the bytes as YAML and as JSON.
 ///
 /// # Panics
 /// When the reader returns an object that a backend cannot handle.
 pub fn check(bytes: &[u8]) {
-    let kinds = Kinds {
-        namespaces: true,
-        pods: Pods::All,
-    };
+    // Every good object is checked; what remains is its name.
+    let wants = Wants::new(|_| None)
+        .want_all::<kinds::Service>(|it| checked(&it, service))
+        .want_all::<kinds::EndpointSlice>(|it| checked(&it, slice))
+        .want_all::<kinds::Node>(|it| checked(&it, node))
+        .want_all::<kinds::ServiceCidr>(|it| checked(&it, service_cidr))
+        .want_all::<kinds::Namespace>(|it| checked(&it, namespace))
+        .want_all::<kinds::Pod>(|it| checked(&it, pod));
     for file in ["f.yaml", "f.json"] {
-        let loaded = sluice_source::parse(file, bytes, &kinds);
-        loaded.objects.iter().for_each(object);
-        let keys = loaded.objects.iter().map(Object::key);
-        let keys: BTreeSet<_> = keys.collect();
-        assert_eq!(keys.len(), loaded.objects.len(), "one object per key");
+        let loaded = sluice_source::parse(file, bytes, &wants);
+        let keys: BTreeSet<_> = loaded.events.iter().collect();
+        assert_eq!(keys.len(), loaded.events.len(), "one object per key");
         for problem in &loaded.problems {
             assert!(!problem.to_string().contains(char::is_control));
             assert!(!problem.message.is_empty());
@@ -31,23 +33,25 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-fn object(object: &Object) {
-    match object {
-        Object::Service(it) => service(it),
-        Object::EndpointSlice(it) => slice(it),
-        Object::Node(it) => {
-            subdomain(&it.name);
-            it.zone.iter().for_each(|it| word(it));
-            it.addresses.iter().for_each(routable);
-        }
-        Object::ServiceCidr(it) => {
-            subdomain(&it.name);
-            assert!((1..=2).contains(&it.cidrs.len()));
-            assert!(it.cidrs.iter().all(|it| *it == it.trunc()));
-        }
-        Object::Namespace(it) => label(&it.name),
-        Object::Pod(it) => pod(it),
-    }
+fn checked<M: Model>(change: &Change<M>, check: fn(&M)) -> Option<Reference> {
+    change.object().into_iter().for_each(|it| check(it));
+    Some(change.reference())
+}
+
+fn node(it: &Node) {
+    subdomain(&it.name);
+    it.zone.iter().for_each(|it| word(it));
+    it.addresses.iter().for_each(routable);
+}
+
+fn service_cidr(it: &ServiceCidr) {
+    subdomain(&it.name);
+    assert!((1..=2).contains(&it.cidrs.len()));
+    assert!(it.cidrs.iter().all(|it| *it == it.trunc()));
+}
+
+fn namespace(it: &Namespace) {
+    label(&it.name);
 }
 
 fn pod(it: &Pod) {

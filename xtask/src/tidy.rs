@@ -100,7 +100,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("dns/zone", &["model"]),
     (
         "dns/agent",
-        &["model", "netlink", "nft", "node", "plan", "route"],
+        &["model", "netlink", "nft", "node", "plan", "route", "zone"],
     ),
     ("dns/corefile", &["model"]),
     ("dns/upstream", &["corefile"]),

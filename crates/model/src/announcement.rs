@@ -1,12 +1,12 @@
 //! Messages for the users of an object in the cluster.
 
-use crate::ObjectKey;
+use crate::Reference;
 
 /// A message about an object: a Kubernetes Event and a log line.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Announcement {
     /// The object.
-    pub about: ObjectKey,
+    pub about: Reference,
     /// Somebody has to act.
     pub is_warning: bool,
     /// `reason` of the Event, such as `FailedToStartServiceHealthcheck`.

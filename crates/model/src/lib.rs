@@ -1,16 +1,16 @@
 //! The objects that the proxy and the DNS server read, without Kubernetes client types.
 //!
-//! A source checks and converts API objects into these; see [`Event`] for the contract between a
-//! source and the planner.
+//! A source checks and converts API objects into these; [`Change`] and [`Notice`] are the contract between a source
+//! and its consumers.
 
 mod announcement;
 mod duration;
 mod endpoint;
-mod event;
 mod labels;
 mod name;
 mod network;
 mod node;
+mod notice;
 mod object;
 mod pod;
 mod request;
@@ -20,11 +20,11 @@ mod service;
 pub use announcement::Announcement;
 pub use duration::parse_go_duration;
 pub use endpoint::{AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice, Hints};
-pub use event::{Event, Object, ObjectKey};
 pub use labels::Labels;
 pub use name::{NamespacedName, ServicePortName, is_label, is_subdomain};
 pub use network::{IpFamily, Protocol, UnknownProtocol};
 pub use node::{LocalAddresses, Node, ServiceCidr};
+pub use notice::Notice;
 pub use object::{Change, KindName, Model, Owner, Reference};
 pub use pod::{ContainerPort, ContainerPorts, DnsPolicy, Namespace, Pod, PodDns};
 pub use request::ApiRequest;

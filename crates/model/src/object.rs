@@ -32,6 +32,12 @@ impl Reference {
             name,
         }
     }
+
+    /// The object of the kind `M`, which has no namespaces, with this name.
+    #[must_use]
+    pub fn cluster_scoped<M: Model>(name: &Arc<str>) -> Self {
+        Self::to::<M>(cluster_scoped(name))
+    }
 }
 
 impl fmt::Display for Reference {
@@ -55,13 +61,28 @@ pub enum Change<M> {
 }
 
 impl<M: Model> Change<M> {
+    /// Namespace and name of the object; the namespace of a cluster-scoped object is empty.
+    #[must_use]
+    pub fn name(&self) -> NamespacedName {
+        match self {
+            Self::Set(object) => object.name(),
+            Self::Delete(name) => name.clone(),
+        }
+    }
+
+    /// The object; `None` when it is gone.
+    #[must_use]
+    pub fn object(&self) -> Option<&Arc<M>> {
+        match self {
+            Self::Set(object) => Some(object),
+            Self::Delete(_) => None,
+        }
+    }
+
     /// The object that it is about.
     #[must_use]
     pub fn reference(&self) -> Reference {
-        Reference::to::<M>(match self {
-            Self::Set(object) => object.name(),
-            Self::Delete(name) => name.clone(),
-        })
+        Reference::to::<M>(self.name())
     }
 }
 

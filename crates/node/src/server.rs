@@ -30,7 +30,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr, socket};
 use nix::sys::stat::{Mode, fchmod};
 use sluice_http::Budget;
-use sluice_model::{Announcement, ObjectKey};
+use sluice_model::{Announcement, Node, Reference};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::sleep;
@@ -215,7 +215,7 @@ impl Port {
 
     fn taken(&self, node_name: &Arc<str>, error: &io::Error) -> Announcement {
         Announcement {
-            about: ObjectKey::Node(node_name.clone()),
+            about: Reference::cluster_scoped::<Node>(node_name),
             is_warning: true,
             reason: self.reason,
             action: "StartKubeProxy",

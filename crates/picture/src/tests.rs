@@ -1,10 +1,11 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use serde_json::{Value, json};
-use sluice_model::{Event, NamespacedName};
+use sluice_model::NamespacedName;
+use sluice_plan::Event;
 use sluice_plan::Planner;
 use sluice_plan::settings::{LocalDetector, Settings};
-use sluice_source::Kinds;
+use sluice_source::{Wants, kinds};
 
 use crate::{Drawing, Kind, Measured, Objects, PodState, Question, Topology, Way};
 
@@ -30,12 +31,16 @@ fn objects(change: impl Fn(Kind, &mut Value)) -> Objects {
 /// The plan of a node with these settings.
 fn planner(objects: &Objects, settings: Settings) -> Planner {
     let mut planner = Planner::new(settings);
+    let wants = Wants::new(Event::Notice)
+        .want_all::<kinds::Service>(Event::Service)
+        .want_all::<kinds::EndpointSlice>(Event::EndpointSlice)
+        .want_all::<kinds::Node>(Event::Node)
+        .want_all::<kinds::ServiceCidr>(Event::ServiceCidr);
     for list in objects.lists() {
-        let read = sluice_source::parse("list.json", list.to_string().as_bytes(), &Kinds::PROXY);
-        let objects = read.objects.into_iter().map(Event::Set);
-        objects.for_each(|it| planner.absorb(it));
+        let read = sluice_source::parse("list.json", list.to_string().as_bytes(), &wants);
+        read.events.into_iter().for_each(|it| planner.absorb(it));
     }
-    planner.absorb(Event::Synced);
+    planner.absorb(Event::SYNCED);
     planner.replan();
     planner
 }

@@ -38,6 +38,7 @@ mod status;
 #[cfg(feature = "top")]
 mod top;
 mod view;
+mod wanted;
 
 use std::process::ExitCode;
 

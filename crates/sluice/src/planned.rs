@@ -8,18 +8,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use hickory_proto::rr::Name;
-use sluice_model::Event;
+use sluice_model::Notice;
 use sluice_node::addresses;
-use sluice_plan::Planner;
-use sluice_plan::settings::Settings;
-use sluice_source::Pods;
-use sluice_source::apiserver::{self, Client, Timeouts, Wanted};
-use sluice_zone::{NamespaceRule, Objects};
+use sluice_plan::{Event, Planner};
+use sluice_source::apiserver::{self, Client, Timeouts};
+use sluice_source::{Hub, Wants};
+use sluice_zone::{Event as NameEvent, NamespaceRule, Objects};
 
 use crate::cli::NodeArgs;
 use crate::config::{self, NodeConfig, Source};
 use crate::error::say;
 use crate::source;
+use crate::wanted::{self, Permission, Pods, Services};
 use sluice_config::Invalid;
 
 /// How long an API server has for its lists, and how long when a request has failed.
@@ -49,18 +49,14 @@ pub(crate) struct Names {
 
 /// Plans the source of these flags as the agent would. Prints warnings and problems to stderr.
 pub(crate) fn plan(args: &NodeArgs) -> anyhow::Result<Planned> {
-    plan_of(args, |_| {}, source::wanted)
+    plan_of(args, None)
 }
 
 /// As [`plan`], with the objects that have DNS names.
 pub(crate) fn plan_with_names(args: &NodeArgs) -> anyhow::Result<Planned> {
     // A user may not be permitted to read Namespaces. Each namespace with an object exists in any case.
     let mut objects = Objects::new(NamespaceRule::DeclaredOrImplied);
-    let wanted = |settings: &Settings| Wanted {
-        pods: Pods::All,
-        ..source::wanted(settings).with_dns(settings.node_name.clone())
-    };
-    let planned = plan_of(args, |it| objects.absorb(it, 0), wanted)?;
+    let planned = plan_of(args, Some(&mut objects))?;
     let zone = args.dns.zone().map_err(anyhow::Error::msg)?;
     Ok(Planned {
         names: Some(Names { objects, zone }),
@@ -68,21 +64,47 @@ pub(crate) fn plan_with_names(args: &NodeArgs) -> anyhow::Result<Planned> {
     })
 }
 
-/// Every event is passed to `also`, too.
-fn plan_of(
-    args: &NodeArgs,
-    mut also: impl FnMut(&Event),
-    wanted: impl FnOnce(&Settings) -> Wanted,
-) -> anyhow::Result<Planned> {
+/// An event of a source for a plan or for names.
+enum Told {
+    Plan(Event),
+    Name(NameEvent),
+    Notice(Notice),
+}
+
+fn plan_of(args: &NodeArgs, mut objects: Option<&mut Objects>) -> anyhow::Result<Planned> {
     let config = args.validate(&config::host_name())?;
     config.warnings.iter().for_each(|it| say(it));
     let mut planner = Planner::new(config.settings.clone());
-    let wanted = wanted(&config.settings);
-    let mut absorb = |it| {
-        also(&it);
-        planner.absorb(it);
+    let wants = Wants::new(Told::Notice);
+    let wants = match objects {
+        Some(_) => {
+            let names = wanted::Names {
+                pods: Pods::All,
+                permission: Permission::Optional,
+                ..wanted::Names::default()
+            };
+            let of_plan = wanted::of_plan(&config.settings, Services::All);
+            wants
+                .and(of_plan, Told::Plan)
+                .and(names.wants(), Told::Name)
+        }
+        None => wants.and(
+            wanted::of_plan(&config.settings, Services::Proxied),
+            Told::Plan,
+        ),
     };
-    let read = read(&config.source, wanted, &mut absorb)?;
+    let mut absorb = |told| match (told, &mut objects) {
+        (Told::Plan(it), _) => planner.absorb(it),
+        (Told::Name(it), Some(objects)) => objects.absorb(&it, 0),
+        (Told::Name(_), None) => {}
+        (Told::Notice(it), objects) => {
+            if let Some(objects) = objects {
+                objects.absorb(&NameEvent::Notice(it.clone()), 0);
+            }
+            planner.absorb(Event::Notice(it));
+        }
+    };
+    let read = read(&config.source, wants, &mut absorb)?;
     let node_name = &config.settings.node_name;
     let node = planner.state().node(node_name).cloned();
     if let Some(found) = addresses::if_node(node.as_deref()) {
@@ -109,26 +131,31 @@ struct Read {
     client: Option<Client>,
 }
 
-/// The objects of the source of these flags, for an answer that needs no plan. Prints problems to stderr.
+/// Reads the source of these flags into `objects`, for an answer that needs no plan. Prints problems to stderr.
 ///
 /// # Errors
 ///
 /// The flags are wrong, or the source cannot be read.
-pub(crate) fn objects(
+pub(crate) fn read_names(
     args: &NodeArgs,
-    wanted: Wanted,
-    mut sink: impl FnMut(Event),
+    names: &wanted::Names,
+    objects: &mut Objects,
 ) -> anyhow::Result<()> {
     let config = args.validate(&config::host_name())?;
-    let read = read(&config.source, wanted, &mut sink)?;
+    let wants = Wants::new(Told::Notice).and(names.wants(), Told::Name);
+    let read = read(&config.source, wants, &mut |told| match told {
+        Told::Plan(_) => {}
+        Told::Name(it) => objects.absorb(&it, 0),
+        Told::Notice(it) => objects.absorb(&NameEvent::Notice(it), 0),
+    })?;
     read.problems.iter().for_each(|it| say(it));
     Ok(())
 }
 
 /// Reads a source once: its events, and that they are complete, go to `sink`.
-fn read(source: &Source, wanted: Wanted, sink: &mut dyn FnMut(Event)) -> anyhow::Result<Read> {
+fn read(source: &Source, wants: Wants<Told>, sink: &mut dyn FnMut(Told)) -> anyhow::Result<Read> {
     match source::access(source) {
-        Err(folder) => read_folder(folder, &wanted, sink),
+        Err(folder) => read_folder(folder, &wants, sink),
         Ok(access) if access.kubeconfig.is_none() && access.master.is_none() => {
             Err(anyhow::Error::new(Invalid {
                 problems: vec![
@@ -141,7 +168,7 @@ fn read(source: &Source, wanted: Wanted, sink: &mut dyn FnMut(Event)) -> anyhow:
         }
         Ok(access) => {
             let client = apiserver::connect(&access)?;
-            let problems = read_api_server(&client, source, wanted, sink)?;
+            let problems = read_api_server(&client, source, wants, sink)?;
             let client = Some(client);
             Ok(Read { problems, client })
         }
@@ -150,12 +177,12 @@ fn read(source: &Source, wanted: Wanted, sink: &mut dyn FnMut(Event)) -> anyhow:
 
 fn read_folder(
     folder: &Path,
-    wanted: &Wanted,
-    sink: &mut dyn FnMut(Event),
+    wants: &Wants<Told>,
+    sink: &mut dyn FnMut(Told),
 ) -> anyhow::Result<Read> {
-    let loaded = sluice_source::load(folder, &wanted.kinds())?;
-    let objects = loaded.objects.into_iter().map(Event::Set);
-    objects.chain([Event::Synced]).for_each(sink);
+    let loaded = sluice_source::load(folder, wants)?;
+    let synced = Told::Notice(Notice::Synced);
+    loaded.events.into_iter().chain([synced]).for_each(sink);
     let problems = loaded.problems.iter().map(ToString::to_string);
     Ok(Read {
         problems: problems.collect(),
@@ -167,11 +194,11 @@ fn read_folder(
 fn read_api_server(
     client: &Client,
     source: &Source,
-    wanted: Wanted,
-    sink: &mut dyn FnMut(Event),
+    wants: Wants<Told>,
+    sink: &mut dyn FnMut(Told),
 ) -> anyhow::Result<Vec<String>> {
     let (sender, events) = mpsc::channel();
-    let send = move |batch: Vec<Event>| {
+    let send = move |batch: Vec<Told>| {
         // The command has all that it needs.
         let _ = sender.send(batch);
     };
@@ -179,7 +206,9 @@ fn read_api_server(
         node: NODE_PATIENCE,
         ..Timeouts::default()
     };
-    let _follow = apiserver::follow(client, wanted, timeouts, send, Arc::new(|_| {}))?;
+    let hub = Hub::default();
+    let _subscription = hub.subscribe(wants, send);
+    let _follow = hub.follow(client, timeouts, Arc::new(|_| {}))?;
     let start = Instant::now();
     let mut problems = BTreeMap::new();
     let mut is_synced = false;
@@ -189,13 +218,15 @@ fn read_api_server(
         match events.recv_timeout(patience.saturating_sub(start.elapsed())) {
             Ok(batch) => {
                 for event in batch {
-                    is_synced |= event == Event::Synced;
-                    if let Event::Problems {
-                        origin,
-                        problems: of_it,
-                    } = &event
-                    {
-                        problems.insert(origin.clone(), of_it.clone());
+                    match &event {
+                        Told::Notice(Notice::Synced) => is_synced = true,
+                        Told::Notice(Notice::Problems {
+                            origin,
+                            problems: of_it,
+                        }) => {
+                            problems.insert(origin.clone(), of_it.clone());
+                        }
+                        Told::Plan(_) | Told::Name(_) => {}
                     }
                     sink(event);
                 }

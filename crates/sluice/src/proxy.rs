@@ -16,21 +16,24 @@ use anyhow::{Context, bail};
 use jiff::Timestamp;
 use sluice_agent::takeover::AllLeftovers;
 use sluice_agent::{
-    Change, Connections, Links, Outputs, Plans, ServiceMetrics, Services, conntrack, health_checks,
+    Connections, Links, Outputs, Plans, ServiceMetrics, TimedEvent, conntrack, health_checks,
     takeover,
 };
 use sluice_config::{Mode, encode};
 use sluice_dns_agent::{NameEvent, Names};
 use sluice_http::{Budget, Own};
-use sluice_model::{Announcement, Event, ObjectKey};
+use sluice_model::{Announcement, Node, Notice, Reference};
 use sluice_node::addresses::Addresses;
 use sluice_node::metrics::Metrics;
 use sluice_node::sysctl::{self, Memory};
 use sluice_node::{
-    Handle, Health, Lock, NamespaceLock, NodeObject, Runtime, Server, Shown, chain, descriptors,
-    preflight, privileges,
+    Health, Lock, NamespaceLock, NodeObject, Runtime, Server, Shown, chain, descriptors, preflight,
+    privileges,
 };
+use sluice_plan::Event;
 use sluice_plane::{DataPlane, Options, Sysctl};
+use sluice_source::Hub;
+use sluice_zone::Event as NamedEvent;
 use tracing::{info, warn};
 
 use crate::cli::{NodeArgs, ProxyArgs};
@@ -39,7 +42,8 @@ use crate::config_watch;
 use crate::error;
 use crate::logging;
 use crate::output::print;
-use crate::source::{self, Sink};
+use crate::source;
+use crate::wanted::{self, Services};
 
 /// The agent with one data plane.
 pub(crate) struct Agent {
@@ -206,7 +210,7 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
     let (health_checks, health_check_servers) = health_checks();
     let (announce, announcements) = mpsc::channel();
     let mut runtime = Runtime::new(&node_name, P::NAME);
-    let services = runtime.inbox::<Services<P>>();
+    let services = runtime.inbox::<sluice_agent::Services<P>>();
     let names = runtime.inbox::<Names>();
     let (proxy, control) = (services.handle(), runtime.control());
     let plans = Plans::of(proxy.clone());
@@ -224,7 +228,7 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
         announce: announce.clone(),
         stale: stale.context("start conntrack cleanup")?,
         foreign_changes: Some(Box::new(move |what| {
-            foreign.tell(move |it: &mut Services<P>| it.kernel_changed(what));
+            foreign.tell(move |it: &mut sluice_agent::Services<P>| it.kernel_changed(what));
         })),
         set_sysctls: Box::new({
             let memory = memory.clone();
@@ -266,24 +270,38 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
         shown,
     };
     let _served = server.start(lock)?;
-    let sink = sink(proxy.clone(), dns.is_some().then(|| names.handle()));
     if let Some(dns) = &mut dns {
-        dns.follow(sink.clone())?;
+        let to = proxy.clone();
+        dns.follow(move |it| to.events([TimedEvent::from(Event::Notice(it))]))?;
     }
-    let to = sink.clone();
-    let _addresses = Addresses::follow(move |it| to(vec![Event::LocalAddresses(it)]), own)?;
+    let to = proxy.clone();
+    let tell = move |it| to.events([TimedEvent::from(Event::LocalAddresses(it))]);
+    let _addresses = Addresses::follow(tell, own)?;
     let mut reload = reload::Reloading::new(proxy.clone(), control, effective.clone(), memory);
     let restart = reload.restart();
     let watched = config_watch::watch(args, host_name, config, move |it| reload.apply(it));
     let _config = watched.context("watch the configuration")?;
     let from = &config.node.source;
-    let _source = source::start(
-        from,
-        &config.node.settings,
-        sink,
-        announcements,
-        &of_process,
-    )?;
+    let hub = Hub::default();
+    let to = proxy.clone();
+    let of_plan = match dns {
+        Some(_) => wanted::of_plan(&config.node.settings, Services::All),
+        None => wanted::of_plan(&config.node.settings, Services::Proxied),
+    };
+    // The proxy hears a batch first: the names wait for its rules.
+    let _of_plan = hub.subscribe(of_plan.with_every_problem(), move |events: Vec<Event>| {
+        to.events(events.into_iter().map(TimedEvent::from));
+    });
+    let _of_names = dns.is_some().then(|| {
+        let (wanted, to) = (wanted::Names::of_agent(&node_name), names.handle());
+        hub.subscribe(wanted.wants(), move |events| {
+            // The proxy reports the problems.
+            let is_problem = |it: &_| matches!(it, NamedEvent::Notice(Notice::Problems { .. }));
+            let events = events.into_iter().filter(|it| !is_problem(it));
+            to.events(events.map(NameEvent));
+        })
+    });
+    let _source = source::start(from, &node_name, &hub, announcements, &of_process)?;
     info!(
         version = env!("CARGO_PKG_VERSION"),
         node = &*node_name,
@@ -292,7 +310,7 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
         "started"
     );
     let settings = config.node.settings.clone();
-    let consumer = Services::new(settings, plane, config.periods, outputs);
+    let consumer = sluice_agent::Services::new(settings, plane, config.periods, outputs);
     runtime.add(services, consumer);
     if let Some(dns) = &dns {
         runtime.add_after(names, dns.names(), &proxy);
@@ -305,20 +323,6 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
         Some(why) => bail!("{why}: start again"),
         None => Ok(ExitCode::SUCCESS),
     }
-}
-
-/// Tells the consumers: first the proxy, for whose rules the names wait.
-fn sink<P: DataPlane>(proxy: Handle<Services<P>>, names: Option<Handle<Names>>) -> Sink {
-    Arc::new(move |events| {
-        let of_names: Vec<NameEvent> = match &names {
-            Some(_) => events.iter().filter_map(NameEvent::new).collect(),
-            None => Vec::new(),
-        };
-        proxy.events(events.into_iter().map(Change::from));
-        if let Some(names) = &names {
-            names.events(of_names);
-        }
-    })
 }
 
 /// What differs from the iptables mode, which kube-proxy runs when no mode is set.
@@ -350,7 +354,7 @@ fn health(config: &ProxyConfig) -> Health {
 /// kube-proxy's Event on the Node at start.
 fn starting(node_name: &Arc<str>) -> Announcement {
     Announcement {
-        about: ObjectKey::Node(node_name.clone()),
+        about: Reference::cluster_scoped::<Node>(node_name),
         is_warning: false,
         reason: "Starting",
         action: "StartKubeProxy",

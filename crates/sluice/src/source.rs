@@ -6,17 +6,14 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use anyhow::{Context, bail};
-use sluice_model::{Announcement, ApiRequest, Event};
+use sluice_model::{Announcement, ApiRequest};
 use sluice_node::metrics::Metrics;
 use sluice_node::privileges::is_secure_execution;
-use sluice_plan::settings::{DirectReturn, Settings};
-use sluice_source::apiserver::{self, Access, Files, Nodes, Observer, Plugins, Timeouts, Wanted};
+use sluice_source::Hub;
+use sluice_source::apiserver::{self, Access, Files, Observer, Plugins, Timeouts};
 
 use crate::config::Source;
 use sluice_config::Invalid;
-
-/// Gets what a source says.
-pub(crate) type Sink = Arc<dyn Fn(Vec<Event>) + Send + Sync>;
 
 /// A running source: it ends when this is dropped.
 #[expect(dead_code, reason = "dropping them ends the source")]
@@ -69,43 +66,25 @@ pub(crate) fn check(source: &Source, config_file: Option<&Path>) -> anyhow::Resu
     Ok(apiserver::check(&access)?)
 }
 
-/// Follows a source: its events go to `sink`, and `announcements` become Events at the API
-/// server. With a folder, announcements are only in the log and the status.
+/// Feeds the consumers of `hub` from a source; `announcements` become Events at the API server. With a folder,
+/// announcements are only in the log and the status.
 pub(crate) fn start(
     source: &Source,
-    settings: &Settings,
-    sink: Sink,
+    node_name: &Arc<str>,
+    hub: &Hub,
     announcements: Receiver<Announcement>,
     metrics: &Arc<Metrics>,
 ) -> anyhow::Result<Running> {
-    let sink = move |events: Vec<Event>| sink(events);
     let access = match access(source) {
         Ok(access) => access,
-        Err(folder) => {
-            let kinds = wanted(settings).kinds();
-            return Ok(Running::Folder(sluice_source::watch(folder, kinds, sink)?));
-        }
+        Err(folder) => return Ok(Running::Folder(hub.watch(folder)?)),
     };
     let client = apiserver::connect(&access)?;
     let metrics = metrics.clone();
     let observer: Observer = Arc::new(move |request: &ApiRequest<'_>| metrics.api_request(request));
-    let name = settings.node_name.clone();
-    apiserver::record(&client, name, announcements, observer.clone())?;
-    let wanted = wanted(settings);
-    let follow = apiserver::follow(&client, wanted, Timeouts::default(), sink, observer)?;
+    apiserver::record(&client, node_name.clone(), announcements, observer.clone())?;
+    let follow = hub.follow(&client, Timeouts::default(), observer)?;
     Ok(Running::ApiServer(follow))
-}
-
-/// What a plan needs: with direct server return the Nodes of all endpoints; with a DNS server what has names.
-pub(crate) fn wanted(settings: &Settings) -> Wanted {
-    let wanted = Wanted::proxy(match settings.direct_return {
-        DirectReturn::Off => Nodes::One(settings.node_name.clone()),
-        DirectReturn::Annotated | DirectReturn::All => Nodes::All,
-    });
-    match settings.dns {
-        Some(_) => wanted.with_dns(settings.node_name.clone()),
-        None => wanted,
-    }
 }
 
 /// The files that a source reads while it runs.

@@ -32,9 +32,9 @@ mod pod;
 mod proxy;
 mod recorder;
 mod retry;
-mod wanted;
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -43,6 +43,7 @@ use std::time::Duration;
 
 use caps::{CapSet, Capability, CapsHashSet};
 use futures::StreamExt as _;
+use futures::future::{Either, FutureExt as _, abortable};
 use futures::stream::FuturesUnordered;
 use nix::sys::prctl;
 use sluice_model::ApiRequest;
@@ -57,12 +58,10 @@ pub use output::ORIGIN;
 pub(crate) use output::Stale;
 pub use pod::pod_addresses;
 pub use recorder::record;
-pub(crate) use wanted::notice;
-pub use wanted::{Nodes, Services, Slices, Wanted};
 
 use crate::SourceError;
 use crate::convert::Interner;
-use crate::hub::{Core, Hub};
+use crate::hub::{Core, Hub, Request};
 use crate::kind::Kind;
 use connection::Connection;
 use follower::Follower;
@@ -150,26 +149,6 @@ pub(crate) fn follow_hub(
     })
 }
 
-/// Follows an API server for one consumer of [`Event`](sluice_model::Event)s.
-///
-/// # Errors
-/// [`SourceError::Follow`] when the machine has no thread left.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the caller has no more use for it"
-)]
-pub fn follow(
-    client: &Client,
-    wanted: Wanted,
-    timeouts: Timeouts,
-    sink: impl FnMut(Vec<sluice_model::Event>) + Send + 'static,
-    observer: Observer,
-) -> Result<Follow, SourceError> {
-    let hub = Hub::default();
-    hub.subscribe(wanted.wants(), sink);
-    hub.follow(client, timeouts, observer)
-}
-
 impl Drop for Follow {
     fn drop(&mut self) {
         // Dropping the sender stops the thread.
@@ -192,16 +171,28 @@ async fn follow_all(client: Client, hub: &Hub, timeouts: Timeouts, observer: Obs
         probe: Mutex::new(()),
     };
     let mut running = FuturesUnordered::new();
+    let mut followed = HashMap::new();
     loop {
         for request in hub.requests() {
             let mut core = shared.core.borrow_mut();
-            let joined = request(&mut core);
-            core.welcome(&joined);
-            for topic in joined.new {
-                let follow = core.topics[topic].topic.known.follow;
-                running.push(follow(&shared, topic));
+            match request {
+                Request::Join(join) => {
+                    let joined = join(&mut core);
+                    core.welcome(&joined);
+                    for topic in joined.new {
+                        let follow = core.topics[topic].topic.known.follow;
+                        let (follow, end) = abortable(follow(&shared, topic));
+                        followed.insert(topic, end);
+                        running.push(Either::Left(follow.map(drop)));
+                    }
+                    running.push(Either::Right(go_on_without(&shared, joined.consumer)));
+                }
+                Request::Leave(consumer) => {
+                    let left = core.leave(consumer).into_iter();
+                    let ended = left.filter_map(|it| followed.remove(&it));
+                    ended.for_each(|it| it.abort());
+                }
             }
-            running.push(Box::pin(go_on_without(&shared, joined.consumer)));
         }
         tokio::select! {
             () = hub.added() => {}

@@ -26,29 +26,55 @@ use crate::apiserver::{self, Client, Follow, Observer, Timeouts};
 use crate::watch::{self, Watch};
 
 pub use selection::{FieldTest, Selection};
-pub use wants::{Need, Notice, Wants};
+pub use wants::{Need, Wants};
 
 pub(crate) use core::{Core, Joined, Told};
-#[cfg(test)]
-pub(crate) use selection::Topic;
 pub(crate) use selection::Topics;
 
 /// Where consumers subscribe, before and after a feed has been started. Clones are one hub.
 #[derive(Clone, Debug, Default)]
 pub struct Hub(Arc<Requests>);
 
-/// Subscriptions that the feed has not taken in yet.
+/// Subscriptions, and ends of them, that the feed has not taken in yet.
 #[derive(Default)]
 struct Requests {
-    queue: Mutex<Vec<Request>>,
+    queue: Mutex<Queue>,
     /// Wakes an API server's feed.
     added: Notify,
     /// Wakes a folder's feed.
     wake: OnceLock<EventFd>,
 }
 
-/// Adds a consumer.
-pub(crate) type Request = Box<dyn FnOnce(&mut Core) -> Joined + Send>;
+#[derive(Default)]
+struct Queue {
+    requests: Vec<Request>,
+    /// The number of subscriptions so far.
+    subscriptions: usize,
+}
+
+/// A change of the consumers.
+pub(crate) enum Request {
+    /// Adds one.
+    Join(Box<dyn FnOnce(&mut Core) -> Joined + Send>),
+    /// Removes the one with this number.
+    Leave(usize),
+}
+
+/// A consumer's place at a [`Hub`]. Dropping it ends the subscription soon: what no other consumer wants is not followed
+/// any more then.
+#[derive(Debug)]
+#[must_use = "the subscription ends when this is dropped"]
+pub struct Subscription {
+    hub: Hub,
+    consumer: usize,
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.hub
+            .add(|queue| queue.requests.push(Request::Leave(self.consumer)));
+    }
+}
 
 impl fmt::Debug for Requests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -57,8 +83,8 @@ impl fmt::Debug for Requests {
 }
 
 impl Hub {
-    /// Sends the wanted objects to `sink`, on the feed's own thread, until the feed ends. The objects that are known
-    /// already come first.
+    /// Sends the wanted objects to `sink`, on the feed's own thread, until the subscription or the feed ends. The
+    /// objects that are known already come first. Of several consumers the first one hears a batch first.
     ///
     /// The changes of one batch belong together: the first list of a kind, one read of a watch, the consequences of
     /// files that changed at once.
@@ -66,9 +92,22 @@ impl Hub {
         &self,
         wants: Wants<E>,
         sink: impl FnMut(Vec<E>) + Send + 'static,
-    ) {
-        let request: Request = Box::new(move |core| core.join(wants, Box::new(sink)));
-        self.queue().push(request);
+    ) -> Subscription {
+        let mut consumer = 0;
+        self.add(|queue| {
+            queue.subscriptions += 1;
+            consumer = queue.subscriptions;
+            let join = move |core: &mut Core| core.join(consumer, wants, Box::new(sink));
+            queue.requests.push(Request::Join(Box::new(join)));
+        });
+        Subscription {
+            hub: self.clone(),
+            consumer,
+        }
+    }
+
+    fn add(&self, add: impl FnOnce(&mut Queue)) {
+        add(&mut self.queue());
         self.0.added.notify_one();
         if let Some(wake) = self.0.wake.get() {
             // It cannot fail: the counter is far from full.
@@ -126,21 +165,21 @@ impl Hub {
         apiserver::follow_hub(client, self.clone(), timeouts, observer)
     }
 
-    /// The consumers that subscribed since the last call.
+    /// The changes of the consumers since the last call.
     pub(crate) fn requests(&self) -> Vec<Request> {
         if let Some(wake) = self.0.wake.get() {
-            // There may be nothing to read: no consumer has subscribed.
+            // There may be nothing to read: no consumer has come or gone.
             let _ = wake.read();
         }
-        std::mem::take(&mut *self.queue())
+        std::mem::take(&mut self.queue().requests)
     }
 
-    /// Returns when a consumer has subscribed.
+    /// Returns when a consumer has come or gone.
     pub(crate) async fn added(&self) {
         self.0.added.notified().await;
     }
 
-    /// Sets the eventfd that a new consumer wakes.
+    /// Sets the eventfd that a request wakes.
     pub(crate) fn wake_by(&self, wake: EventFd) {
         self.0.wake.get_or_init(|| wake);
     }
@@ -150,7 +189,7 @@ impl Hub {
         self.0.wake.get()
     }
 
-    fn queue(&self) -> std::sync::MutexGuard<'_, Vec<Request>> {
+    fn queue(&self) -> std::sync::MutexGuard<'_, Queue> {
         // Nothing panics with the lock held.
         self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -38,13 +38,12 @@ mod manifest;
 mod object;
 mod objects;
 mod report;
-mod wanted_kinds;
 mod watch;
 
 pub use error::SourceError;
-pub use hub::{FieldTest, Hub, Need, Notice, Selection, Wants};
-pub use load::{Loaded, load, parse, watch};
+pub use hub::{FieldTest, Hub, Need, Selection, Subscription, Wants};
+pub use load::{Loaded, load, parse};
 pub use manifest::Problem;
 pub use objects::{Written, objects};
-pub use wanted_kinds::{Kinds, Pods};
+pub use sluice_model::Notice;
 pub use watch::{Reading, Watch, watch_changes, watch_file};

@@ -7,8 +7,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sluice_model::Object;
-use sluice_source::{Loaded, load};
+use crate::support::{Loaded, Object, load};
 
 fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus")

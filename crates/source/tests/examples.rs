@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use sluice_model::Object;
+use crate::support::{Kinds, Object, load};
 
 #[test]
 fn examples_load_without_problems() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    let loaded = sluice_source::load(dir, &sluice_source::Kinds::PROXY).unwrap();
+    let loaded = load(dir, &Kinds::PROXY).unwrap();
     assert_eq!(loaded.problems, []);
     let services = (loaded.objects.iter()).filter(|it| matches!(it, Object::Service(_)));
     assert_eq!(services.count(), 9);

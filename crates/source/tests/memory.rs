@@ -5,10 +5,9 @@ use std::fs;
 
 use serde_json::{Value, json};
 use sluice_miniapi::Options;
-use sluice_model::Object;
 
 use crate::apiserver::cluster::Followed;
-use crate::support::slice_object;
+use crate::support::{Object, slice_object};
 
 const SLICES: usize = 500;
 
@@ -59,7 +58,7 @@ fn labels_of_pods_take_little_memory() {
         let mut round = |round: usize| {
             let text = pods(round, labels);
             let loaded =
-                sluice_source::parse("pods.json", text.as_bytes(), &crate::support::all_kinds());
+                crate::support::parse("pods.json", text.as_bytes(), &crate::support::all_kinds());
             assert_eq!((loaded.objects.len(), loaded.problems.len()), (1_000, 0));
             held.push(loaded.objects);
             resident()

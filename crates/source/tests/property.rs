@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use proptest::prelude::*;
-use sluice_model::Object;
+
+use crate::support::{Object, load};
 
 const EXAMPLES: [&str; 4] = ["multi-port", "loadbalancer-local", "dual-stack", "nodes"];
 
@@ -21,9 +22,9 @@ fn check(name: &str, bytes: &[u8]) {
         crate::support::service("healthy", 80),
     )
     .unwrap();
-    let before = sluice_source::load(temp.path(), &crate::support::all_kinds()).unwrap();
+    let before = load(temp.path(), &crate::support::all_kinds()).unwrap();
     fs::write(temp.path().join(name), bytes).unwrap();
-    let after = sluice_source::load(temp.path(), &crate::support::all_kinds()).unwrap();
+    let after = load(temp.path(), &crate::support::all_kinds()).unwrap();
     assert!(after.objects.contains(&before.objects[0]));
     let keys: std::collections::BTreeSet<_> = after.objects.iter().map(Object::key).collect();
     assert_eq!(keys.len(), after.objects.len(), "one object per key");

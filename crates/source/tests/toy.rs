@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use sluice_miniapi::{MiniApi, Options};
+use sluice_miniapi::{Cut, MiniApi, Options};
 use sluice_model::{Change, KindName, Labels, Model, NamespacedName, Selector, Service};
 use sluice_source::apiserver::{Access, Client, Timeouts, connect};
 use sluice_source::kind::{
     AllLabels, At, Converted, Faults, Fields, Identity, Interner, Kind, ObjectMeta, labels,
     namespaced,
 };
-use sluice_source::{FieldTest, Hub, Need, Notice, Selection, Wants, kinds};
+use sluice_source::{FieldTest, Hub, Need, Notice, Selection, Subscription, Wants, kinds};
 
 /// Long enough for a loaded machine, short enough for a person.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -142,6 +142,7 @@ fn both() -> Wants<Both> {
 
 /// The state of a consumer: objects by name, problems by origin, and the number of `Synced` events.
 struct View<E> {
+    _subscription: Subscription,
     batches: Receiver<Vec<E>>,
     known: BTreeMap<String, String>,
     tell: fn(E) -> (String, Option<String>),
@@ -150,10 +151,11 @@ struct View<E> {
 impl<E: 'static + Send> View<E> {
     fn of(hub: &Hub, wants: Wants<E>, tell: fn(E) -> (String, Option<String>)) -> Self {
         let (sender, batches) = channel();
-        hub.subscribe(wants, move |batch| {
+        let subscription = hub.subscribe(wants, move |batch| {
             let _ = sender.send(batch);
         });
         Self {
+            _subscription: subscription,
             batches,
             known: BTreeMap::new(),
             tell,
@@ -336,4 +338,93 @@ fn what_nobody_requires_is_not_waited_for() {
     assert_eq!(view.known[A], "n1");
     // A consumer that does not want Pods gets no problem of Pods.
     View::of(&hub, configs(), held).expect(&format!("{A}=n1; synced=yes"));
+}
+
+fn services() -> Wants<Both> {
+    Wants::new(Both::Notice).want_all::<kinds::Service>(Both::Service)
+}
+
+fn service_at(port: u16) -> Value {
+    let mut service = service();
+    service["spec"]["ports"][0]["port"] = json!(port);
+    service
+}
+
+#[test]
+fn a_watch_ends_with_the_last_subscription_that_wants_it() {
+    let (api, client, _files) = api();
+    api.put_all([config("a", "n1", "web"), service()]).unwrap();
+    let hub = Hub::default();
+    let [mut first, mut second] = [(); 2].map(|()| View::of(&hub, configs(), held));
+    let mut rest = View::of(&hub, services(), of_both);
+    let _follow = hub
+        .follow(&client, Timeouts::default(), Arc::new(|_| {}))
+        .unwrap();
+    first.expect(&format!("{A}=n1; synced=yes"));
+    second.expect(&format!("{A}=n1; synced=yes"));
+    rest.expect("synced=yes; web=80");
+    let asked = || {
+        let asked = api.requests();
+        let asked = asked.iter().filter(|it| it.path.ends_with("/configmaps"));
+        asked.count()
+    };
+    let before = asked();
+    drop(first);
+    // Another consumer wants the objects.
+    api.put(config("a", "n2", "web")).unwrap();
+    second.expect(&format!("{A}=n2; synced=yes"));
+    drop(second);
+    // The hub takes in its consumers in their order: the other one is gone when this one is there.
+    View::of(&hub, services(), of_both).expect("synced=yes; web=80");
+    api.cut_connections(Cut::Close).unwrap();
+    api.put(service_at(81)).unwrap();
+    rest.expect("synced=yes; web=81");
+    assert_eq!(asked(), before, "the others are watched again");
+    View::of(&hub, configs(), held).expect(&format!("{A}=n2; synced=yes"));
+    assert!(asked() > before);
+}
+
+#[test]
+fn a_folder_is_read_for_the_consumers_that_are_left() {
+    let temp = tempfile::tempdir().unwrap();
+    let write = |objects: &[Value]| {
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
+        let new = temp.path().join(".new");
+        fs::write(&new, list.to_string()).unwrap();
+        fs::rename(new, temp.path().join("a.json")).unwrap();
+    };
+    write(&[config("a", "n1", "web"), service()]);
+    let hub = Hub::default();
+    let mut first = View::of(&hub, configs(), held);
+    let mut rest = View::of(&hub, services(), of_both);
+    let _watch = hub.watch(temp.path()).unwrap();
+    first.expect(&format!("{A}=n1; synced=yes"));
+    rest.expect("synced=yes; web=80");
+    drop(first);
+    View::of(&hub, services(), of_both).expect("synced=yes; web=80");
+    // Nobody hears that the object is wrong.
+    write(&[config("a", "", "web"), service_at(81)]);
+    rest.expect("synced=yes; web=81");
+    write(&[config("a", "n2", "web"), service_at(81)]);
+    View::of(&hub, configs(), held).expect(&format!("{A}=n2; synced=yes"));
+}
+
+/// One consumer reports for the process, whatever kinds the others want.
+#[test]
+fn problems_of_other_consumers_are_heard_by_the_one_that_reports() {
+    let (api, client, _files) = api();
+    api.put_all([config("b", "", "db"), service()]).unwrap();
+    let hub = Hub::default();
+    let mut reports = View::of(&hub, services().with_every_problem(), of_both);
+    let other = View::of(&hub, configs(), held);
+    let _follow = hub
+        .follow(&client, Timeouts::default(), Arc::new(|_| {}))
+        .unwrap();
+    let problem = format!("{B}={B}: data.holder: is required");
+    reports.expect(&format!("{problem}; synced=yes; web=80"));
+    View::of(&hub, services(), of_both).expect("synced=yes; web=80");
+    let later = services().with_every_problem();
+    View::of(&hub, later, of_both).expect(&format!("{problem}; synced=yes; web=80"));
+    drop(other);
+    reports.expect("synced=yes; web=80");
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use sluice_diagnose::trace::{End, Hop, Request, Source, Trace, TraceError, trace};
 use sluice_lab::{Attach, Cluster, Netns, Pod, Server};
-use sluice_model::{Event, Protocol};
+use sluice_model::Protocol;
 use sluice_nftables::Nftables;
+use sluice_plan::Event;
 use sluice_plan::settings::Settings;
 use sluice_plan::testing::{endpoints, node, service};
 use sluice_plane::Proxy;

@@ -11,9 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
-use sluice_model::{ClusterIps, Event, NamespacedName, Object, ObjectKey, ServiceKind};
+use sluice_model::{Change, ClusterIps, NamespacedName, Notice, Reference, ServiceKind};
 use sluice_node::{Consumer, Keyed, Section, Settled, Wait, chain};
 use sluice_plan::settings::NodeDns;
+use sluice_zone::Event;
 use tracing::{error, info};
 
 use crate::local_dns::LocalDns;
@@ -29,35 +30,14 @@ pub struct DnsStatus {
 
 /// An event that a name may depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NameEvent(Event);
-
-impl NameEvent {
-    /// `None` when no name depends on the event.
-    #[must_use]
-    pub fn new(event: &Event) -> Option<Self> {
-        match event {
-            Event::Problems { .. } | Event::LocalAddresses(_) => None,
-            event => Some(Self(event.clone())),
-        }
-    }
-
-    /// The event itself.
-    #[must_use]
-    pub fn event(&self) -> &Event {
-        &self.0
-    }
-}
+pub struct NameEvent(pub Event);
 
 /// The key is the object, or `None` for the first complete list.
 impl Keyed for NameEvent {
-    type Key = Option<ObjectKey>;
+    type Key = Option<Reference>;
 
     fn key(&self) -> Self::Key {
-        match &self.0 {
-            Event::Set(object) => Some(object.key()),
-            Event::Delete(key) => Some(key.clone()),
-            Event::Problems { .. } | Event::LocalAddresses(_) | Event::Synced => None,
-        }
+        self.0.reference()
     }
 }
 
@@ -116,7 +96,7 @@ impl Consumer for Names {
     fn absorb(&mut self, events: Vec<NameEvent>) {
         let events: Vec<Event> = events.into_iter().map(|it| it.0).collect();
         (self.absorb)(&events);
-        self.synced |= events.contains(&Event::Synced);
+        self.synced |= events.contains(&Event::SYNCED);
         if self.synced && !self.taken {
             self.take_queries();
         }
@@ -137,34 +117,26 @@ impl Consumer for Names {
     /// An object with rules waits for the step that writes them. A deleted object goes before its rules, and
     /// an object without rules, such as a Pod or a headless Service, waits for nothing.
     fn wait(event: &NameEvent) -> Wait {
-        if !has_rules(&event.0) {
-            return Wait::No;
-        }
         match &event.0 {
-            Event::Set(Object::Service(service)) => Wait::Object(service.name.clone()),
-            Event::Set(Object::EndpointSlice(slice)) => match slice.service.clone() {
+            Event::Service(Change::Set(service)) => {
+                let has_rules = service.kind != ServiceKind::ExternalName
+                    && service.cluster_ips != ClusterIps::Headless;
+                if has_rules {
+                    Wait::Object(service.name.clone())
+                } else {
+                    Wait::No
+                }
+            }
+            Event::EndpointSlice(Change::Set(slice)) if slice.headless => Wait::No,
+            Event::EndpointSlice(Change::Set(slice)) => match slice.service.clone() {
                 Some(service) => {
                     let namespace = slice.name.namespace.clone();
                     Wait::Object(NamespacedName::new(namespace, service))
                 }
                 None => Wait::Step,
             },
-            _ => Wait::Step,
+            Event::Notice(Notice::Synced) => Wait::Step,
+            _ => Wait::No,
         }
-    }
-}
-
-/// Whether a client that gets the name may connect to an address that needs rules.
-fn has_rules(event: &Event) -> bool {
-    match event {
-        Event::Set(Object::Service(service)) => {
-            service.kind != ServiceKind::ExternalName && service.cluster_ips != ClusterIps::Headless
-        }
-        Event::Set(Object::EndpointSlice(slice)) => !slice.headless,
-        Event::Set(Object::Node(_) | Object::ServiceCidr(_)) | Event::Synced => true,
-        Event::Set(Object::Namespace(_) | Object::Pod(_))
-        | Event::Delete(_)
-        | Event::Problems { .. }
-        | Event::LocalAddresses(_) => false,
     }
 }

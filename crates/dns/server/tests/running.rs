@@ -13,7 +13,8 @@ use crate::support::{
 use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::RecordType;
 use sluice_dns::{Options, Server};
-use sluice_model::{EndpointSlice, Event, Object};
+use sluice_model::{Change, EndpointSlice};
+use sluice_zone::Event;
 use sluice_zone::{NamespaceRule, Objects};
 
 const ONE: &str = "one.default.svc.cluster.local.";
@@ -95,10 +96,10 @@ fn changes_of_endpoints_are_measured() {
     let metrics = served.running.cluster_metrics();
     let slice = |service, triggered| {
         let event = cluster::endpoints("default", service, &[[10, 1, 0, 1].into()]);
-        let Event::Set(Object::EndpointSlice(slice)) = event else {
+        let Event::EndpointSlice(Change::Set(slice)) = event else {
             unreachable!("a slice was made");
         };
-        Event::Set(Object::EndpointSlice(Arc::new(EndpointSlice {
+        Event::EndpointSlice(Change::Set(Arc::new(EndpointSlice {
             triggered,
             ..Arc::unwrap_or_clone(slice)
         })))
@@ -255,7 +256,7 @@ fn readiness_waits_for_the_objects() {
         client.ask(&query(ONE, RecordType::A)).response_code,
         ResponseCode::ServFail
     );
-    served.absorb(&Event::Synced);
+    served.absorb(&Event::SYNCED);
     assert_eq!(get(page(&served, "ready"), "/ready"), (200, "OK".into()));
     assert_eq!(
         client.ask(&query(ONE, RecordType::A)).response_code,

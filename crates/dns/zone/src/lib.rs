@@ -18,6 +18,7 @@
 //! - An answer costs what it says: no walk over objects that have nothing to do with it.
 
 mod answer;
+mod event;
 mod lookup;
 mod objects;
 mod origin;
@@ -26,6 +27,7 @@ mod search;
 mod settings;
 
 pub use answer::{Answer, Outcome, Question};
+pub use event::Event;
 pub use lookup::answer;
 pub use objects::{NamespaceRule, Objects};
 pub use origin::{Holder, Label, Missing, Origin};

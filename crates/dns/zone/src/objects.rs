@@ -10,10 +10,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use sluice_model::{
-    ClusterIps, EndpointSlice, Event, Namespace, NamespacedName, Object, ObjectKey, Pod, Service,
+    Change, ClusterIps, EndpointSlice, Namespace, NamespacedName, Notice, Pod, Service,
 };
 
-use crate::PodRecords;
+use crate::{Event, PodRecords};
 use addresses::Addresses;
 use namespace::Contents;
 
@@ -60,13 +60,13 @@ struct Changes {
 
 /// Whose answers an event may alter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
+enum Altered {
     Nobody,
     Verified,
     All,
 }
 
-impl Change {
+impl Altered {
     fn all_if(changed: bool) -> Self {
         if changed { Self::All } else { Self::Nobody }
     }
@@ -92,16 +92,23 @@ impl Objects {
     /// Takes in what a source says. `now`, in seconds since the Unix epoch, becomes the serial of the zones
     /// if an answer may change.
     pub fn absorb(&mut self, event: &Event, now: u32) {
-        let change = match event {
-            Event::Set(object) => self.set(object),
-            Event::Delete(key) => self.delete(key),
-            Event::Synced => Change::all_if(!std::mem::replace(&mut self.synced, true)),
-            Event::Problems { .. } | Event::LocalAddresses(_) => Change::Nobody,
+        let altered = match event {
+            Event::Service(it) => Altered::all_if(self.replace_service(&it.name(), it.object())),
+            Event::EndpointSlice(it) => {
+                Altered::all_if(self.replace_slice(&it.name(), it.object()))
+            }
+            Event::Pod(it) => self.replace_pod(&it.name(), it.object()),
+            Event::Namespace(Change::Set(it)) => Altered::all_if(self.declare(it)),
+            Event::Namespace(Change::Delete(it)) => Altered::all_if(self.withdraw(&it.name)),
+            Event::Notice(Notice::Synced) => {
+                Altered::all_if(!std::mem::replace(&mut self.synced, true))
+            }
+            Event::Notice(Notice::Problems { .. }) => Altered::Nobody,
         };
-        let changes = match change {
-            Change::Nobody => return,
-            Change::Verified => &mut self.pod_changes,
-            Change::All => &mut self.changes,
+        let changes = match altered {
+            Altered::Nobody => return,
+            Altered::Verified => &mut self.pod_changes,
+            Altered::All => &mut self.changes,
         };
         changes.count += 1;
         changes.last = now;
@@ -214,26 +221,6 @@ impl Objects {
         self.endpoints.owners(address)
     }
 
-    fn set(&mut self, object: &Object) -> Change {
-        Change::all_if(match object {
-            Object::Service(it) => self.replace_service(&it.name, Some(it)),
-            Object::EndpointSlice(it) => self.replace_slice(&it.name, Some(it)),
-            Object::Pod(it) => return self.replace_pod(&it.name, Some(it)),
-            Object::Namespace(it) => self.declare(it),
-            Object::Node(_) | Object::ServiceCidr(_) => false,
-        })
-    }
-
-    fn delete(&mut self, key: &ObjectKey) -> Change {
-        Change::all_if(match key {
-            ObjectKey::Service(name) => self.replace_service(name, None),
-            ObjectKey::EndpointSlice(name) => self.replace_slice(name, None),
-            ObjectKey::Pod(name) => return self.replace_pod(name, None),
-            ObjectKey::Namespace(name) => self.withdraw(name),
-            ObjectKey::Node(_) | ObjectKey::ServiceCidr(_) => false,
-        })
-    }
-
     fn declare(&mut self, namespace: &Namespace) -> bool {
         let contents = self
             .namespaces
@@ -271,18 +258,18 @@ impl Objects {
     }
 
     /// A pod by which its namespace comes or goes matters to all (see [`NamespaceRule::DeclaredOrImplied`]).
-    fn replace_pod(&mut self, name: &NamespacedName, new: Option<&Arc<Pod>>) -> Change {
+    fn replace_pod(&mut self, name: &NamespacedName, new: Option<&Arc<Pod>>) -> Altered {
         let namespaces = self.namespaces.len();
         let old = self.contents(name).replace_pod(&name.name, new);
         self.pods.replace(old.as_ref(), new);
         self.forget_if_empty(&name.namespace);
         if self.namespaces.len() != namespaces {
-            return Change::All;
+            return Altered::All;
         }
         if alike::pods(old.as_deref(), new.map(Arc::as_ref)) {
-            Change::Nobody
+            Altered::Nobody
         } else {
-            Change::Verified
+            Altered::Verified
         }
     }
 

@@ -1,11 +1,13 @@
 //! Questions at the edges of the rules, most of them answered as CoreDNS's sources do.
 
 use hickory_proto::rr::{Name, RecordType};
-use sluice_model::{Event, NamespacedName, ObjectKey};
+use sluice_model::{Change, NamespacedName};
+use sluice_zone::Event;
 use sluice_zone::{NamespaceRule, Objects, Outcome, PodRecords, Question, Settings, answer};
 
 use crate::support::{
-    NOW, ask, ask_about, external, namespace, objects, pod, says, service, settings, slice,
+    NOW, ask, ask_about, deletion, external, namespace, objects, pod, says, service, settings,
+    slice,
 };
 
 /// Questions below `cluster.local`, with what the answer says.
@@ -579,10 +581,7 @@ fn namespaces() {
             ("A nope.svc", "NXDOMAIN: there is no namespace nope"),
         ],
     );
-    let Event::Set(object) = &web[1] else {
-        unreachable!()
-    };
-    implied.absorb(&Event::Delete(object.key()), NOW);
+    implied.absorb(&deletion(&web[1]), NOW);
     check(&implied, &zones(), &[("A e.svc", missing)]);
 
     let mut some = zones();
@@ -963,7 +962,7 @@ fn before_all_objects_are_there() {
     );
     assert!(says(&objects, &settings, "PTR 9.9.9.9.in-addr.arpa.").starts_with("SERVFAIL"));
     assert!(!objects.is_synced());
-    objects.absorb(&Event::Synced, NOW);
+    objects.absorb(&Event::SYNCED, NOW);
     assert!(objects.is_synced());
     check(
         &objects,
@@ -1070,17 +1069,13 @@ fn revision_and_serial() {
     assert_eq!(change(pod("d", "p", &["10.0.0.9"])), of_pod);
     assert_eq!(change(pod("d", "p", &["10.0.0.9"])), [false; 2]);
     assert_eq!(change(pod("d", "p", &["10.0.0.8"])), of_pod);
-    let delete = |name| Event::Delete(ObjectKey::Pod(NamespacedName::new("d", name)));
+    let delete = |name| Event::Pod(Change::Delete(NamespacedName::new("d", name)));
     assert_eq!(change(delete("first")), of_pod);
     assert_eq!(change(delete("p")), [true; 2], "there is no namespace d");
     let mut grows = |event: Event| {
         let [grew, verified] = change(event);
         assert_eq!(grew, verified);
         grew
-    };
-    let key = |event: &Event| match event {
-        Event::Set(object) => object.key(),
-        _ => unreachable!("an object"),
     };
     let web = service("d/web", "10.96.0.1", "a/tcp:1");
     let ready = slice("d/web-1", "web", "a/tcp:1", &["10.0.0.1"]);
@@ -1113,14 +1108,14 @@ fn revision_and_serial() {
         "a/tcp:1",
         &["10.0.0.1 name", "10.0.0.2"]
     )));
-    assert!(grows(Event::Delete(key(&ready))));
-    assert!(!grows(Event::Delete(key(&ready))));
+    assert!(grows(deletion(&ready)));
+    assert!(!grows(deletion(&ready)));
     assert!(grows(namespace("d")));
     assert!(!grows(namespace("d")));
-    assert!(grows(Event::Delete(ObjectKey::Namespace("d".into()))));
-    assert!(!grows(Event::Delete(ObjectKey::Node("d".into()))));
-    assert!(grows(Event::Synced));
-    assert!(!grows(Event::Synced));
+    assert!(grows(deletion(&namespace("d"))));
+    assert!(!grows(deletion(&namespace("d"))));
+    assert!(grows(Event::SYNCED));
+    assert!(!grows(Event::SYNCED));
 }
 
 #[test]

@@ -6,10 +6,10 @@ use hickory_proto::op::{Message, MessageType, OpCode, Query};
 use hickory_proto::rr::{Name, Record, RecordType};
 use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
-use sluice_model::{Event, ObjectKey};
+use sluice_zone::Event;
 use sluice_zone::{NamespaceRule, Objects, Outcome, PodRecords, Question, Settings, answer};
 
-use crate::support::{external, namespace, pod, service, settings, slice};
+use crate::support::{deletion, external, namespace, pod, service, settings, slice};
 
 const ADDRESSES: [&str; 6] = [
     "10.0.0.1",
@@ -124,8 +124,8 @@ fn twins() -> impl Strategy<Value = (Event, Event)> {
     let of_namespace = select(&["a", "c"][..]);
     let gone = of_namespace.prop_map(|it| {
         let pod = pod(it, "p", &[ADDRESSES[0]]);
-        let key = key(&pod).unwrap();
-        (pod, Event::Delete(key))
+        let gone = deletion(&pod);
+        (pod, gone)
     });
     prop_oneof![4 => slices, 2 => services, 1 => aliases, 1 => pods, 1 => gone]
 }
@@ -140,17 +140,9 @@ fn events(count: usize) -> impl Strategy<Value = Vec<Event>> {
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         4 => object(),
-        1 => object().prop_map(|it| Event::Delete(key(&it).unwrap())),
-        1 => Just(Event::Synced),
+        1 => object().prop_map(|it| deletion(&it)),
+        1 => Just(Event::SYNCED),
     ]
-}
-
-fn key(event: &Event) -> Option<ObjectKey> {
-    match event {
-        Event::Set(object) => Some(object.key()),
-        Event::Delete(key) => Some(key.clone()),
-        _ => None,
-    }
 }
 
 fn rule() -> impl Strategy<Value = NamespaceRule> {
@@ -230,14 +222,12 @@ fn revisions(objects: &Objects) -> [u64; 2] {
 fn state(events: &[Event]) -> Vec<Event> {
     let mut objects = BTreeMap::new();
     for event in events {
-        if let Some(key) = key(event) {
+        if let Some(key) = event.reference() {
             objects.insert(key, event.clone());
         }
     }
-    let synced = events.contains(&Event::Synced).then_some(Event::Synced);
-    let there = objects
-        .into_values()
-        .filter(|it| matches!(it, Event::Set(_)));
+    let synced = events.contains(&Event::SYNCED).then_some(Event::SYNCED);
+    let there = objects.into_values().filter(|it| *it != deletion(it));
     there.chain(synced).collect()
 }
 

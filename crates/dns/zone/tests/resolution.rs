@@ -2,7 +2,8 @@
 
 use crate::support::{NOW, external, namespace, pod, service, settings, slice};
 use hickory_proto::rr::{Name, RecordType};
-use sluice_model::{Event, NamespacedName};
+use sluice_model::NamespacedName;
+use sluice_zone::Event;
 use sluice_zone::{NamespaceRule, Objects, Resolution, SearchPath, Step};
 
 fn objects() -> Objects {
@@ -24,7 +25,7 @@ fn objects() -> Objects {
         external("default/out", "www.example.org"),
         external("default/in", "both.default.svc.cluster.local"),
         pod("shop", "client", &["10.0.0.9"]),
-        Event::Synced,
+        Event::SYNCED,
     ];
     events.iter().for_each(|it| objects.absorb(it, NOW));
     objects

@@ -16,6 +16,7 @@ use sluice_controller::workloads::{
 };
 use sluice_controller::{Allocator, Refusal, Typed, is_allocated, set_defaults};
 use sluice_model::NamespacedName;
+use sluice_source::{Wants, kinds};
 
 use crate::machines::{CLIENT, LAN};
 use crate::nodes::MODE;
@@ -245,11 +246,13 @@ impl sluice_api::Admission for Admission {
 
 /// Refuses an object that the agents would refuse.
 fn validate(object: &Value) -> Result<(), Status> {
-    let read = sluice_source::parse(
-        "object.json",
-        object.to_string().as_bytes(),
-        &sluice_source::Kinds::PROXY,
-    );
+    // Only the problems count.
+    let wants = Wants::<()>::new(drop)
+        .want_all::<kinds::Service>(drop)
+        .want_all::<kinds::EndpointSlice>(drop)
+        .want_all::<kinds::Node>(drop)
+        .want_all::<kinds::ServiceCidr>(drop);
+    let read = sluice_source::parse("object.json", object.to_string().as_bytes(), &wants);
     // A problem without a field is about another object: a slice may exist before its Service.
     let problems = read.problems.into_iter().filter(|it| !it.field.is_empty());
     checked(object, problems.map(|it| (it.field, it.message)))

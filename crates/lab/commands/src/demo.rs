@@ -7,10 +7,10 @@ use std::path::Path;
 use anyhow::Context;
 use sluice_lab::Protocol as LabProtocol;
 use sluice_lab::demo::{self, Address, Endpoint, Folder, Frontend, Options, Pace};
-use sluice_model::{Event, IpFamily, Object, Protocol};
+use sluice_model::{Change, IpFamily, Protocol};
 use sluice_node::client;
+use sluice_plan::Event;
 use sluice_plan::{Frontend as PlanFrontend, Plan, Planner, Role};
-use sluice_source::Kinds;
 
 use super::Host;
 use crate::args::DemoArgs;
@@ -33,19 +33,21 @@ pub(super) fn run(args: &DemoArgs, host: Host) -> anyhow::Result<()> {
 
 /// The frontends and endpoints of a folder of manifests.
 fn folder(path: &Path, host: Host) -> anyhow::Result<Folder> {
-    let loaded = sluice_source::load(path, &Kinds::PROXY)?;
-    let nodes = loaded.objects.iter().filter_map(|it| match it {
-        Object::EndpointSlice(slice) => slice.endpoints.iter().find_map(|it| it.node.as_deref()),
+    let loaded = sluice_source::load(path, &super::wants())?;
+    let nodes = loaded.events.iter().filter_map(|it| match it {
+        Event::EndpointSlice(Change::Set(slice)) => {
+            slice.endpoints.iter().find_map(|it| it.node.as_deref())
+        }
         _ => None,
     });
     // The agents plan for their own node; the addresses are the same on each.
     let node = nodes.min().unwrap_or("node-a").to_owned();
     let flag = format!("--manifests={}", path.display());
     let mut planner = Planner::new((host.settings)(&[flag], &node)?);
-    for object in loaded.objects {
-        planner.absorb(Event::Set(object));
+    for event in loaded.events {
+        planner.absorb(event);
     }
-    planner.absorb(Event::Synced);
+    planner.absorb(Event::SYNCED);
     planner.replan();
     let problems = loaded.problems.iter().map(ToString::to_string);
     let issues = planner.issues().map(|it| it.to_string());

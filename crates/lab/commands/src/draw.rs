@@ -12,11 +12,11 @@ use sluice_cluster::nodes;
 use sluice_cluster::probe::Request;
 use sluice_controller::Typed;
 use sluice_lab::Cluster;
-use sluice_model::{Event, NamespacedName};
+use sluice_model::NamespacedName;
 use sluice_picture::{Measured, Objects, Question, Topology, Way};
+use sluice_plan::Event;
 use sluice_plan::Planner;
 use sluice_plan::settings::Settings;
-use sluice_source::Kinds;
 
 use super::{Host, machines};
 use crate::args::{DrawArgs, DrawFormat};
@@ -155,13 +155,12 @@ impl View {
 
 /// The plan of a node. Objects that an agent refuses are left out, as the agent leaves them out.
 fn planned(objects: &Objects, settings: Settings) -> Planner {
-    let mut planner = Planner::new(settings);
+    let (mut planner, wants) = (Planner::new(settings), super::wants());
     for list in objects.lists() {
-        let read = sluice_source::parse("list.json", list.to_string().as_bytes(), &Kinds::PROXY);
-        let objects = read.objects.into_iter().map(Event::Set);
-        objects.for_each(|it| planner.absorb(it));
+        let read = sluice_source::parse("list.json", list.to_string().as_bytes(), &wants);
+        read.events.into_iter().for_each(|it| planner.absorb(it));
     }
-    planner.absorb(Event::Synced);
+    planner.absorb(Event::SYNCED);
     planner.replan();
     planner
 }

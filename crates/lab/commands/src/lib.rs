@@ -36,13 +36,24 @@ use sluice_cluster::{alone, identity, probe, serve};
 use sluice_config::{Invalid, Mode};
 use sluice_lab::{Interrupt, Interrupted};
 use sluice_node::{WebServer, client};
+use sluice_plan::Event;
 use sluice_plan::settings::Settings as PlanSettings;
+use sluice_source::{Wants, kinds};
 
 pub use args::LabArgs;
 use args::{LabCommand, LabProcess, UpArgs};
 
 /// Timeout of a start.
 const START: Duration = Duration::from_secs(60);
+
+/// The objects of a plan, all of each kind.
+fn wants() -> Wants<Event> {
+    Wants::new(Event::Notice)
+        .want_all::<kinds::Service>(Event::Service)
+        .want_all::<kinds::EndpointSlice>(Event::EndpointSlice)
+        .want_all::<kinds::Node>(Event::Node)
+        .want_all::<kinds::ServiceCidr>(Event::ServiceCidr)
+}
 
 /// Functions of the program that the commands belong to.
 #[derive(Clone, Copy, Debug)]

@@ -172,7 +172,10 @@ fn a_taken_port_is_tried_again_or_fatal() {
         let (_served, running) = start(plan());
         let announced = running.announcements.try_recv().expect("announced");
         assert_eq!(announced.reason, reason);
-        assert_eq!(announced.about, ObjectKey::Node("node-a".into()));
+        assert_eq!(
+            announced.about,
+            Reference::cluster_scoped::<Node>(&"node-a".into())
+        );
         assert!(
             announced.note.contains(&address.to_string()),
             "{announced:?}"

@@ -5,15 +5,17 @@ mod tests;
 
 use std::sync::Arc;
 
-use sluice_model::{Event, Object, ObjectKey};
+use sluice_model::Change::Set;
+use sluice_model::{Notice, Reference};
 use sluice_node::Keyed;
+use sluice_plan::Event;
 
 /// Most changes of one slice that are timed: while a sync blocks or fails there may be any number.
 pub(crate) const TIMED_CHANGES: usize = 64;
 
 /// The last event about a subject, and the times of earlier changes.
 #[derive(Debug)]
-pub struct Change {
+pub struct TimedEvent {
     /// The last event.
     pub(crate) event: Event,
     /// Of a slice: the times of change ([`sluice_model::EndpointSlice::triggered`]) that the replaced
@@ -21,7 +23,7 @@ pub struct Change {
     pub(crate) earlier: Vec<i64>,
 }
 
-impl From<Event> for Change {
+impl From<Event> for TimedEvent {
     fn from(event: Event) -> Self {
         let earlier = Vec::new();
         Self { event, earlier }
@@ -32,7 +34,7 @@ impl From<Event> for Change {
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// An object.
-    Object(ObjectKey),
+    Object(Reference),
     /// The problems of this origin.
     Problems(Arc<str>),
     /// The machine's addresses.
@@ -41,22 +43,25 @@ pub enum Subject {
     Synced,
 }
 
-impl Keyed for Change {
+impl Keyed for TimedEvent {
     type Key = Subject;
 
     fn key(&self) -> Subject {
         match &self.event {
-            Event::Set(object) => Subject::Object(object.key()),
-            Event::Delete(key) => Subject::Object(key.clone()),
-            Event::Problems { origin, .. } => Subject::Problems(origin.clone()),
+            Event::Service(it) => Subject::Object(it.reference()),
+            Event::EndpointSlice(it) => Subject::Object(it.reference()),
+            Event::Node(it) => Subject::Object(it.reference()),
+            Event::ServiceCidr(it) => Subject::Object(it.reference()),
             Event::LocalAddresses(_) => Subject::LocalAddresses,
-            Event::Synced => Subject::Synced,
+            Event::Notice(Notice::Problems { origin, .. }) => Subject::Problems(origin.clone()),
+            Event::Notice(Notice::Synced) => Subject::Synced,
         }
     }
 
     /// The times of a slice's earlier changes are kept.
     fn replace(&mut self, old: Self) {
-        if let (Event::Set(Object::EndpointSlice(slice)), Event::Set(_)) = (&old.event, &self.event)
+        if let (Event::EndpointSlice(Set(slice)), Event::EndpointSlice(Set(_))) =
+            (&old.event, &self.event)
         {
             let is_counted = old.earlier.len() < TIMED_CHANGES;
             let last = slice.triggered.filter(|_| is_counted);

@@ -22,7 +22,7 @@ use axum::response::{IntoResponse, Response};
 use nix::sys::socket::{setsockopt, sockopt};
 use sluice_http::Budget;
 use sluice_model::Announcement;
-use sluice_model::{IpFamily, NamespacedName, ObjectKey};
+use sluice_model::{IpFamily, NamespacedName, Reference, Service};
 use sluice_node::Health;
 use sluice_node::metrics::to_gauge;
 use sluice_plan::HealthCheck;
@@ -248,7 +248,7 @@ impl Servers {
             warn!(%service, problem, "health check node port not served: will retry");
             // The receiver may have ended; the log has the failure too.
             let _ = self.links.announce.send(Announcement {
-                about: ObjectKey::Service(service.clone()),
+                about: Reference::to::<Service>(service.clone()),
                 is_warning: true,
                 reason: "FailedToStartServiceHealthcheck",
                 action: "Listen",

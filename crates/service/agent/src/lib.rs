@@ -34,7 +34,7 @@ pub mod takeover;
 mod testing;
 mod web;
 
-pub use change::Change;
+pub use change::TimedEvent;
 pub use connections::{Connections, EndpointConnections, ServiceConnections};
 pub use health_check::{HealthCheckServers, HealthChecks, Links, health_checks};
 pub use metrics::ServiceMetrics;

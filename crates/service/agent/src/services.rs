@@ -18,7 +18,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use sluice_model::{Announcement, Event, IpFamily, NamespacedName};
+use sluice_model::{Announcement, IpFamily, NamespacedName};
 use sluice_node::metrics::seconds_since_epoch;
 use sluice_node::{Consumer, Health, NodeState, Section, Settled, StepClock, chain};
 use sluice_plan::Planner;
@@ -33,7 +33,7 @@ use self::findings::Findings;
 use self::history::History;
 use self::waiting::Waiting;
 use self::without_endpoints::WithoutEndpoints;
-use crate::change::Change;
+use crate::change::TimedEvent;
 use crate::health_check::HealthChecks;
 use crate::metrics::ServiceMetrics;
 use crate::pace::{Pace, Periods, Resync};
@@ -174,17 +174,17 @@ impl<P: DataPlane> Services<P> {
 }
 
 impl<P: DataPlane> Consumer for Services<P> {
-    type Event = Change;
+    type Event = TimedEvent;
 
-    fn absorb(&mut self, changes: Vec<Change>) {
+    fn absorb(&mut self, changes: Vec<TimedEvent>) {
         let metrics = &self.outputs.metrics;
         for change in changes {
             let state = self.proxy.planner().state();
             self.waiting.add(&change, state, metrics);
-            match &change.event {
-                Event::Set(object) => trace!(object = %object.key(), "changed"),
-                Event::Delete(object) => trace!(%object, "deleted"),
-                Event::Problems { .. } | Event::LocalAddresses(_) | Event::Synced => {}
+            match change.event.reference() {
+                Some(object) if change.event.is_deletion() => trace!(%object, "deleted"),
+                Some(object) => trace!(%object, "changed"),
+                None => {}
             }
             self.proxy.absorb(change.event);
         }

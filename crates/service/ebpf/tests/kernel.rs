@@ -10,7 +10,7 @@ use sluice_bpf_abi::Frontend;
 use sluice_ebpf::Maps;
 use sluice_ebpf::{Ebpf, Facts, Key, Object, Patterns, Sizes, render_plan};
 use sluice_lab::{Cluster, Probe, Protocol, Server, eventually, require_netns};
-use sluice_model::Event;
+use sluice_plan::Event;
 use sluice_plan::Scope;
 use sluice_plan::testing::{endpoints, service};
 use sluice_plane::{DataPlane as _, Proxy};

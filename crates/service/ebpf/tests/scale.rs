@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use sluice_ebpf::{Ebpf, Facts, Patterns, Sizes, Timeouts};
 use sluice_lab::{Cluster, Netns, Probe, Protocol, Server, Session, eventually, require_netns};
-use sluice_model::{Event, NamespacedName, ObjectKey};
+use sluice_model::{Change, NamespacedName};
+use sluice_plan::Event;
 use sluice_plan::testing::{endpoints, service};
 use sluice_plane::{DataPlane as _, Proxy};
 use sluice_scenarios::{Drive as _, golden};
@@ -98,7 +99,7 @@ fn ten_thousand_services() {
     assert_eq!(answer(5001), pods[0]);
     let gone = (0..SERVICES).map(|number| {
         let name = NamespacedName::new("default", format!("web-{number}"));
-        Event::Delete(ObjectKey::Service(name))
+        Event::Service(Change::Delete(name))
     });
     node.run(|| {
         proxy.change(gone.collect());

@@ -1,8 +1,9 @@
 //! Rules that count packets for kube-proxy's metrics, whatever somebody does to them.
 
 use crate::common::{Node, facts, in_namespace, iptables, save, with_examples};
-use sluice_model::{Event, NamespacedName, ObjectKey};
+use sluice_model::{Change, NamespacedName};
 use sluice_netlink::nfacct::Accounts;
+use sluice_plan::Event;
 use sluice_plan::testing::{endpoints, service};
 use sluice_plane::kube_proxy::{ACCOUNTS, CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED};
 use sluice_scenarios::Drive as _;
@@ -99,7 +100,7 @@ fn rules_come_and_go_with_their_node_port(variant: Variant) {
         "{new:?}"
     );
     let name = NamespacedName::new("ns", "third");
-    node.change(vec![Event::Delete(ObjectKey::Service(name))]);
+    node.change(vec![Event::Service(Change::Delete(name))]);
     assert_eq!(facts(variant), before);
 }
 

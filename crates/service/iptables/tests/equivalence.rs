@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use sluice_iptables::{Accounting, Conntrack, Iptables, Key, Object, render_plan, text};
-use sluice_model::{Event, IpFamily, LocalAddresses};
+use sluice_model::{IpFamily, LocalAddresses};
+use sluice_plan::Event;
 use sluice_plan::lookup::{HostAddresses, Packet};
 use sluice_plan::settings::Settings;
 use sluice_plan::testing::{self, arbitrary_events, arbitrary_packet, arbitrary_settings, host};

@@ -12,7 +12,8 @@ use crate::common::{
 };
 use sluice_iptables::{Accounting, Conntrack, Iptables, render_plan, text};
 use sluice_lab::{eventually, require_netns};
-use sluice_model::{Event, LocalAddresses, NamespacedName, ObjectKey};
+use sluice_model::{Change, LocalAddresses, NamespacedName};
+use sluice_plan::Event;
 use sluice_plan::settings::{NodePortAddresses, Settings};
 use sluice_plan::testing::{endpoints, service};
 use sluice_plane::{DataPlane as _, Proxy};
@@ -352,7 +353,7 @@ fn a_chain_that_somebody_needs_stops_nothing(variant: Variant) {
     node.synced();
     let gone = |name| {
         let name = NamespacedName::new("ns1", name);
-        vec![Event::Delete(ObjectKey::Service(name))]
+        vec![Event::Service(Change::Delete(name))]
     };
     let chains = || {
         let mut chains = chain_of(variant, ":KUBE-SVC-");
@@ -401,7 +402,7 @@ fn a_service_comes_and_goes_without_a_trace(variant: Variant) {
     node.change(endpoints("default/new", "10.244.0.7:80!"));
     assert!(node.resync().is_empty());
     let name = NamespacedName::new("default", "new");
-    let gone = node.change(vec![Event::Delete(ObjectKey::Service(name))]);
+    let gone = node.change(vec![Event::Service(Change::Delete(name))]);
     assert!(!gone.is_empty());
     assert_eq!(facts(variant), before);
     assert_eq!(chain_of(variant, "-A"), order);
@@ -510,7 +511,7 @@ fn rules_are_counted_as_they_come_and_go(variant: Variant) {
     assert_eq!(rule_counts(&node), listed(variant));
     assert_eq!(last(&node), 3, "KUBE-SVC-x alone");
     let name = NamespacedName::new("default", "new");
-    node.change(vec![Event::Delete(ObjectKey::Service(name))]);
+    node.change(vec![Event::Service(Change::Delete(name))]);
     assert_eq!(rule_counts(&node), before);
     iptables(variant, "-t nat -F");
     node.resync();
@@ -572,7 +573,7 @@ fn a_large_cluster_comes_and_goes(variant: Variant) {
     let report = node.resync();
     assert!(report.is_empty(), "{report:?}");
     let names = names().map(|it| NamespacedName::new("default", it.trim_start_matches("default/")));
-    let events = names.map(|it| Event::Delete(ObjectKey::Service(it)));
+    let events = names.map(|it| Event::Service(Change::Delete(it)));
     assert!(node.change(events.collect()).deleted > 1_100);
     assert_eq!(
         node.reconciler_mut().is_undisturbed(),

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use sluice_ipvs::{Entry, Ipvs, Key, Object, Server, SetKind, SetName, Triple, render_plan};
-use sluice_model::{Event, IpFamily, LocalAddresses, Object as ClusterObject, Protocol};
+use sluice_model::{Change, IpFamily, LocalAddresses, Protocol};
+use sluice_plan::Event;
 use sluice_plan::lookup::{HostAddresses, Packet};
 use sluice_plan::settings::{LocalDetector, Settings};
 use sluice_plan::testing::{
@@ -259,13 +260,13 @@ fn usable(pool: &Pool) -> impl Iterator<Item = SocketAddr> {
 /// external IP, it and the NodePort are two frontends of the same numbers.
 fn events() -> impl Strategy<Value = Vec<Event>> {
     let renumber = |event| match event {
-        Event::Set(ClusterObject::Service(mut service)) => {
+        Event::Service(Change::Set(mut service)) => {
             for port in &mut Arc::make_mut(&mut service).ports {
                 if port.port.get() == 81 {
                     port.port = 30080.try_into().expect("it is not 0");
                 }
             }
-            Event::Set(ClusterObject::Service(service))
+            Event::Service(Change::Set(service))
         }
         event => event,
     };

@@ -5,8 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use sluice_lab::{Cluster, Netns, Probe, Protocol, Server, Session, Spread, require_netns};
-use sluice_model::{Event, IpFamily};
+use sluice_model::IpFamily;
 use sluice_nftables::{Counting, Nftables};
+use sluice_plan::Event;
 use sluice_plan::Frontend;
 use sluice_plan::settings::Settings;
 use sluice_plan::testing::{cidr, endpoints, node, service};

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use crate::common::{facts, in_namespace, load, nft, nft_of, with_counting, with_examples};
 use sluice_lab::require_netns;
-use sluice_model::{Event, IpFamily, NamespacedName, ObjectKey};
+use sluice_model::{Change, IpFamily, NamespacedName};
 use sluice_nftables::{Counting, Nftables, render_plan, text};
+use sluice_plan::Event;
 use sluice_plan::testing::{endpoints, service};
 use sluice_plane::{Counter, DataPlane as _};
 use sluice_scenarios::Drive as _;
@@ -290,7 +291,7 @@ fn a_service_comes_and_goes_without_a_trace() {
         assert!(!node.change(events).is_empty());
         assert_ne!(facts(&nft(&["list", "ruleset"])), before);
         let name = NamespacedName::new("default", "new");
-        let gone = node.change(vec![Event::Delete(ObjectKey::Service(name))]);
+        let gone = node.change(vec![Event::Service(Change::Delete(name))]);
         assert!(!gone.is_empty());
         assert_eq!(facts(&nft(&["list", "ruleset"])), before);
     });
@@ -412,7 +413,7 @@ fn a_list_of_sources_is_shared_by_content() {
 
         for name in ["one", "three"] {
             let name = NamespacedName::new("default", name);
-            node.change(vec![Event::Delete(ObjectKey::Service(name))]);
+            node.change(vec![Event::Service(Change::Delete(name))]);
         }
         assert_eq!(lists(), before + 1);
         assert_eq!(listed(), expected);

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use crate::common::{facts, in_namespace, load, nft, with_examples};
 use sluice_lab::{eventually, require_netns, require_vm};
-use sluice_model::{Event, NamespacedName, ObjectKey};
+use sluice_model::{Change, NamespacedName};
 use sluice_nft::{Batch, Connection, Create, DataRef, ElementRef, Family, Kernel as _, Scope};
 use sluice_nftables::Nftables;
+use sluice_plan::Event;
 use sluice_plan::testing::{endpoints, service};
 use sluice_plane::Proxy;
 use sluice_reconcile::Upkeep;
@@ -32,7 +33,7 @@ fn set(index: u8, slots: impl Iterator<Item = u8>) -> Vec<Event> {
 
 fn delete(index: u8) -> Event {
     let name = NamespacedName::new("default", format!("big-{index}"));
-    Event::Delete(ObjectKey::Service(name))
+    Event::Service(Change::Delete(name))
 }
 
 /// node-a with all examples and large Services. Nothing is written.

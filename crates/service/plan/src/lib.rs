@@ -20,6 +20,7 @@
 mod admission;
 mod claims;
 pub mod endpoints;
+mod event;
 pub mod explain;
 mod frontend;
 mod health_check;
@@ -48,6 +49,7 @@ use std::sync::Arc;
 use sluice_model::NamespacedName;
 
 pub use claims::Claims;
+pub use event::Event;
 pub use frontend::{Frontend, Role, Route, Verdict};
 pub use health_check::HealthCheck;
 pub use node::{ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan, NodePortMatch};

@@ -15,9 +15,9 @@ use crate::limit::FRONTENDS;
 use crate::port::{Wanted, addresses, cluster_ip, is_served, wanted};
 use crate::settings::{DirectReturn, LocalDetector, Settings};
 use crate::state::{ClusterState, Touched};
-use crate::{NodePlan, Plan, PortKey, PortPlan, Role};
+use crate::{Event, NodePlan, Plan, PortKey, PortPlan, Role};
 use pieces::Progress;
-use sluice_model::{Event, IpFamily, NamespacedName, Service};
+use sluice_model::{IpFamily, NamespacedName, Notice, Service};
 
 /// The changes of one [`Planner::replan`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -210,9 +210,7 @@ impl Planner {
     /// Stores an event. Planning waits for [`replan`](Self::replan).
     pub fn absorb(&mut self, event: Event) {
         let touched = match event {
-            Event::Set(object) => self.state.set(object),
-            Event::Delete(key) => self.state.delete(&key),
-            Event::Problems { origin, problems } => {
+            Event::Notice(Notice::Problems { origin, problems }) => {
                 self.revision += 1;
                 self.changed_problems.insert(origin.clone());
                 if problems.is_empty() {
@@ -222,12 +220,12 @@ impl Planner {
                 };
                 None
             }
-            Event::LocalAddresses(addresses) => self.state.set_local_addresses(addresses),
-            Event::Synced => {
+            Event::Notice(Notice::Synced) => {
                 self.synced = true;
                 self.revision += 1;
                 None
             }
+            event => self.state.absorb(event),
         };
         self.revision += u64::from(touched.is_some());
         match touched {

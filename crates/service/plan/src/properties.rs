@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::Event;
 use crate::issue::Issue;
 use crate::settings::Settings;
-use crate::testing::{arbitrary_events, arbitrary_settings, planner};
-use sluice_model::{Event, ObjectKey};
+use crate::testing::{arbitrary_events, arbitrary_settings, deletion, planner};
+use sluice_model::Reference;
 
 type Ports = BTreeMap<PortKey, Arc<PortPlan>>;
 type HealthChecks = BTreeMap<NamespacedName, HealthCheck>;
@@ -23,37 +24,29 @@ fn product(planner: &Planner) -> Product {
 }
 
 /// The objects after the events, each with its last event.
-fn final_objects(events: &[Event]) -> BTreeMap<ObjectKey, Event> {
+fn final_objects(events: &[Event]) -> BTreeMap<Reference, Event> {
     let mut objects = BTreeMap::new();
     for event in events {
-        match event {
-            Event::Set(object) => {
-                objects.insert(object.key(), event.clone());
+        match event.reference() {
+            Some(key) if event.is_deletion() => {
+                objects.remove(&key);
             }
-            Event::Delete(key) => {
-                objects.remove(key);
+            Some(key) => {
+                objects.insert(key, event.clone());
             }
-            Event::Problems { .. } | Event::LocalAddresses(_) | Event::Synced => {}
+            None => {}
         }
     }
     objects
 }
 
-fn key(event: &Event) -> Option<ObjectKey> {
-    match event {
-        Event::Set(object) => Some(object.key()),
-        Event::Delete(key) => Some(key.clone()),
-        Event::Problems { .. } | Event::LocalAddresses(_) | Event::Synced => None,
-    }
-}
-
 /// The events in another order, those of one object as they were.
 fn shuffled(events: &[Event], choices: &[usize]) -> Vec<Event> {
-    let mut queues: BTreeMap<Option<ObjectKey>, std::collections::VecDeque<Event>> =
+    let mut queues: BTreeMap<Option<Reference>, std::collections::VecDeque<Event>> =
         BTreeMap::new();
     for event in events {
         queues
-            .entry(key(event))
+            .entry(event.reference())
             .or_default()
             .push_back(event.clone());
     }
@@ -231,10 +224,10 @@ proptest! {
         settings in arbitrary_settings(),
         events in arbitrary_events(),
     ) {
-        let objects = final_objects(&events).into_keys();
+        let objects = final_objects(&events).into_values();
         let mut planner = planner(settings, events);
-        for key in objects {
-            planner.absorb(Event::Delete(key));
+        for object in objects {
+            planner.absorb(deletion(&object));
         }
         let _ = planner.replan();
         prop_assert!(planner.plan().ports.is_empty());

@@ -77,9 +77,9 @@ pub fn untranslated_flows(plan: &Plan) -> Vec<StaleFlows> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Event;
     use crate::settings::Settings;
     use crate::testing::{NODE, endpoints, planner, service};
-    use sluice_model::Event;
 
     /// `before` and `after`: endpoints of `web`, whose frontends are `10.96.0.1:53` and, when it
     /// says so, an external IP. `expected`: `frontend keeps endpoints`, a line each.

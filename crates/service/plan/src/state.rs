@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use crate::Event;
 use crate::lookup::HostAddresses;
 use sluice_model::{
-    AddressType, EndpointSlice, IpFamily, LocalAddresses, NamespacedName, Node, Object, ObjectKey,
+    AddressType, Change, EndpointSlice, IpFamily, LocalAddresses, Model, NamespacedName, Node,
     Service, ServiceCidr,
 };
 
@@ -56,53 +57,28 @@ pub struct ClusterState {
 }
 
 impl ClusterState {
-    /// Stores an object; `None` when it is unchanged.
-    pub fn set(&mut self, object: Object) -> Option<Touched> {
-        match object {
-            Object::Service(service) => self.set_service(&service),
-            Object::EndpointSlice(slice) => self.set_slice(&slice),
-            Object::Node(node) => {
-                let name = node.name.clone();
-                let old = self.nodes.insert(name.clone(), node.clone());
-                (old.as_ref() != Some(&node)).then_some(Touched::Node(name))
-            }
-            Object::ServiceCidr(cidr) => {
-                let old = self.cidrs.insert(cidr.name.clone(), cidr.clone());
-                (old.as_ref() != Some(&cidr)).then_some(Touched::ServiceCidrs)
-            }
-            Object::Namespace(_) | Object::Pod(_) => None,
-        }
-    }
-
-    /// Stores the machine's addresses; `None` when they are unchanged.
-    pub fn set_local_addresses(&mut self, addresses: LocalAddresses) -> Option<Touched> {
-        let old = std::mem::replace(&mut self.local, addresses);
-        (old != self.local).then_some(Touched::LocalAddresses)
-    }
-
-    /// Removes an object; `None` when it was not known.
-    pub fn delete(&mut self, key: &ObjectKey) -> Option<Touched> {
-        match key {
-            ObjectKey::Service(name) => {
-                let entry = self.services.get_mut(name)?;
-                entry.service.take()?;
-                self.drop_if_empty(name);
-                Some(Touched::Services(vec![name.clone()]))
-            }
-            ObjectKey::EndpointSlice(name) => {
-                let owner = self.slice_owner.remove(name)?;
+    /// Takes in an event about an object or the machine; `None` when it changes nothing.
+    pub fn absorb(&mut self, event: Event) -> Option<Touched> {
+        match event {
+            Event::Service(change) => self.set_service(&change),
+            Event::EndpointSlice(Change::Set(slice)) => self.set_slice(&slice),
+            Event::EndpointSlice(Change::Delete(name)) => {
+                let owner = self.slice_owner.remove(&name)?;
                 self.remove_slice(&owner, &name.name);
                 Some(Touched::Services(vec![owner]))
             }
-            ObjectKey::Node(name) => {
-                self.nodes.remove(name)?;
-                Some(Touched::Node(name.clone()))
+            Event::Node(change) => {
+                let name = change.name().name;
+                replace(&mut self.nodes, &change).then_some(Touched::Node(name))
             }
-            ObjectKey::ServiceCidr(name) => {
-                self.cidrs.remove(name)?;
-                Some(Touched::ServiceCidrs)
+            Event::ServiceCidr(change) => {
+                replace(&mut self.cidrs, &change).then_some(Touched::ServiceCidrs)
             }
-            ObjectKey::Namespace(_) | ObjectKey::Pod(_) => None,
+            Event::LocalAddresses(addresses) => {
+                let old = std::mem::replace(&mut self.local, addresses);
+                (old != self.local).then_some(Touched::LocalAddresses)
+            }
+            Event::Notice(_) => None,
         }
     }
 
@@ -156,11 +132,13 @@ impl ClusterState {
         self.cidrs.values().map(Arc::as_ref)
     }
 
-    fn set_service(&mut self, service: &Arc<Service>) -> Option<Touched> {
-        let name = service.name.clone();
+    fn set_service(&mut self, change: &Change<Service>) -> Option<Touched> {
+        let name = change.name();
         let entry = self.services.entry(name.clone()).or_default();
-        let old = entry.service.replace(service.clone());
-        (old.as_ref() != Some(service)).then(|| Touched::Services(vec![name]))
+        let old = std::mem::replace(&mut entry.service, change.object().cloned());
+        let is_changed = old != entry.service;
+        self.drop_if_empty(&name);
+        is_changed.then(|| Touched::Services(vec![name]))
     }
 
     fn set_slice(&mut self, slice: &Arc<EndpointSlice>) -> Option<Touched> {
@@ -203,5 +181,14 @@ impl ClusterState {
         {
             self.services.remove(name);
         }
+    }
+}
+
+/// Stores or removes an object without a namespace. Returns whether that changed something.
+fn replace<M: Model>(all: &mut BTreeMap<Arc<str>, Arc<M>>, change: &Change<M>) -> bool {
+    let name = change.name().name;
+    match change.object() {
+        Some(new) => all.insert(name, new.clone()).as_ref() != Some(new),
+        None => all.remove(&name).is_some(),
     }
 }

@@ -5,7 +5,7 @@
 mod build;
 mod strategy;
 
-pub use build::{cidr, endpoints, node, packet, planner, service, slices};
+pub use build::{cidr, deletion, endpoints, node, packet, planner, service, slices};
 pub use strategy::{arbitrary_events, arbitrary_packet, arbitrary_settings};
 
 use std::net::IpAddr;

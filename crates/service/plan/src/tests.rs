@@ -8,10 +8,11 @@ mod node_dns;
 mod port_names;
 
 use super::*;
+use crate::Event;
 use crate::settings::Settings;
 use crate::testing::{NODE, cidr, endpoints, node, planner, service, slices};
 use crate::{Route, Verdict};
-use sluice_model::{Event, LocalAddresses};
+use sluice_model::{Change, LocalAddresses};
 
 fn print_verdict(port: &PortPlan, verdict: Verdict) -> String {
     let scope = match verdict {
@@ -381,7 +382,7 @@ mod which_endpoints {
     #[test]
     fn an_endpoint_of_the_other_family_is_none_of_ours() {
         let mut events = endpoints("web", "10.0.1.5:80");
-        if let Some(Event::Set(sluice_model::Object::EndpointSlice(slice))) = events.first_mut() {
+        if let Some(Event::EndpointSlice(Change::Set(slice))) = events.first_mut() {
             let slice = std::sync::Arc::make_mut(slice);
             slice.endpoints[0].address = "fd00::5".parse().unwrap();
         }
@@ -392,7 +393,7 @@ mod which_endpoints {
     #[test]
     fn a_headless_slice_is_left_alone() {
         let mut events = endpoints("web", "10.0.1.5:80");
-        if let Some(Event::Set(sluice_model::Object::EndpointSlice(slice))) = events.first_mut() {
+        if let Some(Event::EndpointSlice(Change::Set(slice))) = events.first_mut() {
             std::sync::Arc::make_mut(slice).headless = true;
         }
         events.push(service("web 10.96.0.1 :80"));
@@ -403,7 +404,6 @@ mod which_endpoints {
 /// DNS names objects that a proxy leaves alone: they change neither rules nor issues.
 #[test]
 fn what_only_dns_needs_is_left_alone() {
-    use sluice_model::{ContainerPorts, Labels, Namespace, NamespacedName, Object, Pod, PodDns};
     let mut events = vec![
         node(NODE),
         service("web 10.96.0.1 http:80@30080 NodePort lb=203.0.113.1"),
@@ -412,31 +412,12 @@ fn what_only_dns_needs_is_left_alone() {
             "other 10.96.0.2 http:80@30080 LoadBalancer lb=203.0.113.1 ext=203.0.113.2 proxy-name=x",
         ),
         service("far ExternalName http:80"),
-        Event::Set(Object::Namespace(
-            Namespace {
-                name: "default".into(),
-                labels: Labels::default(),
-            }
-            .into(),
-        )),
-        Event::Set(Object::Pod(
-            Pod {
-                name: NamespacedName::new("default", "web-0"),
-                labels: Labels::default(),
-                ports: ContainerPorts::default(),
-                node: Some(NODE.into()),
-                addresses: vec!["10.0.1.5".parse().unwrap()],
-                host_network: false,
-                dns: PodDns::default(),
-            }
-            .into(),
-        )),
     ];
     let mut slices = Vec::new();
     for name in ["web", "db", "other", "far"] {
         slices.extend(endpoints(&format!("{name}:http"), "10.0.1.5:8080"));
     }
-    if let Some(Event::Set(Object::EndpointSlice(slice))) = slices.get_mut(1) {
+    if let Some(Event::EndpointSlice(Change::Set(slice))) = slices.get_mut(1) {
         std::sync::Arc::make_mut(slice).headless = true;
     }
     events.extend(slices);
@@ -453,10 +434,10 @@ fn what_only_dns_needs_is_left_alone() {
 
 mod conflicts {
     use super::*;
-    use sluice_model::{NamespacedName, ObjectKey};
+    use sluice_model::NamespacedName;
 
     fn delete(name: &str) -> Event {
-        Event::Delete(ObjectKey::Service(NamespacedName::new("default", name)))
+        Event::Service(Change::Delete(NamespacedName::new("default", name)))
     }
 
     /// `expected`: who has a frontend, and the issues, each up to its colon-separated advice.

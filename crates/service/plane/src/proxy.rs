@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sluice_model::Event;
+use sluice_plan::Event;
 use sluice_plan::settings::Settings;
 use sluice_plan::{Changes, Plan, Planner, PortKey, PortPlan};
 use sluice_reconcile::{BackendError, Reconciler, Report};

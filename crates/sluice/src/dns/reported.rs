@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use prometheus::{IntGauge, Registry};
-use sluice_model::Event;
+use sluice_model::Notice;
 use sluice_source::apiserver;
+use sluice_zone::Event;
 use tracing::warn;
 
 /// The agent's gauge of the same meaning.
@@ -40,7 +41,7 @@ impl Reported {
     /// its source.
     pub(super) fn take(&mut self, events: &[Event]) {
         for it in events {
-            let Event::Problems { origin, problems } = it else {
+            let Event::Notice(Notice::Problems { origin, problems }) = it else {
                 continue;
             };
             let before = self.problems.remove(origin).unwrap_or_default();

@@ -13,15 +13,14 @@ use hickory_proto::rr::Name;
 use jiff::Timestamp;
 use sluice_corefile::{Corefile, Kubernetes, Location, Pods as PodNames, SearchPath as Autopath};
 use sluice_dns::{ClusterMetrics, SearchPaths};
-use sluice_model::Event;
-use sluice_source::Pods;
-use sluice_source::apiserver::{self, Access, Certificates, Wanted};
-use sluice_zone::{NamespaceRule, Objects, SearchPath};
+use sluice_source::apiserver::{self, Access, Certificates};
+use sluice_zone::{Event, NamespaceRule, Objects, SearchPath};
 use tracing::info;
 
 use super::resolver;
 use crate::cli::{NodeArgs, ServeArgs};
 use crate::planned;
+use crate::wanted::{Names, Permission, Pods};
 use sluice_config::Invalid;
 
 pub(super) use following::{Following, Told};
@@ -30,7 +29,7 @@ pub(super) use following::{Following, Told};
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Demand {
     from: From,
-    wanted: Wanted,
+    wanted: Names,
     /// The first zone of a `kubernetes` plugin below which Services have names.
     zone: Option<Name>,
     completes_names: bool,
@@ -71,7 +70,7 @@ impl Demand {
         };
         let zones = first.into_iter().flat_map(|it| &it.zones);
         let arpa = Name::from_ascii("arpa.").expect("arpa. is a name");
-        let wanted = Wanted {
+        let wanted = Names {
             pods: if verified || completes_names {
                 Pods::All
             } else {
@@ -81,8 +80,12 @@ impl Demand {
             namespace_labels: first
                 .and_then(|it| it.namespace_labels.clone())
                 .unwrap_or_default(),
-            only: namespaces(&plugins),
-            ..Wanted::dns()
+            only: match from {
+                // A folder is read whole.
+                From::Folder(_) => Vec::new(),
+                From::Nowhere | From::ApiServer(_) => namespaces(&plugins),
+            },
+            permission: Permission::Required,
         };
         if matches!(from, From::Folder(_))
             && (!wanted.labels.is_empty() || !wanted.namespace_labels.is_empty())
@@ -222,7 +225,7 @@ fn access(plugin: &Kubernetes, args: &ServeArgs) -> anyhow::Result<Access> {
 /// Applies the events of a source to the objects.
 pub(crate) fn absorb(objects: &RwLock<Objects>, events: &[Event], metrics: &ClusterMetrics) {
     let now = Timestamp::now().as_millisecond();
-    if events.contains(&Event::Synced) {
+    if events.contains(&Event::SYNCED) {
         info!("every object is known");
     }
     // Nothing panics with the lock held.
@@ -238,11 +241,11 @@ pub(super) fn read_once(args: &NodeArgs) -> anyhow::Result<Objects> {
         Some(_) => NamespaceRule::DeclaredOrImplied,
         None => NamespaceRule::Declared,
     });
-    let wanted = Wanted {
+    let wanted = Names {
         pods: Pods::All,
-        ..Wanted::dns()
+        ..Names::default()
     };
-    planned::objects(args, wanted, |event| objects.absorb(&event, 0))?;
+    planned::read_names(args, &wanted, &mut objects)?;
     Ok(objects)
 }
 

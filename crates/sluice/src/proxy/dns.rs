@@ -22,18 +22,17 @@ use sluice_dns::{Limits, Options, Server};
 use sluice_dns_agent::local_dns::{self, DNS_PORT, LocalDns};
 use sluice_dns_agent::{NameAnswers, Names};
 use sluice_http::Budget;
-use sluice_model::Event;
+use sluice_model::Notice;
 use sluice_node::chain;
 use sluice_plan::settings;
 use sluice_source::{Watch, watch_file};
-use sluice_zone::{NamespaceRule, Objects};
+use sluice_zone::{Event, NamespaceRule, Objects};
 use tracing::{error, info, warn};
 
 use crate::config::{Answers, ProxyConfig};
 use crate::dns::resolver::{self, RESOLV_CONF};
 use crate::dns::{self, PathsOfPods, Served};
 use crate::resolution::Asked;
-use crate::source::Sink;
 
 /// Where the server listens in the ipvs mode: on port 53 the kernel's virtual server gets the packets. The table
 /// changes the ports.
@@ -114,7 +113,7 @@ impl NodeDns {
 
     /// Serves `--dns-corefile` again whenever it changes. One that cannot be served is a problem in status, log and
     /// metrics.
-    pub(super) fn follow(&mut self, events: Sink) -> anyhow::Result<()> {
+    pub(super) fn follow(&mut self, tell: impl Fn(Notice) + Send + 'static) -> anyhow::Result<()> {
         let Some(path) = self.answers.corefile.clone() else {
             return Ok(());
         };
@@ -132,10 +131,10 @@ impl NodeDns {
             // The proxy syncs for every event.
             if problem != said {
                 said.clone_from(&problem);
-                events(vec![Event::Problems {
+                tell(Notice::Problems {
                     origin: origin.clone(),
                     problems: problem.into_iter().collect(),
-                }]);
+                });
             }
         };
         let watch = watch_file(&path, changed);

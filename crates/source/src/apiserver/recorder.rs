@@ -8,8 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use ::http::Request;
 use serde_json::{Value, json};
-use sluice_model::Announcement;
-use sluice_model::ObjectKey;
+use sluice_model::{Announcement, Reference};
 
 use super::Observer;
 use super::access::Client;
@@ -122,23 +121,12 @@ async fn post(client: &kube::Client, path: &str, body: &[u8]) -> Result<(), Fail
 /// The Event as kube-proxy writes it (client-go, `tools/events/event_recorder.go`): about a Node
 /// in the namespace `default`, with the name in place of the uid.
 fn event(node_name: &str, announcement: &Announcement, nanos: u128) -> Value {
-    let (api_version, kind, namespace, name) = match &announcement.about {
-        ObjectKey::Service(it) => ("v1", "Service", Some(&it.namespace), &it.name),
-        ObjectKey::EndpointSlice(it) => (
-            "discovery.k8s.io/v1",
-            "EndpointSlice",
-            Some(&it.namespace),
-            &it.name,
-        ),
-        ObjectKey::Node(name) => ("v1", "Node", None, name),
-        ObjectKey::ServiceCidr(name) => ("networking.k8s.io/v1", "ServiceCIDR", None, name),
-        ObjectKey::Namespace(name) => ("v1", "Namespace", None, name),
-        ObjectKey::Pod(it) => ("v1", "Pod", Some(&it.namespace), &it.name),
-    };
-    let mut regarding = json!({"apiVersion": api_version, "kind": kind, "name": &**name});
+    let Reference { kind, name: about } = &announcement.about;
+    let (name, namespace) = (&about.name, &*about.namespace);
+    let mut regarding = json!({"apiVersion": kind.version, "kind": kind.name, "name": &**name});
     match namespace {
-        Some(namespace) => regarding["namespace"] = json!(&**namespace),
-        None => regarding["uid"] = json!(&**name),
+        "" => regarding["uid"] = json!(&**name),
+        _ => regarding["namespace"] = json!(namespace),
     }
     let time = i128::try_from(nanos).ok();
     let time = time.and_then(|it| jiff::Timestamp::from_nanosecond(it).ok());
@@ -147,7 +135,7 @@ fn event(node_name: &str, announcement: &Announcement, nanos: u128) -> Value {
         "kind": "Event",
         "metadata": {
             "name": format!("{name}.{nanos:x}"),
-            "namespace": namespace.map_or("default", |it| it),
+            "namespace": if namespace.is_empty() { "default" } else { namespace },
         },
         "eventTime": format!("{:.6}", time.unwrap_or_default()),
         "reportingController": "kube-proxy",

@@ -4,8 +4,9 @@ use super::*;
 use crate::convert::Interner;
 use sluice_model::{EndpointSlice, Service};
 
+use crate::hub::Wants;
+use crate::kinds;
 use crate::manifest;
-use crate::wanted_kinds::Kinds;
 
 /// A folder whose files hold Services: `a:80` is good, `a:0` is not, `!` cannot be read; slices of
 /// them: `x>a`; Endpoints: `>a`, those of a controller `^>a`.
@@ -45,7 +46,10 @@ impl Folder {
                 ),
             };
         }
-        let wanted = Kinds::PROXY.wants().topics();
+        let wanted = Wants::<()>::new(drop)
+            .want_all::<kinds::Service>(drop)
+            .want_all::<kinds::EndpointSlice>(drop)
+            .topics();
         self.catalog.read_kinds(&wanted);
         let manifest = manifest::read(name, text.as_bytes(), &wanted, &mut self.names);
         (name.into(), Change::Read(manifest))

@@ -1,12 +1,12 @@
 //! The topics of a hub and its consumers, on the thread of the feed.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use sluice_model::NamespacedName;
+use sluice_model::{NamespacedName, Notice};
 
 use super::selection::{Topic, Topics};
-use super::wants::{Need, Notice, Stated, Want, Wants};
+use super::wants::{Need, Stated, Want, Wants};
 use crate::apiserver::{Absence, Delivered, ORIGIN, Stale};
 use crate::object::{Event, Object};
 
@@ -38,7 +38,8 @@ pub(crate) struct Joined {
 #[derive(Default)]
 pub(crate) struct Core {
     pub(crate) topics: Vec<State>,
-    consumers: Vec<Box<dyn Consume>>,
+    /// By number, in the order of their subscriptions.
+    consumers: BTreeMap<usize, Box<dyn Consume>>,
 }
 
 /// A topic and its state.
@@ -52,75 +53,117 @@ pub(crate) struct State {
     stale: Option<Stale>,
     /// The selected objects of a folder, for a topic that does not select all objects of its kind.
     chosen: HashSet<NamespacedName>,
+    /// No consumer wants it any more: another topic may take its place.
+    is_over: bool,
 }
 
 impl Core {
-    pub(crate) fn join<E: 'static>(&mut self, wants: Wants<E>, sink: Sink<E>) -> Joined {
+    pub(crate) fn join<E: 'static>(
+        &mut self,
+        consumer: usize,
+        wants: Wants<E>,
+        sink: Sink<E>,
+    ) -> Joined {
         let (mut topics, mut new) = (Vec::new(), Vec::new());
         for want in &wants.wants {
-            let found = self.topics.iter().position(|it| it.topic == want.topic);
-            let at = found.unwrap_or_else(|| {
-                new.push(self.topics.len());
-                self.topics.push(State {
-                    topic: want.topic.clone(),
-                    delivered: Delivered::default(),
-                    is_listed: false,
-                    stale: None,
-                    chosen: HashSet::new(),
-                });
-                self.topics.len() - 1
+            let is_it = |it: &State| !it.is_over && it.topic == want.topic;
+            let at = self.topics.iter().position(is_it).unwrap_or_else(|| {
+                let at = self.put(State::new(want.topic.clone()));
+                new.push(at);
+                at
             });
             topics.push(at);
         }
-        self.consumers.push(Box::new(Consumer {
+        let added = Consumer {
             waiting: topics.iter().copied().collect(),
             wants: topics.iter().copied().zip(wants.wants).collect(),
             notice: wants.notice,
+            has_every_problem: wants.has_every_problem,
             sink,
             is_synced: false,
-        }));
+        };
+        self.consumers.insert(consumer, Box::new(added));
+        topics.sort_unstable();
+        topics.dedup();
         Joined {
-            consumer: self.consumers.len() - 1,
+            consumer,
             topics,
             new,
         }
     }
 
+    /// Gives a topic a position.
+    fn put(&mut self, state: State) -> usize {
+        if let Some(at) = self.topics.iter().position(|it| it.is_over) {
+            self.topics[at] = state;
+            return at;
+        }
+        self.topics.push(state);
+        self.topics.len() - 1
+    }
+
+    /// Removes a consumer. Returns the topics that no consumer wants any more.
+    pub(crate) fn leave(&mut self, consumer: usize) -> Vec<usize> {
+        self.consumers.remove(&consumer);
+        let is_left = |at: &usize| {
+            let mut consumers = self.consumers.values();
+            !self.topics[*at].is_over && consumers.all(|it| it.need(*at).is_none())
+        };
+        let left: Vec<usize> = (0..self.topics.len()).filter(is_left).collect();
+        for at in &left {
+            let state = &mut self.topics[*at];
+            let problems = state.delivered.problems();
+            let solved = problems.map(|(origin, _)| Told::Problems(Some(*at), origin, Vec::new()));
+            let solved: Vec<Told> = solved.collect();
+            state.delivered = Delivered::default();
+            state.stale = None;
+            state.is_over = true;
+            self.tell(&solved);
+            self.report(*at);
+        }
+        left
+    }
+
     /// Sends a new consumer the earlier answers of the API server about its topics.
     pub(crate) fn welcome(&mut self, joined: &Joined) {
         let mut told = Vec::new();
-        for at in &joined.topics {
+        for (at, state) in self.topics.iter().enumerate() {
             let State {
                 delivered,
                 is_listed,
                 ..
-            } = &self.topics[*at];
-            told.extend(delivered.objects().map(|it| Told::Set(*at, it.clone())));
-            told.extend(is_listed.then_some(Told::Listed(*at)));
+            } = state;
+            if joined.topics.contains(&at) {
+                told.extend(delivered.objects().map(|it| Told::Set(at, it.clone())));
+                told.extend(is_listed.then_some(Told::Listed(at)));
+            }
             let problems = delivered.problems();
-            told.extend(problems.map(|(origin, it)| Told::Problems(Some(*at), origin, it)));
+            told.extend(problems.map(|(origin, it)| Told::Problems(Some(at), origin, it)));
         }
-        if joined
-            .topics
-            .iter()
-            .any(|it| self.topics[*it].stale.is_some())
-        {
-            told.push(self.stale_topics(joined.consumer));
+        let Some(consumer) = self.consumers.get(&joined.consumer) else {
+            return;
+        };
+        let mut topics = self.topics.iter().enumerate();
+        if topics.any(|(at, it)| it.stale.is_some() && consumer.hears_of(at)) {
+            told.push(self.stale_topics(&**consumer));
         }
         self.tell_one(joined.consumer, &told);
     }
 
     pub(crate) fn tell_one(&mut self, consumer: usize, told: &[Told]) {
-        self.consumers[consumer].tell(told);
+        if let Some(consumer) = self.consumers.get_mut(&consumer) {
+            consumer.tell(told);
+        }
     }
 
     pub(crate) fn tell(&mut self, told: &[Told]) {
-        self.consumers.iter_mut().for_each(|it| it.tell(told));
+        self.consumers.values_mut().for_each(|it| it.tell(told));
     }
 
     /// All topics.
     pub(crate) fn wanted(&self) -> Topics {
-        Topics(self.topics.iter().map(|it| it.topic.clone()).collect())
+        let wanted = self.topics.iter().filter(|it| !it.is_over);
+        Topics(wanted.map(|it| it.topic.clone()).collect())
     }
 
     /// Sorts the events of a folder, which are about all its objects, by topic.
@@ -136,7 +179,7 @@ impl Core {
                 }
             };
             for (at, state) in self.topics.iter_mut().enumerate() {
-                if state.topic.known.form.kind() == kind {
+                if !state.is_over && state.topic.known.form.kind() == kind {
                     told.extend(state.choose(at, &event));
                 }
             }
@@ -171,7 +214,7 @@ impl Core {
 
     /// What it means to the consumers that the server does not have the topic's kind: the strictest meaning counts.
     pub(crate) fn absence(&self, topic: usize) -> Absence {
-        let needs = self.consumers.iter().filter_map(|it| it.need(topic));
+        let needs = self.consumers.values().filter_map(|it| it.need(topic));
         let absences = needs.map(|it| match it {
             Need::Required | Need::Complete => Absence::Outage,
             Need::Optional(lost) => Absence::Loss(lost),
@@ -182,7 +225,8 @@ impl Core {
 
     /// A consumer stops waiting for the topics that it does not require.
     pub(crate) fn go_on_without(&mut self, consumer: usize) {
-        for topic in self.consumers[consumer].optional() {
+        let optional = self.consumers.get(&consumer).map(|it| it.optional());
+        for topic in optional.unwrap_or_default() {
             let kind = self.topics[topic].topic.known.objects;
             tracing::warn!(
                 kind,
@@ -220,23 +264,22 @@ impl Core {
 
     /// Whether no consumer waits any more.
     pub(crate) fn is_synced(&self) -> bool {
-        self.consumers.iter().all(|it| it.is_synced())
+        self.consumers.values().all(|it| it.is_synced())
     }
 
     /// Tells the consumers of the topic which of their topics are not up to date.
     fn report(&mut self, topic: usize) {
-        for consumer in 0..self.consumers.len() {
-            if self.consumers[consumer].need(topic).is_some() {
-                let told = self.stale_topics(consumer);
-                self.tell_one(consumer, &[told]);
-            }
+        let consumers = self.consumers.iter().filter(|(_, it)| it.hears_of(topic));
+        let told = consumers.map(|(number, it)| (*number, self.stale_topics(&**it)));
+        for (consumer, told) in told.collect::<Vec<_>>() {
+            self.tell_one(consumer, &[told]);
         }
     }
 
-    fn stale_topics(&self, consumer: usize) -> Told {
-        let own = self.topics.iter().enumerate();
-        let own = own.filter(|(at, _)| self.consumers[consumer].need(*at).is_some());
-        let stale = own.filter_map(|(_, it)| Some((it.topic.known.objects, it.stale.as_ref()?)));
+    fn stale_topics(&self, consumer: &dyn Consume) -> Told {
+        let heard = self.topics.iter().enumerate();
+        let heard = heard.filter(|(at, _)| consumer.hears_of(*at));
+        let stale = heard.filter_map(|(_, it)| Some((it.topic.known.objects, it.stale.as_ref()?)));
         let mut lines: Vec<String> = stale.map(|(kind, stale)| stale.line(kind)).collect();
         lines.sort();
         Told::Problems(None, ORIGIN.into(), lines)
@@ -244,6 +287,17 @@ impl Core {
 }
 
 impl State {
+    fn new(topic: Topic) -> Self {
+        Self {
+            topic,
+            delivered: Delivered::default(),
+            is_listed: false,
+            stale: None,
+            chosen: HashSet::new(),
+            is_over: false,
+        }
+    }
+
     /// The message of an event for this topic; `None` when the event does not concern it.
     fn choose(&mut self, at: usize, event: &Event) -> Option<Told> {
         let is_narrow = self.topic.selection.is_narrow();
@@ -274,6 +328,8 @@ trait Consume: Send {
     fn tell(&mut self, told: &[Told]);
     /// How it needs a topic; `None` if it does not want it.
     fn need(&self, topic: usize) -> Option<Need>;
+    /// Whether it gets the problems of a topic.
+    fn hears_of(&self, topic: usize) -> bool;
     /// The topics that the consumer waits for and does not require.
     fn optional(&self) -> Vec<usize>;
     fn is_synced(&self) -> bool;
@@ -282,6 +338,7 @@ trait Consume: Send {
 struct Consumer<E> {
     wants: Vec<(usize, Want<E>)>,
     notice: Box<dyn Fn(Notice) -> E + Send>,
+    has_every_problem: bool,
     sink: Sink<E>,
     /// The topics whose first lists have not come yet.
     waiting: BTreeSet<usize>,
@@ -321,7 +378,7 @@ impl<E> Consume for Consumer<E> {
                     self.waiting.retain(|it| !optional.contains(it));
                 }
                 Told::Problems(topic, origin, problems) => {
-                    if topic.is_none_or(|it| self.need(it).is_some()) {
+                    if topic.is_none_or(|it| self.hears_of(it)) {
                         let (origin, problems) = (origin.clone(), problems.clone());
                         events.push((self.notice)(Notice::Problems { origin, problems }));
                     }
@@ -340,6 +397,10 @@ impl<E> Consume for Consumer<E> {
     fn need(&self, topic: usize) -> Option<Need> {
         let own = self.wants.iter().find(|it| it.0 == topic);
         own.map(|(_, want)| want.need)
+    }
+
+    fn hears_of(&self, topic: usize) -> bool {
+        self.has_every_problem || self.need(topic).is_some()
     }
 
     fn optional(&self) -> Vec<usize> {

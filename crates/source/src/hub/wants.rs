@@ -1,29 +1,12 @@
 //! The objects that a consumer wants, and the events of its own type that they become.
 
 use std::fmt;
-use std::sync::Arc;
 
-use sluice_model::{Change, Model, NamespacedName};
+use sluice_model::{Change, Model, NamespacedName, Notice};
 
-use super::selection::{Selection, Topic};
+use super::selection::{Selection, Topic, Topics};
 use crate::kind::{Kind, Known};
 use crate::object::Object;
-
-/// A message of a feed that is about no kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// The problems of one origin (a file, an object, the API server). Replaces the problems of this origin; an empty
-    /// list clears them. Each problem is one line for a person.
-    Problems {
-        /// File name, object, or name of a watch.
-        origin: Arc<str>,
-        /// Every problem, with object and field.
-        problems: Vec<String>,
-    },
-    /// The first complete list of every kind that the consumer waits for was delivered. Half a cluster would delete
-    /// the other half's rules, so nothing should be applied before. Comes once.
-    Synced,
-}
 
 /// Whether a consumer can do without the objects of a kind.
 ///
@@ -46,6 +29,7 @@ pub enum Need {
 pub struct Wants<E> {
     pub(super) wants: Vec<Want<E>>,
     pub(super) notice: Box<dyn Fn(Notice) -> E + Send>,
+    pub(super) has_every_problem: bool,
 }
 
 pub(super) struct Want<E> {
@@ -67,7 +51,37 @@ impl<E> Wants<E> {
         Self {
             wants: Vec::new(),
             notice: Box::new(notice),
+            has_every_problem: false,
         }
+    }
+
+    /// The consumer reports for the whole process: it gets the problems of objects that only others want, too.
+    #[must_use]
+    pub fn with_every_problem(self) -> Self {
+        Self {
+            has_every_problem: true,
+            ..self
+        }
+    }
+
+    /// Adds all objects of a kind, which are required.
+    #[must_use]
+    pub fn want_all<K: Kind>(self, event: impl Fn(Change<K::Model>) -> E + Send + 'static) -> Self {
+        self.want::<K>(Selection::default(), Need::Required, event)
+    }
+
+    /// Adds the objects that another event type is made of. Notices come once, in the form of `self`.
+    #[must_use]
+    pub fn and<F: 'static>(mut self, other: Wants<F>, event: fn(F) -> E) -> Self
+    where
+        E: 'static,
+    {
+        self.wants.extend(other.wants.into_iter().map(|want| Want {
+            topic: want.topic,
+            need: want.need,
+            event: Box::new(move |stated| event((want.event)(stated))),
+        }));
+        self
     }
 
     /// Adds the objects of a selection.
@@ -101,14 +115,21 @@ impl<E> Wants<E> {
         self.wants.iter().flat_map(of_want).collect()
     }
 
-    #[cfg(test)]
-    pub(crate) fn topics_and_needs(&self) -> impl Iterator<Item = (&Topic, Need)> {
-        self.wants.iter().map(|it| (&it.topic, it.need))
+    /// The kinds by their plural, with selection and need.
+    pub fn selections(&self) -> impl Iterator<Item = (&'static str, &Selection, Need)> {
+        let wants = self.wants.iter();
+        wants.map(|it| (it.topic.known.objects, &it.topic.selection, it.need))
     }
 
-    /// The topics of these wants.
-    pub(crate) fn topics(&self) -> super::Topics {
-        super::Topics(self.wants.iter().map(|it| it.topic.clone()).collect())
+    /// The topics of these wants, each once.
+    pub(crate) fn topics(&self) -> Topics {
+        let mut topics = Topics::default();
+        for want in &self.wants {
+            if !topics.0.contains(&want.topic) {
+                topics.0.push(want.topic.clone());
+            }
+        }
+        topics
     }
 }
 
@@ -123,7 +144,6 @@ fn change<M: Model>(stated: Stated) -> Change<M> {
 
 impl<E> fmt::Debug for Wants<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let topics = self.wants.iter().map(|it| (&it.topic, it.need));
-        f.debug_list().entries(topics).finish()
+        f.debug_list().entries(self.selections()).finish()
     }
 }

@@ -17,7 +17,7 @@ use super::settle::{Batch, MAX_WAIT, Notice, Settle, Verdict};
 use super::{MISSING_RETRY, wait};
 use crate::catalog::Catalog;
 use crate::folder::{Folder, is_absent, is_manifest, is_subfolder};
-use crate::hub::{Core, Hub, Joined, Told};
+use crate::hub::{Core, Hub, Joined, Request, Told};
 use crate::object::Event;
 use crate::report::Reported;
 use sluice_yaml::escaped;
@@ -92,19 +92,31 @@ impl FolderWatch {
         }
     }
 
-    /// Takes in the new consumers.
+    /// Takes in the consumers that have come or gone.
     fn join(&mut self) {
         for request in self.hub.requests() {
-            let joined = request(&mut self.core);
-            if !joined.new.is_empty() {
-                // Files may have objects of the new topics.
-                self.catalog.read_kinds(&self.core.wanted());
-                self.folder.doubt_all();
-                self.settle.note(Notice::Everything, Instant::now());
+            match request {
+                Request::Join(join) => {
+                    let joined = join(&mut self.core);
+                    self.read_kinds(&joined.new);
+                    if self.is_synced {
+                        self.welcome(&joined);
+                    }
+                }
+                Request::Leave(consumer) => {
+                    let left = self.core.leave(consumer);
+                    self.read_kinds(&left);
+                }
             }
-            if self.is_synced {
-                self.welcome(&joined);
-            }
+        }
+    }
+
+    /// Files may have objects of these topics, which are new, or over: then they are forgotten.
+    fn read_kinds(&mut self, changed: &[usize]) {
+        if !changed.is_empty() {
+            self.catalog.read_kinds(&self.core.wanted());
+            self.folder.doubt_all();
+            self.settle.note(Notice::Everything, Instant::now());
         }
     }
 

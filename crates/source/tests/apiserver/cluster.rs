@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 use sluice_miniapi::{MiniApi, Options};
-use sluice_model::{ApiRequest, Event};
-use sluice_source::apiserver::{Access, Client, Follow, Nodes, Timeouts, Wanted, connect};
-use sluice_source::{Hub, Wants};
+use sluice_model::ApiRequest;
+use sluice_source::apiserver::{Access, Client, Follow, Timeouts, connect};
+use sluice_source::{Hub, Subscription, Wants};
 
 use crate::support::{
-    DEADLINE, NODE, View, cidr_object, node_object, service_object, slice_object,
+    DEADLINE, Event, NODE, View, Wanted, cidr_object, node_object, service_object, slice_object,
 };
 
 /// The objects that every cluster has, in the form of [`View::brief`].
@@ -138,7 +138,7 @@ impl Seen {
 pub(crate) struct Followed {
     pub(crate) view: View,
     pub(crate) seen: Seen,
-    follow: Option<Follow>,
+    follow: Option<(Follow, Subscription)>,
     /// Files that the client may read again.
     _files: Option<Files>,
 }
@@ -149,7 +149,7 @@ impl Followed {
     }
 
     pub(crate) fn with(client: &Client, timeouts: Timeouts) -> Self {
-        Self::wanting(client, Wanted::proxy(Nodes::One(NODE.into())), timeouts)
+        Self::wanting(client, Wanted::proxy(), timeouts)
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "callers make it for this")]
@@ -166,12 +166,12 @@ impl Followed {
         let observer = seen.clone();
         let observer = Arc::new(move |it: &ApiRequest<'_>| observer.push(it));
         let hub = Hub::default();
-        hub.subscribe(wants, sink);
+        let subscription = hub.subscribe(wants, sink);
         let follow = hub.follow(client, timeouts, observer).unwrap();
         Self {
             view: View::new(batches),
             seen,
-            follow: Some(follow),
+            follow: Some((follow, subscription)),
             _files: None,
         }
     }

@@ -5,13 +5,13 @@ use std::sync::mpsc::channel;
 
 use sluice_miniapi::{Fault, MiniApi, Options, Verb};
 use sluice_model::Announcement;
-use sluice_model::{NamespacedName, ObjectKey};
+use sluice_model::{NamespacedName, Node, Reference, Service};
 use sluice_source::apiserver;
 
 use crate::apiserver::cluster::{client, cluster};
 use crate::support::{NODE, service_object};
 
-fn announcement(about: ObjectKey, note: &str) -> Announcement {
+fn announcement(about: Reference, note: &str) -> Announcement {
     Announcement {
         about,
         is_warning: true,
@@ -22,7 +22,10 @@ fn announcement(about: ObjectKey, note: &str) -> Announcement {
 }
 
 fn web(note: &str) -> Announcement {
-    announcement(ObjectKey::Service(NamespacedName::new("shop", "web")), note)
+    announcement(
+        Reference::to::<Service>(NamespacedName::new("shop", "web")),
+        note,
+    )
 }
 
 /// Sends these announcements and waits until they are written or lost.
@@ -41,7 +44,7 @@ fn record(api: &MiniApi, announcements: Vec<Announcement>) {
 fn events_are_written() {
     let api = cluster(Options::default());
     api.put(service_object("shop/web", 80)).unwrap();
-    let of_node = announcement(ObjectKey::Node(NODE.into()), "");
+    let of_node = announcement(Reference::cluster_scoped::<Node>(&NODE.into()), "");
     record(
         &api,
         vec![web("port 30000: \u{1b} in use"), web("other"), of_node],

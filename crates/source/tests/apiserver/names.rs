@@ -5,17 +5,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sluice_miniapi::{Fault, MiniApi, Options, Verb};
-use sluice_model::{Event, Object, Selector};
-use sluice_source::apiserver::{Nodes, Slices, Timeouts, Wanted};
+use sluice_model::Selector;
+use sluice_source::apiserver::Timeouts;
 use sluice_source::kinds::Service;
-use sluice_source::{FieldTest, Need, Pods, Selection, Wants};
+use sluice_source::{FieldTest, Need, Selection, Wants};
 
 use crate::apiserver::cluster::{BASE, Followed, base_and, client, cluster, timeouts};
-use crate::support::{NODE, namespace_object, notice, pod_object, service_object, slice_object};
-
-fn agent() -> Wanted {
-    Wanted::proxy(Nodes::One(NODE.into())).with_dns(NODE.into())
-}
+use crate::support::{
+    Event, Object, Pods, Wanted, namespace_object, pod_object, service_object, slice_object,
+};
 
 fn follow(api: &MiniApi, wanted: Wanted, timeouts: Timeouts) -> Followed {
     let (client, files) = client(api);
@@ -124,7 +122,7 @@ fn a_proxy_asks_for_no_namespaces_and_pods() {
 #[test]
 fn an_agent_with_dns_sees_the_pods_of_its_node() {
     let api = named_cluster(Options::default());
-    let mut source = synced(&api, agent());
+    let mut source = synced(&api, Wanted::agent());
     let named = and(&all_services(), SPACES);
     source.view.expect(&and(&named, "Pod default/web-0"));
     // Another pod is bound to the node, and one ends.
@@ -195,7 +193,7 @@ fn a_selector_that_the_server_refuses_is_told() {
         fields: vec![FieldTest::equal("spec.colour", "blue")],
         ..Selection::default()
     };
-    let wants = Wants::new(notice).want::<Service>(selection, Need::Required, Event::from);
+    let wants = Wants::new(Event::from).want::<Service>(selection, Need::Required, Event::from);
     let (client, files) = client(&api);
     let mut source = Followed::of_wants(&client, wants, timeouts());
     source.keep(files);
@@ -256,7 +254,7 @@ fn namespaces_are_chosen() {
 fn slices_are_not_followed_without_endpoints() {
     let api = named_cluster(Options::default());
     let wanted = Wanted {
-        slices: Slices::None,
+        without_slices: true,
         ..Wanted::dns()
     };
     let source = synced(&api, wanted);
@@ -273,7 +271,7 @@ fn an_agent_without_permission_says_what_is_lost_and_goes_on() {
     for kind in ["/namespaces", "/pods"] {
         api.inject(Fault::Forbidden.on(Verb::Any, kind));
     }
-    let mut source = synced(&api, agent());
+    let mut source = synced(&api, Wanted::agent());
     assert_eq!(source.view.brief(), all_services());
     source.view.until("two problems", |it| {
         it.problems
@@ -315,7 +313,7 @@ fn an_agent_does_not_wait_for_namespaces_for_ever() {
         node: Duration::from_millis(500),
         ..timeouts()
     };
-    let mut source = follow(&api, agent(), hasty);
+    let mut source = follow(&api, Wanted::agent(), hasty);
     source.view.until("synced", |it| it.synced == 1);
     assert!(source.view.brief().contains("Service default/db"));
 }

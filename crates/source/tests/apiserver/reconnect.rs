@@ -320,7 +320,7 @@ fn storm_of_changes_loses_nothing() {
     }
     source.view.until("the last version", |it| {
         let last = it.objects.values().filter(
-            |it| matches!(it, sluice_model::Object::Service(it) if it.ports[0].port.get() == 99),
+            |it| matches!(it, crate::support::Object::Service(it) if it.ports[0].port.get() == 99),
         );
         last.count() == 200
     });

@@ -1,12 +1,16 @@
 //! Manifests for tests, and the state of a source's consumer.
 
+mod objects;
+mod wanted;
+
 use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use sluice_model::{Event, Object};
-use sluice_source::{Kinds, Notice, Pods};
+
+pub(crate) use objects::{Event, Object};
+pub(crate) use wanted::{Kinds, Loaded, Pods, Wanted, load, parse, watch};
 
 /// Long enough for a loaded machine, short enough for a person.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
@@ -19,14 +23,6 @@ pub(crate) fn all_kinds() -> Kinds {
     Kinds {
         namespaces: true,
         pods: Pods::All,
-    }
-}
-
-/// Makes an event of a notice.
-pub(crate) fn notice(notice: Notice) -> Event {
-    match notice {
-        Notice::Problems { origin, problems } => Event::Problems { origin, problems },
-        Notice::Synced => Event::Synced,
     }
 }
 
@@ -155,7 +151,6 @@ impl View {
                     self.problems.insert(origin.to_string(), problems);
                 }
                 Event::Synced => self.synced += 1,
-                Event::LocalAddresses(_) => panic!("a source of objects knows no addresses"),
             }
         }
     }

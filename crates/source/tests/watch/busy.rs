@@ -6,9 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use sluice_model::Event;
-
-use crate::support::service;
+use crate::support::{Event, service};
 use crate::watch::watched::{Watched, set_names};
 
 /// Calls `during` while others write without a pause: one thread renames over a file, one writes a

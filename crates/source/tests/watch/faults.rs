@@ -9,9 +9,8 @@ use std::sync::mpsc::{Receiver, channel};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{Uid, setfsuid};
-use sluice_model::Event;
 
-use crate::support::service;
+use crate::support::{Event, service};
 use crate::watch::watched::Watched;
 
 const CHILD: &str = "SLUICE_TEST_CHILD";

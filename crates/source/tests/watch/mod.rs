@@ -12,10 +12,8 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::service;
+use crate::support::{Event, Kinds, Pods, service};
 use nix::unistd::{Uid, setfsuid};
-use sluice_model::Event;
-use sluice_source::{Kinds, Pods};
 use watched::{Watched, set_names};
 
 fn start(files: &[(&str, &str)]) -> (tempfile::TempDir, Watched) {
@@ -30,14 +28,15 @@ fn start(files: &[(&str, &str)]) -> (tempfile::TempDir, Watched) {
 #[test]
 fn missing_folder_is_an_error() {
     let temp = tempfile::tempdir().unwrap();
-    let error = sluice_source::watch(temp.path().join("none"), Kinds::PROXY, drop).unwrap_err();
+    let error =
+        crate::support::watch(temp.path().join("none"), Kinds::PROXY.wants(), drop).unwrap_err();
     let text = error.to_string();
     assert!(text.starts_with("read manifests in "), "{text}");
     assert!(
         text.ends_with("none: No such file or directory (os error 2)"),
         "{text}"
     );
-    let load = sluice_source::load(temp.path().join("none"), &Kinds::PROXY).unwrap_err();
+    let load = crate::support::load(temp.path().join("none"), &Kinds::PROXY).unwrap_err();
     assert!(load.to_string().contains("none: No such file"), "{load}");
 }
 
@@ -417,7 +416,7 @@ fn queue_overflow_is_a_rescan() {
     let held = gate.lock().unwrap();
     let (sender, batches) = channel();
     let inner = gate.clone();
-    let _watch = sluice_source::watch(temp.path(), Kinds::PROXY, move |it| {
+    let _watch = crate::support::watch(temp.path(), Kinds::PROXY.wants(), move |it| {
         sender.send(it).unwrap();
         drop(inner.lock());
     });
@@ -484,7 +483,7 @@ fn kinds_that_are_not_wanted_are_skipped() {
             1,
         ),
     ] {
-        let loaded = sluice_source::load(temp.path(), &kinds).unwrap();
+        let loaded = crate::support::load(temp.path(), &kinds).unwrap();
         let keys = loaded.objects.iter().map(|it| it.key().to_string());
         assert_eq!(keys.collect::<Vec<_>>(), objects);
         assert_eq!(loaded.problems.len(), problems, "{:?}", loaded.problems);
@@ -492,7 +491,7 @@ fn kinds_that_are_not_wanted_are_skipped() {
         let sink = move |it: Vec<Event>| {
             let _ = sender.send(it);
         };
-        let _watch = sluice_source::watch(temp.path(), kinds, sink).unwrap();
+        let _watch = crate::support::watch(temp.path(), kinds.wants(), sink).unwrap();
         let mut view = crate::support::View::new(batches);
         view.until("synced", |it| it.synced == 1);
         assert_eq!(view.objects.len(), objects.len());

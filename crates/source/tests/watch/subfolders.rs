@@ -4,9 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use sluice_source::Kinds;
-
-use crate::support::service;
+use crate::support::{Kinds, load, service};
 use crate::watch::watched::{Watched, set_names};
 
 fn write(path: &Path, name: &str, port: u32) {
@@ -27,14 +25,8 @@ fn subfolders_are_read_and_followed() {
         set_names(&first),
         ["Service default/a", "Service default/c"]
     );
-    assert_eq!(
-        sluice_source::load(dir, &Kinds::PROXY)
-            .unwrap()
-            .objects
-            .len(),
-        2
-    );
-    let problems = sluice_source::load(dir, &Kinds::PROXY).unwrap().problems;
+    assert_eq!(load(dir, &Kinds::PROXY).unwrap().objects.len(), 2);
+    let problems = load(dir, &Kinds::PROXY).unwrap().problems;
     assert_eq!(problems[0].file, "b/bad.yaml");
     write(&dir.join("b/c/web.yaml"), "c", 81);
     watched.expect("+Service default/c:81");
@@ -153,7 +145,7 @@ fn folder_that_is_too_deep_is_a_problem() {
     let folders = |count: usize| vec!["d"; count].join("/");
     write(&temp.path().join(folders(16)).join("a.yaml"), "a", 80);
     write(&temp.path().join(folders(17)).join("b.yaml"), "b", 80);
-    let loaded = sluice_source::load(temp.path(), &Kinds::PROXY).unwrap();
+    let loaded = load(temp.path(), &Kinds::PROXY).unwrap();
     assert_eq!(loaded.objects.len(), 1);
     let problems: Vec<String> = loaded.problems.iter().map(ToString::to_string).collect();
     assert_eq!(

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use sluice_model::{Event, Object};
-use sluice_source::{Kinds, Watch};
+use sluice_source::{Subscription, Watch};
+
+use crate::support::{Event, Kinds, Object};
 
 /// Long enough for a loaded machine, short enough for a person.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -21,7 +22,7 @@ pub(crate) fn set_names(batch: &[Event]) -> Vec<String> {
 
 /// A running watch and its events.
 pub(crate) struct Watched {
-    watch: Option<Watch>,
+    watch: Option<(Watch, Subscription)>,
     batches: Receiver<Vec<Event>>,
 }
 
@@ -31,7 +32,7 @@ impl Watched {
         let sink = move |it| {
             let _ = sender.send(it);
         };
-        let watch = Some(sluice_source::watch(dir, Kinds::PROXY, sink).unwrap());
+        let watch = Some(crate::support::watch(dir, Kinds::PROXY.wants(), sink).unwrap());
         Self { watch, batches }
     }
 
@@ -115,7 +116,6 @@ fn brief(event: &Event) -> String {
         },
         Event::Delete(key) => format!("-{key}"),
         Event::Problems { origin, problems } => format!("!{origin}[{}]", problems.join("|")),
-        Event::LocalAddresses(_) => "addresses".to_owned(),
         Event::Synced => "synced".to_owned(),
     }
 }

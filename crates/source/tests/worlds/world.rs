@@ -5,10 +5,10 @@ use std::sync::mpsc::channel;
 
 use serde_json::Value;
 use sluice_miniapi::{MiniApi, Options};
-use sluice_source::Watch;
-use sluice_source::apiserver::{Access, Follow, Nodes, Timeouts, Wanted, connect, follow};
+use sluice_source::apiserver::{Access, Follow, Timeouts, connect};
+use sluice_source::{Hub, Subscription, Watch};
 
-use crate::support::{NODE, View, node_object, service_object};
+use crate::support::{NODE, View, Wanted, node_object, service_object, watch};
 
 /// A place to put objects.
 pub(crate) trait World {
@@ -20,11 +20,6 @@ pub(crate) trait World {
     fn put(&mut self, object: &Value);
     /// Deletes an object.
     fn delete(&mut self, object: &Value);
-}
-
-/// The agent's wanted objects, with those for DNS.
-fn wanted() -> Wanted {
-    Wanted::proxy(Nodes::One(NODE.into())).with_dns(NODE.into())
 }
 
 fn first_objects() -> [Value; 2] {
@@ -46,7 +41,7 @@ fn name_of(object: &Value) -> (&str, &str, &str) {
 /// A folder of manifests: one file per object.
 pub(crate) struct Folder {
     folder: tempfile::TempDir,
-    _watch: Watch,
+    _watch: (Watch, Subscription),
 }
 
 fn write(folder: &tempfile::TempDir, object: &Value) {
@@ -67,7 +62,7 @@ impl World for Folder {
         let sink = move |it| {
             let _ = sender.send(it);
         };
-        let watch = sluice_source::watch(folder.path(), wanted().kinds(), sink).unwrap();
+        let watch = watch(folder.path(), Wanted::agent().wants(), sink).unwrap();
         let world = Self {
             folder,
             _watch: watch,
@@ -86,7 +81,7 @@ impl World for Folder {
 
 /// An API server.
 pub(crate) struct Server {
-    _follow: Follow,
+    _follow: (Follow, Subscription),
     _files: tempfile::TempDir,
     api: MiniApi,
 }
@@ -107,16 +102,13 @@ impl World for Server {
         let sink = move |it| {
             let _ = sender.send(it);
         };
-        let follow = follow(
-            &client,
-            wanted(),
-            Timeouts::default(),
-            sink,
-            Arc::new(|_| ()),
-        )
-        .unwrap();
+        let hub = Hub::default();
+        let subscription = hub.subscribe(Wanted::agent().wants(), sink);
+        let follow = hub
+            .follow(&client, Timeouts::default(), Arc::new(|_| ()))
+            .unwrap();
         let world = Self {
-            _follow: follow,
+            _follow: (follow, subscription),
             _files: files,
             api,
         };

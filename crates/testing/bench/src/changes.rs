@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use sluice_model::Event;
+use sluice_plan::Event;
 use sluice_plan::PortKey;
 use sluice_plan::settings::Settings;
 use sluice_plane::{Proxy, ServiceBackend};

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use sluice_ebpf::Facts;
 use sluice_lab::{Cluster, Netns, Protocol, SERVICE_CIDR_V4, Server};
-use sluice_model::Event;
 use sluice_nftables::Nftables;
+use sluice_plan::Event;
 use sluice_plane::ServiceBackend;
 
 use super::Plane;

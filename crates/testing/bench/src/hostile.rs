@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use sluice_lab::Netns;
-use sluice_model::Event;
 use sluice_nftables::Nftables;
+use sluice_plan::Event;
 use sluice_plane::ServiceBackend;
 use sluice_xtables::programs::Variant;
 

@@ -4,8 +4,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use hickory_proto::rr::{Name, RecordType};
-use sluice_model::Event;
-use sluice_zone::{NamespaceRule, Objects, Outcome, Question, Settings, Zones, answer};
+use sluice_plan::Event;
+use sluice_zone::{
+    Event as NameEvent, NamespaceRule, Objects, Outcome, Question, Settings, Zones, answer,
+};
 
 use super::changes::Change;
 use super::measure::{Samples, count, micros};
@@ -31,7 +33,7 @@ pub(super) fn run() -> anyhow::Result<()> {
             for round in 0..CHANGES {
                 let events = change.events(services, round);
                 let before = Instant::now();
-                events.iter().for_each(|it| objects.absorb(it, round));
+                events.iter().for_each(|it| absorb(&mut objects, it, round));
                 samples.push(before.elapsed());
             }
             row(services, change.name(), &mut samples);
@@ -51,14 +53,24 @@ fn row(services: u32, what: &str, samples: &mut Samples) {
     println!("| {} | {what} | {p50} | {p99} |", count(services));
 }
 
+fn absorb(objects: &mut Objects, event: &Event, now: u32) {
+    let event = match event {
+        Event::Service(it) => NameEvent::Service(it.clone()),
+        Event::EndpointSlice(it) => NameEvent::EndpointSlice(it.clone()),
+        Event::Notice(it) => NameEvent::Notice(it.clone()),
+        Event::Node(_) | Event::ServiceCidr(_) | Event::LocalAddresses(_) => return,
+    };
+    objects.absorb(&event, now);
+}
+
 fn loaded(services: u32) -> Objects {
     let mut objects = Objects::new(NamespaceRule::DeclaredOrImplied);
     for index in 0..services {
         let slice = synthetic::slice(index, &synthetic::addresses(index, ENDPOINTS));
-        objects.absorb(&synthetic::service(index), 0);
-        objects.absorb(&slice, 0);
+        absorb(&mut objects, &synthetic::service(index), 0);
+        absorb(&mut objects, &slice, 0);
     }
-    objects.absorb(&Event::Synced, 0);
+    objects.absorb(&NameEvent::SYNCED, 0);
     objects
 }
 

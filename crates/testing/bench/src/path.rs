@@ -8,8 +8,9 @@ use std::sync::Arc;
 use anyhow::Context;
 use sluice_ebpf::{Facts, SocketSetup, create_tunnel};
 use sluice_lab::{Cluster, Netns, OwnCgroup, Pod};
-use sluice_model::{Event, Node, Object};
+use sluice_model::{Change, Node};
 use sluice_nftables::{Counting, Nftables};
+use sluice_plan::Event;
 use sluice_plan::settings::{DirectReturn, Settings};
 use sluice_plane::{EbpfOptions, Proxy, ServiceBackend, Sockets};
 
@@ -215,7 +216,7 @@ fn measure(way: Way, by: By) -> anyhow::Result<Costs> {
 fn objects(cluster: &Cluster, pod: &Pod) -> Vec<Event> {
     let mut events = synthetic::cluster(SERVICES);
     events.extend(cluster.nodes().iter().map(|it| {
-        Event::Set(Object::Node(Arc::new(Node {
+        Event::Node(Change::Set(Arc::new(Node {
             name: it.name().into(),
             addresses: vec![it.ipv4().into()],
             zone: None,

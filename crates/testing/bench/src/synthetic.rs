@@ -5,10 +5,10 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use sluice_model::{
-    AddressType, ClusterIps, Conditions, Endpoint, EndpointPort, EndpointSlice, Event, Hints,
-    NamespacedName, Object, Protocol, Service, ServiceKind, ServicePort, SessionAffinity,
-    TrafficPolicy,
+    AddressType, Change, ClusterIps, Conditions, Endpoint, EndpointPort, EndpointSlice, Hints,
+    NamespacedName, Protocol, Service, ServiceKind, ServicePort, SessionAffinity, TrafficPolicy,
 };
+use sluice_plan::Event;
 
 /// Endpoints of each Service.
 pub(super) const ENDPOINTS: u32 = 10;
@@ -37,7 +37,7 @@ pub(super) fn endpoint(index: u32, number: u32) -> IpAddr {
 
 /// Service `index`: one TCP port 80.
 pub(super) fn service(index: u32) -> Event {
-    Event::Set(Object::Service(Arc::new(service_object(index))))
+    Event::Service(Change::Set(Arc::new(service_object(index))))
 }
 
 /// The same as an object, to be changed.
@@ -70,9 +70,7 @@ pub(super) fn service_object(index: u32) -> Service {
 
 /// The slice of Service `index`, with these addresses.
 pub(super) fn slice(index: u32, addresses: &[IpAddr]) -> Event {
-    Event::Set(Object::EndpointSlice(Arc::new(slice_object(
-        index, addresses,
-    ))))
+    Event::EndpointSlice(Change::Set(Arc::new(slice_object(index, addresses))))
 }
 
 /// The same as an object, to be changed.
@@ -131,8 +129,8 @@ pub(super) fn exposed(
     };
     slice.ports.push(datagrams);
     [
-        Event::Set(Object::Service(Arc::new(service))),
-        Event::Set(Object::EndpointSlice(Arc::new(slice))),
+        Event::Service(Change::Set(Arc::new(service))),
+        Event::EndpointSlice(Change::Set(Arc::new(slice))),
     ]
 }
 
@@ -147,7 +145,7 @@ pub(super) fn cluster(services: u32) -> Vec<Event> {
         let addresses = addresses(index, ENDPOINTS);
         [service(index), slice(index, &addresses)]
     });
-    all.chain([Event::Synced]).collect()
+    all.chain([Event::SYNCED]).collect()
 }
 
 /// A manifest of Service `index` and its slice. The first endpoint is that of number `first`.

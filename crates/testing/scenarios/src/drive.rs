@@ -1,6 +1,6 @@
 //! Runs a proxy in kernel tests step by step, without the agent and its clock.
 
-use sluice_model::Event;
+use sluice_plan::Event;
 use sluice_plane::{Proxy, ServiceBackend};
 use sluice_reconcile::{BackendError, Report};
 

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sluice_model::Event;
+use sluice_plan::Event;
 use sluice_plan::Planner;
 use sluice_plan::settings::{LocalDetector, NodePortAddresses, Settings};
-use sluice_source::Kinds;
 
 /// The folder of the examples.
 pub fn folder() -> PathBuf {
@@ -39,9 +38,9 @@ pub fn with_localhost_node_ports() -> Settings {
 /// # Panics
 /// When the reader refuses any of them.
 pub fn events(manifests: &Path) -> Vec<Event> {
-    let loaded = sluice_source::load(manifests, &Kinds::PROXY).expect("the folder can be listed");
+    let loaded = sluice_source::load(manifests, &super::wants()).expect("the folder can be listed");
     assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
-    loaded.objects.into_iter().map(Event::Set).collect()
+    loaded.events
 }
 
 /// A planner for each example, with the nodes and the ServiceCIDR of the examples; the key is the

@@ -52,6 +52,7 @@ use sluice_plan::settings::Settings;
 
 pub use check::{Check, Expect, Seen, Then};
 pub use drive::Drive;
+pub use objects::wants;
 pub use plan::run_on_plan;
 pub use suite::{beginning_with, part, part_without, run_all};
 

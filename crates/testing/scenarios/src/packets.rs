@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::drive::Drive as _;
-use sluice_model::Event;
+use sluice_plan::Event;
 use sluice_plan::settings::Settings;
 use sluice_plane::{Proxy, ServiceBackend};
 

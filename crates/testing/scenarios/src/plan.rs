@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sluice_model::Event;
+use sluice_plan::Event;
 use sluice_plan::explain::{self, Decision};
 use sluice_plan::lookup::{HostAddresses, Lookup};
 use sluice_plan::{Plan, Planner, Pool, Verdict};

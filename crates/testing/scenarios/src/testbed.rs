@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
-use sluice_model::{Object, Protocol};
+use sluice_model::{Change, Protocol};
+use sluice_plan::Event;
 use sluice_plan::lookup::Packet;
 
 use super::flush::flush;
@@ -107,8 +108,8 @@ fn servers(scenario: &Scenario) -> BTreeSet<ServerKey> {
 }
 
 /// Every endpoint of an object, with every port.
-fn endpoints(object: &Object) -> Vec<(SocketAddr, Protocol)> {
-    let Object::EndpointSlice(slice) = object else {
+fn endpoints(object: &Event) -> Vec<(SocketAddr, Protocol)> {
+    let Event::EndpointSlice(Change::Set(slice)) = object else {
         return Vec::new();
     };
     let pairs = slice.endpoints.iter().flat_map(|endpoint| {

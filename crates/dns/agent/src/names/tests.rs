@@ -3,9 +3,8 @@ use sluice_model::Namespace;
 use super::*;
 
 #[track_caller]
-fn check(event: &Event, expected: &Wait) {
-    let event = NameEvent::new(event).expect("a name depends on it");
-    assert_eq!(&Names::wait(&event), expected);
+fn check(event: Event, expected: &Wait) {
+    assert_eq!(&Names::wait(&NameEvent(event)), expected);
 }
 
 /// `sluice-agent` tests the same rules with a proxy: `services/tests/names.rs`.
@@ -16,10 +15,10 @@ fn what_has_no_rules_waits_for_nothing() {
         labels: Default::default(),
     };
     check(
-        &Event::Set(Object::Namespace(Arc::new(namespace))),
+        Event::Namespace(Change::Set(Arc::new(namespace))),
         &Wait::No,
     );
     let web = NamespacedName::new("a", "web");
-    check(&Event::Delete(ObjectKey::Service(web)), &Wait::No);
-    check(&Event::Synced, &Wait::Step);
+    check(Event::Service(Change::Delete(web)), &Wait::No);
+    check(Event::SYNCED, &Wait::Step);
 }

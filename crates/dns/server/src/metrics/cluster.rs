@@ -1,8 +1,8 @@
 //! How fast changes of the cluster are answered, and requests to the API server.
 
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, exponential_buckets};
-use sluice_model::{ApiRequest, ClusterIps, Event, Object, Service, ServiceKind};
-use sluice_zone::Objects;
+use sluice_model::{ApiRequest, Change, ClusterIps, Service, ServiceKind};
+use sluice_zone::{Event, Objects};
 
 use super::registered;
 
@@ -82,7 +82,7 @@ impl ClusterMetrics {
 
 /// The kind of the Service whose endpoints an event changes, and when the cause of that was.
 fn change(objects: &Objects, event: &Event) -> Option<(&'static str, i64)> {
-    let Event::Set(Object::EndpointSlice(slice)) = event else {
+    let Event::EndpointSlice(Change::Set(slice)) = event else {
         return None;
     };
     let triggered = slice.triggered.filter(|_| objects.is_synced())?;

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use sluice_corefile::{Corefile, Sources};
 use sluice_model::{
-    AddressType, ClusterIps, Conditions, Endpoint, EndpointPort, EndpointSlice, Event, Hints,
-    Labels, Namespace, NamespacedName, Object, Protocol, Service, ServiceKind, ServicePort,
+    AddressType, Change, ClusterIps, Conditions, Endpoint, EndpointPort, EndpointSlice, Hints,
+    Labels, Namespace, NamespacedName, Protocol, Service, ServiceKind, ServicePort,
     SessionAffinity, TrafficPolicy,
 };
+use sluice_zone::Event;
 
 /// A Corefile may refer to nothing.
 struct Nothing;
@@ -43,7 +44,7 @@ const HTTP: NonZeroU16 = NonZeroU16::new(80).unwrap();
 /// A Namespace.
 pub fn namespace(name: &str) -> Event {
     let (name, labels) = (Arc::from(name), Labels::default());
-    Event::Set(Object::Namespace(Arc::new(Namespace { name, labels })))
+    Event::Namespace(Change::Set(Arc::new(Namespace { name, labels })))
 }
 
 /// A Service with these ClusterIPs; headless without.
@@ -52,7 +53,7 @@ pub fn service(namespace: &str, name: &str, ips: &[IpAddr]) -> Event {
     if !ips.is_empty() {
         service.cluster_ips = ClusterIps::Assigned(ips.to_vec());
     }
-    Event::Set(Object::Service(Arc::new(service)))
+    Event::Service(Change::Set(Arc::new(service)))
 }
 
 /// An ExternalName Service.
@@ -60,7 +61,7 @@ pub fn external_name(namespace: &str, name: &str, target: &str) -> Event {
     let mut service = bare(namespace, name);
     service.kind = ServiceKind::ExternalName;
     service.external_name = Some(target.into());
-    Event::Set(Object::Service(Arc::new(service)))
+    Event::Service(Change::Set(Arc::new(service)))
 }
 
 fn bare(namespace: &str, name: &str) -> Service {
@@ -103,7 +104,7 @@ pub fn endpoints(namespace: &str, service: &str, addresses: &[IpAddr]) -> Event 
         target: None,
         hostname: None,
     };
-    Event::Set(Object::EndpointSlice(Arc::new(EndpointSlice {
+    Event::EndpointSlice(Change::Set(Arc::new(EndpointSlice {
         name: NamespacedName::new(namespace, format!("{service}-a")),
         service: Some(service.into()),
         headless: false,

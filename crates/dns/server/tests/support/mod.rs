@@ -12,7 +12,7 @@ use hickory_proto::op::{Edns, Message, Query};
 use hickory_proto::rr::{Name, RData, RecordType};
 use sluice_corefile::Corefile;
 use sluice_dns::{Options, Running, Server};
-use sluice_model::Event;
+use sluice_zone::Event;
 use sluice_zone::{NamespaceRule, Objects};
 
 /// Longest time that any test waits for something.
@@ -51,7 +51,7 @@ pub fn events() -> Vec<Event> {
 
 pub fn objects(events: &[Event]) -> Arc<RwLock<Objects>> {
     let mut objects = Objects::new(NamespaceRule::Declared);
-    for event in events.iter().chain([&Event::Synced]) {
+    for event in events.iter().chain([&Event::SYNCED]) {
         objects.absorb(event, 1);
     }
     Arc::new(RwLock::new(objects))

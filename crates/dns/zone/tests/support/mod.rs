@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use hickory_proto::rr::{Name, RData, Record, RecordType};
 use sluice_model::{
-    AddressType, ClusterIps, Conditions, ContainerPorts, DnsPolicy, Endpoint, EndpointPort,
-    EndpointSlice, Event, Hints, Labels, Namespace, NamespacedName, Object, Pod, PodDns, Protocol,
-    Service, ServiceKind, ServicePort, SessionAffinity, TrafficPolicy,
+    AddressType, Change, ClusterIps, Conditions, ContainerPorts, DnsPolicy, Endpoint, EndpointPort,
+    EndpointSlice, Hints, Labels, Namespace, NamespacedName, Pod, PodDns, Protocol, Service,
+    ServiceKind, ServicePort, SessionAffinity, TrafficPolicy,
 };
-use sluice_source::Kinds;
+use sluice_source::{Wants, kinds};
+use sluice_zone::Event;
 use sluice_zone::{NamespaceRule, Objects, Outcome, Question, Settings, Zones, answer};
 
 /// The serial of every test.
@@ -18,25 +19,36 @@ pub(crate) const NOW: u32 = 1_700_000_000;
 
 /// Everything that a YAML file says, Namespaces included.
 pub(crate) fn events(yaml: &str) -> Vec<Event> {
-    let kinds = Kinds {
-        namespaces: true,
-        ..Kinds::PROXY
-    };
-    let loaded = sluice_source::parse("objects.yaml", yaml.as_bytes(), &kinds);
+    let wants = Wants::new(Event::Notice)
+        .want_all::<kinds::Service>(Event::Service)
+        .want_all::<kinds::EndpointSlice>(Event::EndpointSlice)
+        .want_all::<kinds::Namespace>(Event::Namespace);
+    let loaded = sluice_source::parse("objects.yaml", yaml.as_bytes(), &wants);
     assert_eq!(loaded.problems, []);
-    loaded.objects.into_iter().map(Event::Set).collect()
+    loaded.events
+}
+
+/// The event that deletes the object of an event.
+pub(crate) fn deletion(event: &Event) -> Event {
+    match event {
+        Event::Service(it) => Event::Service(Change::Delete(it.name())),
+        Event::EndpointSlice(it) => Event::EndpointSlice(Change::Delete(it.name())),
+        Event::Namespace(it) => Event::Namespace(Change::Delete(it.name())),
+        Event::Pod(it) => Event::Pod(Change::Delete(it.name())),
+        Event::Notice(_) => panic!("{event:?} is about no object"),
+    }
 }
 
 pub(crate) fn namespace(name: &str) -> Event {
     let (name, labels) = (Arc::from(name), Labels::default());
-    Event::Set(Object::Namespace(Arc::new(Namespace { name, labels })))
+    Event::Namespace(Change::Set(Arc::new(Namespace { name, labels })))
 }
 
 pub(crate) fn pod(namespace: &str, name: &str, addresses: &[&str]) -> Event {
     let addresses = addresses
         .iter()
         .map(|it| it.parse().expect("it is well-formed"));
-    Event::Set(Object::Pod(Arc::new(Pod {
+    Event::Pod(Change::Set(Arc::new(Pod {
         name: NamespacedName::new(namespace, name),
         labels: Labels::default(),
         ports: ContainerPorts::default(),
@@ -87,7 +99,7 @@ pub(crate) fn service(name: &str, addresses: &str, own: &str) -> Event {
         port,
         node_port: None,
     };
-    Event::Set(Object::Service(Arc::new(Service {
+    Event::Service(Change::Set(Arc::new(Service {
         name: named(name),
         created: None,
         kind: ServiceKind::ClusterIp,
@@ -109,10 +121,10 @@ pub(crate) fn service(name: &str, addresses: &str, own: &str) -> Event {
 }
 
 pub(crate) fn external(name: &str, target: &str) -> Event {
-    let Event::Set(Object::Service(service)) = service(name, "", "") else {
+    let Event::Service(Change::Set(service)) = service(name, "", "") else {
         unreachable!("a Service was made");
     };
-    Event::Set(Object::Service(Arc::new(Service {
+    Event::Service(Change::Set(Arc::new(Service {
         kind: ServiceKind::ExternalName,
         external_name: Some(target.into()),
         ..Arc::unwrap_or_clone(service)
@@ -151,7 +163,7 @@ pub(crate) fn slice(name: &str, service: &str, own: &str, endpoints: &[&str]) ->
             hostname: hostname.map(|it| Arc::from(*it)),
         }
     };
-    Event::Set(Object::EndpointSlice(Arc::new(EndpointSlice {
+    Event::EndpointSlice(Change::Set(Arc::new(EndpointSlice {
         name: named(name),
         service: Some(service).filter(|it| !it.is_empty()).map(Into::into),
         headless: false,
@@ -165,7 +177,7 @@ pub(crate) fn slice(name: &str, service: &str, own: &str, endpoints: &[&str]) ->
 /// Objects that are complete.
 pub(crate) fn objects(rule: NamespaceRule, events: &[Event]) -> Objects {
     let mut objects = Objects::new(rule);
-    for event in events.iter().chain([&Event::Synced]) {
+    for event in events.iter().chain([&Event::SYNCED]) {
         objects.absorb(event, NOW);
     }
     objects

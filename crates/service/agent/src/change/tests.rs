@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use sluice_model::{AddressType, EndpointSlice, LocalAddresses, NamespacedName};
+use sluice_model::{AddressType, Change, EndpointSlice, LocalAddresses, NamespacedName};
 use sluice_node::Latest;
 use sluice_plan::testing::{arbitrary_events, arbitrary_settings, planner};
 
@@ -9,7 +9,7 @@ use super::*;
 
 /// A version of a slice with this time of change.
 fn slice(triggered: i64) -> Event {
-    Event::Set(Object::EndpointSlice(Arc::new(EndpointSlice {
+    Event::EndpointSlice(Change::Set(Arc::new(EndpointSlice {
         name: NamespacedName::new("default", "s"),
         service: None,
         headless: false,
@@ -22,10 +22,10 @@ fn slice(triggered: i64) -> Event {
 
 fn problems(origin: &str, problem: &str) -> Event {
     let problems = Some(problem.to_owned()).filter(|it| !it.is_empty());
-    Event::Problems {
+    Event::Notice(Notice::Problems {
         origin: origin.into(),
         problems: problems.into_iter().collect(),
-    }
+    })
 }
 
 /// Events of every kind, the same subjects again and again.
@@ -37,7 +37,7 @@ fn statements() -> impl Strategy<Value = Vec<Event>> {
     let others = prop_oneof![
         ("[ab]", "[xy]?").prop_map(|(origin, problem)| problems(&origin, &problem)),
         (1..4_u8).prop_map(move |last| Event::LocalAddresses(addresses(last))),
-        Just(Event::Synced),
+        Just(Event::SYNCED),
     ];
     let others = proptest::collection::vec(others, 0..8);
     // The same objects twice, so that a deleted one may come back.
@@ -56,8 +56,8 @@ proptest! {
     ) {
         let all = planner(settings.clone(), events.clone());
         let mut kept = planner(settings, Vec::new());
-        let mut latest: Latest<Change> = Latest::default();
-        let mut take = |latest: &mut Latest<Change>| {
+        let mut latest: Latest<TimedEvent> = Latest::default();
+        let mut take = |latest: &mut Latest<TimedEvent>| {
             let taken = std::mem::take(latest).into_iter();
             taken.for_each(|it| kept.absorb(it.event));
             kept.replan();
@@ -88,17 +88,17 @@ proptest! {
 }
 
 /// The changes that remain of these events.
-fn latest(events: impl IntoIterator<Item = Event>) -> Vec<Change> {
-    let latest: Latest<Change> = events.into_iter().map(Change::from).collect();
+fn latest(events: impl IntoIterator<Item = Event>) -> Vec<TimedEvent> {
+    let latest: Latest<TimedEvent> = events.into_iter().map(TimedEvent::from).collect();
     latest.into_iter().collect()
 }
 
 #[test]
 fn what_waits_is_as_much_as_there_are_subjects() {
-    let round = |round| [slice(round), problems("a", "x"), Event::Synced];
+    let round = |round| [slice(round), problems("a", "x"), Event::SYNCED];
     let changes = latest((0..10_000).flat_map(round));
     let events: Vec<&Event> = changes.iter().map(|it| &it.event).collect();
-    let last = [slice(9_999), problems("a", "x"), Event::Synced];
+    let last = [slice(9_999), problems("a", "x"), Event::SYNCED];
     assert_eq!(events, last.iter().collect::<Vec<_>>());
     // The oldest changes have waited longest.
     assert_eq!(changes[0].earlier, (0..64).collect::<Vec<_>>());
@@ -106,11 +106,7 @@ fn what_waits_is_as_much_as_there_are_subjects() {
 
 #[test]
 fn a_deleted_slice_has_no_earlier_changes() {
-    let delete = || {
-        Event::Delete(ObjectKey::EndpointSlice(NamespacedName::new(
-            "default", "s",
-        )))
-    };
+    let delete = || Event::EndpointSlice(Change::Delete(NamespacedName::new("default", "s")));
     let changes = latest([slice(1), delete(), slice(2), slice(3)]);
     assert_eq!(
         (&changes[0].event, &*changes[0].earlier),

@@ -1,7 +1,8 @@
 use std::net::SocketAddr;
 
 use prometheus::{Registry, TextEncoder};
-use sluice_model::{Event, IpFamily, NamespacedName, ObjectKey, Protocol};
+use sluice_model::{Change, IpFamily, NamespacedName, Protocol};
+use sluice_plan::Event;
 use sluice_plan::settings::Settings;
 use sluice_plan::testing::{endpoints, planner, service};
 use sluice_plan::{Frontend, Planner, PortPlan};
@@ -284,7 +285,7 @@ fn a_service_that_is_gone_is_forgotten_and_a_new_one_begins_at_zero() {
     assert_eq!(shown(&ledger), ["default/api 8 (10.0.1.7:80 8)"]);
 
     let name = NamespacedName::new("default", "api");
-    planner.absorb(Event::Delete(ObjectKey::Service(name)));
+    planner.absorb(Event::Service(Change::Delete(name)));
     planner.replan();
     // The kernel still has a counter that the plan has not.
     ledger.absorb(&plans(&planner), &api);

@@ -194,7 +194,7 @@ fn a_port_that_others_have_is_announced_once_and_had_later() {
     let port = other.local_addr().expect("bound").port();
     world.update(&[("web", port, 1)]);
     let announced = world.announced();
-    assert_eq!(announced.about, ObjectKey::Service(service("web")));
+    assert_eq!(announced.about, Reference::to::<Service>(service("web")));
     assert_eq!(announced.reason, "FailedToStartServiceHealthcheck");
     assert!(
         announced.note.contains(&format!("127.0.0.1:{port}")),
@@ -217,7 +217,7 @@ fn of_two_services_with_one_port_the_second_is_reported() {
     let port = free_port().port();
     world.update(&[("a", port, 1), ("b", port, 1)]);
     let announced = world.announced();
-    assert_eq!(announced.about, ObjectKey::Service(service("b")));
+    assert_eq!(announced.about, Reference::to::<Service>(service("b")));
     assert!(announced.note.contains("default/a"), "{announced:?}");
     until("the first is served", || answers(port, "\"a\""));
     world.update(&[("b", port, 1)]);
@@ -274,7 +274,7 @@ fn listeners_leave_descriptors_for_the_rest() {
     });
     world.update(&[("a", ports[0], 1), ("b", ports[1], 1), ("c", ports[2], 1)]);
     let announced = world.announced();
-    assert_eq!(announced.about, ObjectKey::Service(service("c")));
+    assert_eq!(announced.about, Reference::to::<Service>(service("c")));
     let expected = "2 health check node ports are open, the most for this limit of open files";
     assert!(announced.note.contains(expected), "{announced:?}");
     assert!(answers(ports[0], "\"a\"") && answers(ports[1], "\"b\""));

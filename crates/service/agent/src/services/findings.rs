@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use sluice_model::{Announcement, NamespacedName, ObjectKey};
+use sluice_model::{Announcement, NamespacedName, Reference, Service};
 use sluice_plan::Role;
 use sluice_plan::issue::Issue;
 use tracing::{info, warn};
@@ -119,7 +119,7 @@ impl Findings {
             };
             // The receiver may have ended; log and status have the finding too.
             let _ = announce.send(Announcement {
-                about: ObjectKey::Service(key.0.clone()),
+                about: Reference::to::<Service>(key.0.clone()),
                 is_warning: true,
                 reason: key.1,
                 action: "Sync",
@@ -186,7 +186,7 @@ pub(super) fn event_reason(issue: &Issue) -> Option<&'static str> {
     }
 }
 
-/// The Service that a source could not read: its origin is the object, as [`ObjectKey`] displays it.
+/// The Service that a source could not read: its origin is the object, as [`Reference`] displays it.
 pub(super) fn service_of(origin: &str) -> Option<NamespacedName> {
     let (namespace, name) = origin.strip_prefix("Service ")?.split_once('/')?;
     Some(NamespacedName::new(namespace, name))

@@ -9,12 +9,13 @@ use std::thread;
 
 use sluice_dns_agent::{NameEvent, Names};
 use sluice_model::{
-    AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice, Event, Hints, NamespacedName,
-    Object, ObjectKey, Protocol,
+    AddressType, Change, Conditions, Endpoint, EndpointPort, EndpointSlice, Hints, NamespacedName,
+    Notice, Protocol,
 };
 use sluice_nftables::Nftables;
 use sluice_node::metrics::Metrics;
 use sluice_node::{Hold, Latest, NodeObject, Probe, Runtime};
+use sluice_plan::Event;
 use sluice_plan::explain::Explanation;
 use sluice_plan::stale::Keep;
 use sluice_plan::{Plan, PortKey, PortPlan};
@@ -268,17 +269,21 @@ impl World {
 
     fn synced() -> Self {
         let mut world = Self::new();
-        world.say([Event::Synced]);
+        world.say([Event::SYNCED]);
         world.step();
         world
     }
 
     fn say(&mut self, events: impl IntoIterator<Item = Event>) {
-        let events: Latest<Change> = events.into_iter().map(Change::from).collect();
-        let events: Vec<Change> = events.into_iter().collect();
-        let of_names = events.iter().filter_map(|it| NameEvent::new(&it.event));
-        self.named.extend(self.names.add(of_names.collect()));
+        let events: Latest<TimedEvent> = events.into_iter().map(TimedEvent::from).collect();
+        let events: Vec<TimedEvent> = events.into_iter().collect();
+        let of_names = events.iter().filter_map(|it| names::event(&it.event));
+        self.say_names(of_names.collect::<Vec<_>>());
         self.agent.absorb(events);
+    }
+
+    fn say_names(&mut self, events: Vec<NameEvent>) {
+        self.named.extend(self.names.add(events));
     }
 
     /// One turn of the loop at the present time.
@@ -350,7 +355,7 @@ fn slice(service: &str, endpoints: &[&str]) -> Event {
         target: None,
         hostname: None,
     };
-    Event::Set(Object::EndpointSlice(Arc::new(EndpointSlice {
+    Event::EndpointSlice(Change::Set(Arc::new(EndpointSlice {
         name: name(service),
         service: Some(service.into()),
         headless: false,
@@ -379,7 +384,7 @@ fn an_unsynced_source_writes_nothing() {
     assert_eq!(world.agent.due(world.now), None);
     assert_eq!((world.observed(), world.applied()), (0, 0));
     assert!(!world.is_healthy(Duration::ZERO), "it waits for too long");
-    world.say([Event::Synced]);
+    world.say([Event::SYNCED]);
     world.step();
     assert_eq!(world.objects(), [WEB]);
     assert!(world.is_healthy(Duration::ZERO));
@@ -579,7 +584,7 @@ fn what_others_did_before_the_first_sync_is_no_drift() {
     let mut world = World::new();
     world.agent.kernel_changed("before".to_owned());
     world.say(web());
-    world.say([Event::Synced]);
+    world.say([Event::SYNCED]);
     world.step();
     assert_eq!(world.objects(), [WEB]);
     assert_eq!(
@@ -638,7 +643,7 @@ fn what_happens_after_the_first_sync_happens_once_and_not_before() {
     let mut world = World::new();
     world.kernel.0.borrow_mut().failures = 1;
     world.say(web());
-    world.say([Event::Synced]);
+    world.say([Event::SYNCED]);
     world.step();
     assert_eq!(world.kernel.0.borrow().started, 0);
     world.step_after(SECOND);
@@ -656,10 +661,10 @@ fn status_counts_and_names() {
         service("dns", "10.96.0.10"),
         service("zebra", "10.96.0.1"),
         slice("dns", &["10.0.0.1", "10.0.0.2"]),
-        Event::Problems {
+        Event::Notice(Notice::Problems {
             origin: "web.yaml".into(),
             problems: vec!["line 3: spec.ports: is missing".to_owned()],
-        },
+        }),
     ]);
     world.step();
     let status = world.agent.service_status();
@@ -681,7 +686,7 @@ fn a_large_service_is_written_in_parts_and_the_others_between_them() {
         ..Periods::default()
     });
     world.say(web());
-    world.say([Event::Synced]);
+    world.say([Event::SYNCED]);
     world.step();
     let ips: Vec<String> = (0..8_000)
         .map(|it| format!("192.0.{}.{}", it / 250, it % 250))
@@ -735,7 +740,7 @@ fn what_others_left_of_a_family_stays_until_it_is_served() {
     let taken_over = |world: &World| world.taken_over.try_iter().collect::<Vec<_>>();
     world.kernel.0.borrow_mut().failures = 1;
     unserved(&world, Some(no_ipv6()));
-    world.say([Event::Synced]);
+    world.say([Event::SYNCED]);
     world.step();
     assert!(taken_over(&world).is_empty(), "the sync failed");
     world.step_after(SECOND);
@@ -758,7 +763,7 @@ fn deleted_services_leave_the_kernel() {
     let mut world = World::synced();
     world.say(web());
     world.step();
-    world.say([Event::Delete(ObjectKey::Service(name("web")))]);
+    world.say([Event::Service(Change::Delete(name("web")))]);
     world.step();
     assert_eq!(world.objects(), [""; 0]);
 }
@@ -779,8 +784,8 @@ fn the_loop_answers_syncs_and_stops() {
     });
     let (services, control) = started.recv().expect("the loop runs");
     let mut first: Vec<Event> = web().into();
-    first.push(Event::Synced);
-    services.events(first.into_iter().map(Change::from));
+    first.push(Event::SYNCED);
+    services.events(first.into_iter().map(TimedEvent::from));
     let deadline = Instant::now() + 10 * SECOND;
     let synced = std::iter::repeat_with(|| {
         let answer = services.ask(|it: &mut Services<Fake>| it.service_status().synced);

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use sluice_model::{
-    AddressType, EndpointSlice, Event, IpFamily, NamespacedName, Object, ObjectKey,
-};
+use sluice_model::Change::{Delete, Set};
+use sluice_model::{AddressType, EndpointSlice, IpFamily, NamespacedName};
 use sluice_node::metrics::to_gauge;
+use sluice_plan::Event;
 use sluice_plan::state::ClusterState;
 
-use crate::change::{Change, TIMED_CHANGES};
+use crate::change::{TIMED_CHANGES, TimedEvent};
 use crate::metrics::ServiceMetrics;
 
 /// kube-proxy tracks Services once per family and counts a change in each tracker. It counts the
@@ -47,11 +47,16 @@ impl Waiting {
     }
 
     /// Counts a change. `state` is the state before the change.
-    pub(super) fn add(&mut self, change: &Change, state: &ClusterState, metrics: &ServiceMetrics) {
+    pub(super) fn add(
+        &mut self,
+        change: &TimedEvent,
+        state: &ClusterState,
+        metrics: &ServiceMetrics,
+    ) {
         let (ours, theirs) = (&metrics.ours, &metrics.kube_proxy);
         let known_service = |name| state.service(name).and_then(|it| it.service.as_ref());
         match &change.event {
-            Event::Set(Object::Service(service)) => {
+            Event::Service(Set(service)) => {
                 theirs.service_changes.inc_by(SERVICE_TRACKERS);
                 let known = known_service(&service.name);
                 if known.is_none() {
@@ -61,14 +66,14 @@ impl Waiting {
                     self.services.insert(service.name.clone());
                 }
             }
-            Event::Delete(ObjectKey::Service(name)) => {
+            Event::Service(Delete(name)) => {
                 theirs.service_changes.inc_by(SERVICE_TRACKERS);
                 if known_service(name).is_some() {
                     ours.services.dec();
                 }
                 self.services.insert(name.clone());
             }
-            Event::Set(Object::EndpointSlice(slice)) => {
+            Event::EndpointSlice(Set(slice)) => {
                 theirs.endpoint_changes.inc();
                 let known = known_slice(state, slice);
                 if known != Some(slice) {
@@ -79,7 +84,7 @@ impl Waiting {
                     }
                 }
             }
-            Event::Delete(ObjectKey::EndpointSlice(name)) => {
+            Event::EndpointSlice(Delete(name)) => {
                 theirs.endpoint_changes.inc();
                 self.slices.insert(name.clone(), None);
                 self.triggers.remove(name);

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use sluice_bpf_abi::Counter;
 use sluice_lab::{Probe, Protocol, Server, Session, require_netns};
-use sluice_model::{Event, ObjectKey};
+use sluice_model::{Change, NamespacedName};
+use sluice_plan::Event;
 use sluice_plan::settings::Settings;
 
 use crate::direct::world::{
@@ -115,8 +116,8 @@ fn only_nodes_use_the_tunnel() {
             .is_some()
     );
     // Node-b does not know node-a any more.
-    let gone = ObjectKey::Node("node-a".into());
-    agents[1].change(vec![Event::Delete(gone)]);
+    let gone = Change::Delete(NamespacedName::new("", "node-a"));
+    agents[1].change(vec![Event::Node(gone)]);
     let probe = Probe::tcp(six).timeout(Duration::from_millis(500));
     assert_eq!(probe.from(cluster.client("cli").netns()).name(), None);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sluice_bpf_abi::Counter;
 use sluice_ebpf::{Ebpf, Facts, Patterns, Sizes, create_tunnel};
 use sluice_lab::{Cluster, Netns};
-use sluice_model::Event;
+use sluice_plan::Event;
 use sluice_plan::settings::{DirectReturn, Settings};
 use sluice_plan::testing::{node, service, slices};
 use sluice_plane::{EbpfOptions, Proxy};

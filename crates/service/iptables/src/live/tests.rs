@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use sluice_model::{Event, IpFamily, LocalAddresses};
+use sluice_model::{IpFamily, LocalAddresses};
+use sluice_plan::Event;
 use sluice_plan::explain;
 use sluice_plan::testing::{arbitrary_events, arbitrary_packet, arbitrary_settings, host, planner};
 

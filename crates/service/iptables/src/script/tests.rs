@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use sluice_model::Event;
+use sluice_plan::Event;
 use sluice_plan::Planner;
 use sluice_plan::settings::Settings;
 use sluice_plan::testing::{self, arbitrary_events, arbitrary_settings};

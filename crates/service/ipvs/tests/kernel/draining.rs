@@ -5,7 +5,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use sluice_lab::eventually;
-use sluice_model::{Event, NamespacedName, ObjectKey};
+use sluice_model::{Change, NamespacedName};
+use sluice_plan::Event;
 use sluice_plan::testing::{endpoints, service};
 use sluice_reconcile::Upkeep;
 use sluice_scenarios::Drive as _;
@@ -88,5 +89,5 @@ pub(super) fn draining_by(proxy: &mut Node, scheduler: &str) {
         "{scheduler}: draining is no drift: {look:?}"
     );
     let service = NamespacedName::new("default", &*format!("by-{scheduler}"));
-    proxy.change(vec![Event::Delete(ObjectKey::Service(service))]);
+    proxy.change(vec![Event::Service(Change::Delete(service))]);
 }

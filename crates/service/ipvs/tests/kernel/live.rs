@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use sluice_ipvs::{Ipvs, IpvsOptions};
-use sluice_model::{Event, LocalAddresses};
+use sluice_model::LocalAddresses;
+use sluice_plan::Event;
 use sluice_plan::testing::{arbitrary_events, arbitrary_packet, arbitrary_settings, host};
 use sluice_plane::Proxy;
 use sluice_scenarios::{Drive as _, live};

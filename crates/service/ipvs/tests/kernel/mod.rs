@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use sluice_ipvs::{Arp, Ipvs, IpvsOptions, render_plan, sysctls, text};
 use sluice_lab::{Netns, eventually, require_netns, require_vm};
-use sluice_model::{Event, IpFamily, NamespacedName, ObjectKey};
+use sluice_model::{Change, IpFamily, NamespacedName};
+use sluice_plan::Event;
 use sluice_plan::settings::Settings;
 use sluice_plan::testing::{endpoints, node, service};
 use sluice_plane::{DataPlane as _, Proxy, Purpose, Removal, Request, Sysctl};
@@ -398,7 +399,7 @@ fn refused(proxy: &Node) -> Vec<String> {
 }
 
 fn delete(name: &str) -> Event {
-    Event::Delete(ObjectKey::Service(NamespacedName::new("default", name)))
+    Event::Service(Change::Delete(NamespacedName::new("default", name)))
 }
 
 /// Nobody is sent to an endpoint elsewhere without being masqueraded, not for a moment: who is not

@@ -3,12 +3,12 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
+use crate::Event;
 use crate::settings::{LocalDetector, Settings};
 use crate::testing::{
     NODE, arbitrary_events, arbitrary_packet, arbitrary_settings, cidr, endpoints, host, node,
     packet, planner, service, slices,
 };
-use sluice_model::Event;
 
 fn here() -> Settings {
     Settings {

@@ -1,7 +1,7 @@
 use super::*;
+use crate::Event;
 use crate::settings::Settings;
 use crate::testing::{NODE, endpoints as slices, node, planner, service as object};
-use sluice_model::Event;
 
 fn cluster(services: impl IntoIterator<Item = Event>, endpoints: Vec<Event>) -> Planner {
     let node = [node("node-a 192.168.0.1")];

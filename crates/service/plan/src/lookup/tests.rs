@@ -1,7 +1,7 @@
 use super::*;
+use crate::Event;
 use crate::settings::{LocalDetector, NodePortAddresses, Settings};
 use crate::testing::{NODE, cidr, endpoints, host, node, packet, planner, service};
-use sluice_model::Event;
 
 fn print(lookup: &Lookup<'_>) -> String {
     let pool = lookup.pool.into_iter().flat_map(Pool::endpoints);

@@ -8,14 +8,15 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
+use crate::Event;
 use crate::Planner;
 use crate::lookup::Packet;
 use crate::settings::Settings;
 use crate::testing::NODE;
 use sluice_model::{
-    AddressType, Algorithm, ClusterIps, Conditions, Endpoint, EndpointPort, EndpointSlice, Event,
-    Forwarding, Hints, IpMode, LoadBalancerIngress, NamespacedName, Node, Object, Protocol,
-    Service, ServiceCidr, ServiceKind, ServicePort, SessionAffinity, TrafficPolicy,
+    AddressType, Algorithm, Change, ClusterIps, Conditions, Endpoint, EndpointPort, EndpointSlice,
+    Forwarding, Hints, IpMode, LoadBalancerIngress, NamespacedName, Node, Protocol, Service,
+    ServiceCidr, ServiceKind, ServicePort, SessionAffinity, TrafficPolicy,
 };
 
 fn parse<T: FromStr>(text: &str) -> T {
@@ -115,7 +116,7 @@ pub fn service(text: &str) -> Event {
     if !cluster_ips.is_empty() {
         service.cluster_ips = ClusterIps::Assigned(cluster_ips);
     }
-    Event::Set(Object::Service(Arc::new(service)))
+    Event::Service(Change::Set(Arc::new(service)))
 }
 
 /// `http:80/tcp@30080`
@@ -190,7 +191,7 @@ pub fn slices(slice: &str, port: &str, endpoints: &str) -> Vec<Event> {
             endpoints,
             triggered: None,
         };
-        Event::Set(Object::EndpointSlice(Arc::new(slice)))
+        Event::EndpointSlice(Change::Set(Arc::new(slice)))
     });
     slices.collect()
 }
@@ -255,7 +256,7 @@ pub fn node(text: &str) -> Event {
             (None, false) => node.addresses.push(parse(word)),
         }
     }
-    Event::Set(Object::Node(Arc::new(node)))
+    Event::Node(Change::Set(Arc::new(node)))
 }
 
 /// A ServiceCIDR with these prefixes, separated by commas.
@@ -264,7 +265,7 @@ pub fn node(text: &str) -> Event {
 ///
 /// On anything else.
 pub fn cidr(text: &str) -> Event {
-    Event::Set(Object::ServiceCidr(Arc::new(ServiceCidr {
+    Event::ServiceCidr(Change::Set(Arc::new(ServiceCidr {
         name: "kubernetes".into(),
         cidrs: list::<IpNet>(text),
     })))
@@ -300,4 +301,18 @@ pub fn planner(settings: Settings, events: impl IntoIterator<Item = Event>) -> P
     }
     let _ = planner.replan();
     planner
+}
+
+/// The event that deletes the object of an event.
+///
+/// # Panics
+/// When the event is about no object.
+pub fn deletion(event: &Event) -> Event {
+    match event {
+        Event::Service(it) => Event::Service(Change::Delete(it.name())),
+        Event::EndpointSlice(it) => Event::EndpointSlice(Change::Delete(it.name())),
+        Event::Node(it) => Event::Node(Change::Delete(it.name())),
+        Event::ServiceCidr(it) => Event::ServiceCidr(Change::Delete(it.name())),
+        Event::LocalAddresses(_) | Event::Notice(_) => panic!("{event:?} is about no object"),
+    }
 }

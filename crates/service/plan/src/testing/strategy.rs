@@ -10,13 +10,14 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
+use crate::Event;
 use crate::lookup::Packet;
 use crate::settings::{DNS_ADDRESSES, LocalDetector, NodeDns, NodePortAddresses, Settings};
 use crate::testing::{NODE, ip};
 use sluice_model::{
-    AddressType, Algorithm, ClusterIps, Conditions, Endpoint, EndpointPort, EndpointSlice, Event,
-    Forwarding, Hints, IpMode, LoadBalancerIngress, NamespacedName, Node, Object, ObjectKey,
-    Protocol, Service, ServiceCidr, ServiceKind, ServicePort, SessionAffinity, TrafficPolicy,
+    AddressType, Algorithm, Change, ClusterIps, Conditions, Endpoint, EndpointPort, EndpointSlice,
+    Forwarding, Hints, IpMode, LoadBalancerIngress, NamespacedName, Node, Protocol, Service,
+    ServiceCidr, ServiceKind, ServicePort, SessionAffinity, TrafficPolicy,
 };
 
 const SERVICES: &[&str] = &["a", "b", "c"];
@@ -303,19 +304,24 @@ fn service_cidr() -> impl Strategy<Value = ServiceCidr> {
 }
 
 fn event() -> impl Strategy<Value = Event> {
+    fn change<M>(object: M) -> Change<M> {
+        Change::Set(Arc::new(object))
+    }
     let set = prop_oneof![
-        6 => service().prop_map(|it| Object::Service(Arc::new(it))),
-        6 => slice().prop_map(|it| Object::EndpointSlice(Arc::new(it))),
-        1 => node().prop_map(|it| Object::Node(Arc::new(it))),
-        1 => service_cidr().prop_map(|it| Object::ServiceCidr(Arc::new(it))),
+        6 => service().prop_map(|it| Event::Service(change(it))),
+        6 => slice().prop_map(|it| Event::EndpointSlice(change(it))),
+        1 => node().prop_map(|it| Event::Node(change(it))),
+        1 => service_cidr().prop_map(|it| Event::ServiceCidr(change(it))),
     ];
-    let key = prop_oneof![
-        3 => service_name().prop_map(ObjectKey::Service),
-        3 => slice_name().prop_map(ObjectKey::EndpointSlice),
-        1 => word(NODES).prop_map(ObjectKey::Node),
-        1 => word(&["kubernetes", "more"]).prop_map(ObjectKey::ServiceCidr),
+    let scoped = |it| NamespacedName::new("", it);
+    let delete = prop_oneof![
+        3 => service_name().prop_map(|it| Event::Service(Change::Delete(it))),
+        3 => slice_name().prop_map(|it| Event::EndpointSlice(Change::Delete(it))),
+        1 => word(NODES).prop_map(move |it| Event::Node(Change::Delete(scoped(it)))),
+        1 => word(&["kubernetes", "more"])
+            .prop_map(move |it| Event::ServiceCidr(Change::Delete(scoped(it)))),
     ];
-    prop_oneof![5 => set.prop_map(Event::Set), 1 => key.prop_map(Event::Delete)]
+    prop_oneof![5 => set, 1 => delete]
 }
 
 /// Up to two dozen events about few objects with few addresses: Services that share ClusterIPs,

@@ -58,9 +58,9 @@ fn undefined_ports_of_a_cluster_ip_are_rejected_whoever_names_it() {
     planner.absorb(service("victim created=2 10.96.0.1 :80"));
     let _ = planner.replan();
     assert_eq!(reason(&planner), "the ClusterIP has no such port");
-    planner.absorb(Event::Delete(sluice_model::ObjectKey::Service(
-        NamespacedName::new("default", "victim"),
-    )));
+    planner.absorb(Event::Service(Change::Delete(NamespacedName::new(
+        "default", "victim",
+    ))));
     let _ = planner.replan();
     assert_eq!(reason(&planner), "no endpoint anywhere answers");
     assert_eq!(

@@ -155,7 +155,7 @@ fn what_the_cluster_does_not_have_is_an_issue_once_all_is_known() {
         |planner: &Planner| -> Vec<String> { planner.issues().map(|it| it.to_string()).collect() };
     let mut planner = planner(settings, vec![node("node-a 192.168.0.1")]);
     assert_eq!(issues(&planner), [""; 0]);
-    planner.absorb(Event::Synced);
+    planner.absorb(Event::SYNCED);
     assert_eq!(
         issues(&planner),
         [

@@ -1,7 +1,7 @@
 //! Ports of a Service that no slice names.
 
 use super::*;
-use sluice_model::Object;
+use sluice_model::Change;
 
 /// The issues of `web 10.96.0.1` with these ports, and these endpoints of ports.
 #[track_caller]
@@ -70,7 +70,7 @@ fn ports_that_match_or_have_no_endpoints_are_none() {
 fn ports_of_the_slice_are_named() {
     let ports = |names: &[&str]| {
         let events = endpoints("web:x", "10.0.1.5:8080");
-        let Some(Event::Set(Object::EndpointSlice(slice))) = events.into_iter().next() else {
+        let Some(Event::EndpointSlice(Change::Set(slice))) = events.into_iter().next() else {
             panic!("one slice");
         };
         let mut slice = (*slice).clone();
@@ -83,7 +83,7 @@ fn ports_of_the_slice_are_named() {
         let events = [
             node(NODE),
             service("web 10.96.0.1 fd00:96::1 http:80"),
-            Event::Set(Object::EndpointSlice(slice.into())),
+            Event::EndpointSlice(Change::Set(slice.into())),
         ];
         let planner = planner(here(), events);
         planner

@@ -1,4 +1,7 @@
+use sluice_model::Change;
+
 use super::*;
+use crate::Event;
 use crate::settings::Settings;
 use crate::testing::{NODE, endpoints, node as object, planner, service};
 
@@ -40,8 +43,8 @@ fn nodes_with_their_endpoints() {
     assert_eq!(lines, expected);
     assert_eq!(node(&planner, "node-z"), []);
 
-    planner.absorb(sluice_model::Event::Delete(
-        sluice_model::ObjectKey::Service(NamespacedName::new("default", "api")),
-    ));
+    planner.absorb(Event::Service(Change::Delete(NamespacedName::new(
+        "default", "api",
+    ))));
     assert_eq!(node(&planner, NODE).len(), 1, "slices without a Service");
 }

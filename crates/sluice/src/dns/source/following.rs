@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use anyhow::Context;
 use prometheus::IntGauge;
 use sluice_dns::ClusterMetrics;
-use sluice_model::{ApiRequest, Event};
+use sluice_model::ApiRequest;
 use sluice_source::apiserver::{self, Timeouts};
-use sluice_zone::Objects;
+use sluice_source::{Hub, Subscription};
+use sluice_zone::{Event, Objects};
 
 use super::super::reported::Reported;
 use super::{Demand, From, absorb};
@@ -29,8 +30,8 @@ pub(crate) struct Following(Arc<Mutex<Option<Running>>>);
 #[expect(dead_code, reason = "dropping them ends the source")]
 enum Running {
     Nowhere,
-    Folder(sluice_source::Watch),
-    ApiServer(apiserver::Follow),
+    Folder(sluice_source::Watch, Subscription),
+    ApiServer(apiserver::Follow, Subscription),
 }
 
 impl Following {
@@ -72,19 +73,19 @@ impl Demand {
                 fresh = None;
             }
         };
+        let hub = Hub::default();
+        let subscription = hub.subscribe(self.wanted.wants(), sink);
         let running = match &self.from {
             From::Nowhere => Running::Nowhere,
             From::Folder(folder) => {
-                let watch = sluice_source::watch(folder, self.wanted.kinds(), sink);
-                Running::Folder(watch.context("--manifests")?)
+                let watch = hub.watch(folder).context("--manifests")?;
+                Running::Folder(watch, subscription)
             }
             From::ApiServer(access) => {
                 let client = apiserver::connect(access)?;
-                let wanted = self.wanted.clone();
                 let observer = Arc::new(move |it: &ApiRequest<'_>| of_requests.requested(it));
-                let follow =
-                    apiserver::follow(&client, wanted, Timeouts::default(), sink, observer);
-                Running::ApiServer(follow?)
+                let follow = hub.follow(&client, Timeouts::default(), observer)?;
+                Running::ApiServer(follow, subscription)
             }
         };
         Ok(Following::new(running))

@@ -2,10 +2,11 @@
 
 use std::sync::{Mutex, mpsc};
 
-use sluice_model::{Event as Said, NamespacedName, Node, Reference};
+use sluice_model::{NamespacedName, Node, Notice, Reference};
 
 use super::*;
-use crate::apiserver::{Nodes, Wanted};
+use crate::hub::{Need, Selection, Wants};
+use crate::kinds;
 use crate::object::{Event, Object};
 
 // The topics of a proxy, in the order in which it wants them.
@@ -14,12 +15,22 @@ const SLICES: usize = 1;
 const NODE: usize = 2;
 const CIDRS: usize = 3;
 
+/// A notice; `None` for an event about an object.
+type Said = Option<Notice>;
+
 fn output() -> (Core, mpsc::Receiver<Vec<Said>>) {
     let (sender, batches) = mpsc::channel();
     let sender = Mutex::new(sender);
     let sink = move |it| sender.lock().unwrap().send(it).unwrap();
     let mut core = Core::default();
-    core.join(Wanted::proxy(Nodes::All).wants(), Box::new(sink));
+    let all = Selection::default;
+    // Only the notices count.
+    let wants = Wants::new(Some)
+        .want::<kinds::Service>(all(), Need::Required, |_| None)
+        .want::<kinds::EndpointSlice>(all(), Need::Required, |_| None)
+        .want::<kinds::Node>(all(), Need::Complete, |_| None)
+        .want::<kinds::ServiceCidr>(all(), Need::MayBeAbsent, |_| None);
+    core.join(0, wants, Box::new(sink));
     (core, batches)
 }
 
@@ -34,7 +45,10 @@ fn node(addresses: &[&str]) -> Event {
 }
 
 fn is_synced(batches: &mpsc::Receiver<Vec<Said>>) -> bool {
-    batches.try_iter().flatten().any(|it| it == Said::Synced)
+    batches
+        .try_iter()
+        .flatten()
+        .any(|it| it == Some(Notice::Synced))
 }
 
 #[test]
@@ -93,7 +107,7 @@ fn stale_resources_are_named_until_they_are_fresh() {
         .try_iter()
         .flatten()
         .map(|it| match it {
-            Said::Problems { origin, problems } => {
+            Some(Notice::Problems { origin, problems }) => {
                 assert_eq!(&*origin, "API server");
                 let reason = |it: &String| it.rsplit(": ").next().unwrap().to_owned();
                 problems.iter().map(reason).collect()

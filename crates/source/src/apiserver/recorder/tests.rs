@@ -1,10 +1,10 @@
 //! The Events that are written, and how often.
 
-use sluice_model::NamespacedName;
+use sluice_model::{NamespacedName, Node, Service};
 
 use super::*;
 
-fn announcement(about: ObjectKey, note: &str) -> Announcement {
+fn announcement(about: Reference, note: &str) -> Announcement {
     Announcement {
         about,
         is_warning: false,
@@ -16,7 +16,7 @@ fn announcement(about: ObjectKey, note: &str) -> Announcement {
 
 #[test]
 fn event_about_a_node() {
-    let about = announcement(ObjectKey::Node("n1".into()), "");
+    let about = announcement(Reference::cluster_scoped::<Node>(&"n1".into()), "");
     let expected = json!({
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
@@ -35,7 +35,7 @@ fn event_about_a_node() {
 
 #[test]
 fn event_about_a_service() {
-    let key = ObjectKey::Service(NamespacedName::new("shop", "web"));
+    let key = Reference::to::<Service>(NamespacedName::new("shop", "web"));
     let long = "ä".repeat(MAX_NOTE);
     let event = event("n1", &announcement(key, &long), 16);
     assert_eq!(
@@ -52,7 +52,7 @@ fn event_about_a_service() {
 #[test]
 fn same_announcement_is_written_once_in_a_while() {
     let (mut queue, start) = (Queue::default(), Instant::now());
-    let of = |note: &str| announcement(ObjectKey::Node("n1".into()), note);
+    let of = |note: &str| announcement(Reference::cluster_scoped::<Node>(&"n1".into()), note);
     queue.push(of("a"), start);
     queue.push(of("a"), start + QUIET / 2);
     queue.push(of("b"), start);
@@ -64,7 +64,12 @@ fn same_announcement_is_written_once_in_a_while() {
 #[test]
 fn queue_and_memory_are_bounded() {
     let (mut queue, start) = (Queue::default(), Instant::now());
-    let of = |note: usize| announcement(ObjectKey::Node("n1".into()), &note.to_string());
+    let of = |note: usize| {
+        announcement(
+            Reference::cluster_scoped::<Node>(&"n1".into()),
+            &note.to_string(),
+        )
+    };
     (0..MAX_RECENT).for_each(|it| queue.push(of(it), start));
     assert_eq!(
         (queue.waiting.len(), queue.recent.len()),

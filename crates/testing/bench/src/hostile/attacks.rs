@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv4Net};
 use sluice_model::{
-    EndpointPort, EndpointSlice, Event, IpMode, LoadBalancerIngress, NamespacedName, Object,
-    Protocol, Service, ServiceKind, ServicePort, SessionAffinity,
+    Change, EndpointPort, EndpointSlice, IpMode, LoadBalancerIngress, NamespacedName, Protocol,
+    Service, ServiceKind, ServicePort, SessionAffinity,
 };
+use sluice_plan::Event;
 
 use super::super::synthetic;
 
@@ -116,10 +117,10 @@ impl Attack {
 
     pub(super) fn events(&self) -> impl Iterator<Item = Event> + '_ {
         let services = self.services.iter().cloned();
-        let services = services.map(|it| Object::Service(Arc::new(it)));
+        let services = services.map(|it| Event::Service(Change::Set(Arc::new(it))));
         let full = self.slices(&self.endpoints);
         let empty = (0..self.empty_slices).map(|number| self.slice(number, &[]));
-        services.chain(full).chain(empty).map(Event::Set)
+        services.chain(full).chain(empty)
     }
 
     /// The slice in which the last endpoint is another; without endpoints the first of the Services
@@ -128,35 +129,35 @@ impl Attack {
         let mut endpoints = self.endpoints.clone();
         if let Some(last) = endpoints.last_mut() {
             *last = synthetic::endpoint(FIRST, 2000 + round);
-            return self.slices(&endpoints).map(Event::Set).collect();
+            return self.slices(&endpoints).collect();
         }
         let mut service = self.services[0].clone();
         match service.external_ips.pop() {
             Some(_) => service.external_ips.truncate(50_000 + round as usize),
             None => service.ports.truncate(10_000 + round as usize),
         }
-        vec![Event::Set(Object::Service(Arc::new(service)))]
+        vec![Event::Service(Change::Set(Arc::new(service)))]
     }
 
-    fn slices(&self, endpoints: &[IpAddr]) -> impl Iterator<Item = Object> {
+    fn slices(&self, endpoints: &[IpAddr]) -> impl Iterator<Item = Event> {
         let chunks = endpoints.chunks(SLICE).zip(0..);
-        let all: Vec<Object> = chunks.map(|(it, number)| self.slice(number, it)).collect();
+        let all: Vec<Event> = chunks.map(|(it, number)| self.slice(number, it)).collect();
         all.into_iter()
     }
 
-    fn slice(&self, number: u32, addresses: &[IpAddr]) -> Object {
+    fn slice(&self, number: u32, addresses: &[IpAddr]) -> Event {
         let service = &self.services[0];
         let ports = service.ports.iter().map(|it| EndpointPort {
             name: it.name.clone(),
             protocol: it.protocol,
             port: it.port,
         });
-        Object::EndpointSlice(Arc::new(EndpointSlice {
+        Event::EndpointSlice(Change::Set(Arc::new(EndpointSlice {
             name: NamespacedName::new("hostile", format!("huge-{number}")),
             service: Some(service.name.name.clone()),
             ports: ports.collect(),
             ..synthetic::slice_object(FIRST, addresses)
-        }))
+        })))
     }
 }
 

@@ -110,9 +110,9 @@ mod tests {
         let folder = scratch.path().join("manifests");
         let folder = Folder::new(folder, 203, Ipv4Addr::new(10, 244, 0, 2)).unwrap();
         folder.replace(Ipv4Addr::new(10, 244, 0, 3)).unwrap();
-        let loaded = sluice_source::load(&folder.path, &sluice_source::Kinds::PROXY).unwrap();
+        let loaded = sluice_source::load(&folder.path, &crate::wants()).unwrap();
         assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
-        assert_eq!(loaded.objects.len(), 2 * 203);
+        assert_eq!(loaded.events.len(), 2 * 203);
         assert_eq!(folder.dialled().to_string(), "10.96.0.203");
     }
 }

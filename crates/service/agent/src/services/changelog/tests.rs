@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use sluice_model::Event;
+use sluice_plan::Event;
 use sluice_plan::settings::Settings;
 use sluice_plan::testing::{endpoints, planner, service};
 

@@ -1,6 +1,6 @@
 //! Tests of the metrics and announcements of the agent.
 
-use sluice_model::Node;
+use sluice_model::{Change, Node};
 use sluice_plan::testing;
 
 use super::*;
@@ -22,7 +22,7 @@ fn check(world: &World, expected: &[(&str, f64)]) {
 }
 
 fn node(leaving: bool) -> Event {
-    Event::Set(Object::Node(Arc::new(Node {
+    Event::Node(Change::Set(Arc::new(Node {
         name: "node-a".into(),
         addresses: Vec::new(),
         zone: None,
@@ -34,7 +34,7 @@ fn node(leaving: bool) -> Event {
 /// A slice whose change happened this many milliseconds after `since`.
 fn triggered(service: &str, endpoint: &str, at: i64) -> Event {
     match slice(service, &[endpoint]) {
-        Event::Set(Object::EndpointSlice(slice)) => {
+        Event::EndpointSlice(Change::Set(slice)) => {
             let address_type = if endpoint.contains(':') {
                 AddressType::Ipv6
             } else {
@@ -45,7 +45,7 @@ fn triggered(service: &str, endpoint: &str, at: i64) -> Event {
                 triggered: Some(at),
                 ..(*slice).clone()
             };
-            Event::Set(Object::EndpointSlice(Arc::new(slice)))
+            Event::EndpointSlice(Change::Set(Arc::new(slice)))
         }
         other => other,
     }
@@ -80,9 +80,9 @@ fn what_is_planned_is_counted_as_it_comes_and_goes() {
         assert_eq!(value(&world, &dropped("external", family)), 1.0);
     }
     world.say([
-        Event::Delete(ObjectKey::Service(name("both"))),
-        Event::Delete(ObjectKey::Service(name("both"))),
-        Event::Delete(ObjectKey::Service(name("web"))),
+        Event::Service(Change::Delete(name("both"))),
+        Event::Service(Change::Delete(name("both"))),
+        Event::Service(Change::Delete(name("web"))),
     ]);
     world.step();
     check(
@@ -159,7 +159,7 @@ fn the_time_from_a_change_to_its_rules_is_measured() {
     check(&world, &[(v4, 2.0)]);
     world.say([
         triggered("web", "10.0.0.5", now + 3),
-        Event::Delete(ObjectKey::EndpointSlice(name("web"))),
+        Event::EndpointSlice(Change::Delete(name("web"))),
     ]);
     world.step();
     check(&world, &[(v4, 2.0)]);
@@ -172,7 +172,7 @@ fn a_family_that_is_not_served_is_not_counted_as_synced() {
     world.kernel.0.borrow_mut().failures = 1;
     let now = Timestamp::now().as_millisecond();
     world.say([testing::service("web 10.96.0.1 fd00:96::1 :53")]);
-    world.say([triggered("web", "fd00::1", now + 1), Event::Synced]);
+    world.say([triggered("web", "fd00::1", now + 1), Event::SYNCED]);
     let shown = |world: &World, family: &str| {
         let of = |name: &str| value(world, &format!("{name}{{ip_family=\"{family}\"}}"));
         let last = of("kubeproxy_sync_proxy_rules_last_timestamp_seconds");
@@ -252,7 +252,7 @@ fn a_family_that_no_service_has_is_not_missed() {
     let mut world = World::synced();
     world.kernel.0.borrow_mut().unserved = Some(no_ipv6());
     let dual = || testing::service("dual 10.96.0.7 fd00:96::7 :53");
-    let gone = || Event::Delete(ObjectKey::Service(name("dual")));
+    let gone = || Event::Service(Change::Delete(name("dual")));
     for (event, is_missed) in [
         (service("web", "10.96.0.1"), false),
         (dual(), true),
@@ -302,7 +302,7 @@ fn what_a_service_does_not_get_is_announced_once() {
     world.say([service("other", "10.96.0.9")]);
     world.step_after(SECOND);
     assert_eq!(said(&world), [], "they know");
-    world.say([Event::Delete(ObjectKey::Service(name("web")))]);
+    world.say([Event::Service(Change::Delete(name("web")))]);
     world.step_after(SECOND);
     assert_eq!(said(&world), []);
     check(&world, &[("sluice_issues{reason=\"FrontendTaken\"}", 0.0)]);
@@ -322,7 +322,7 @@ fn a_leaving_node_is_told_to_load_balancers() {
     };
     world.say(web());
     assert_eq!(eligible(&world), Some(true), "nothing is known yet");
-    world.say([Event::Synced]);
+    world.say([Event::SYNCED]);
     assert_eq!(eligible(&world), Some(false), "there is no Node");
     world.say([node(false)]);
     assert_eq!(eligible(&world), Some(true));
@@ -358,7 +358,7 @@ fn service_ports_without_endpoints_are_counted_and_a_few_are_named() {
     // Endpoints on other nodes count as endpoints.
     world.say([testing::service("far 10.96.0.2 :53 itp=local")]);
     world.say(testing::endpoints("far", "10.1.1.1:53@elsewhere"));
-    world.say((10..35).map(|it| Event::Delete(ObjectKey::Service(name(&format!("s{it}"))))));
+    world.say((10..35).map(|it| Event::Service(Change::Delete(name(&format!("s{it}"))))));
     world.step();
     check(&world, &[(count, 1.0)]);
     assert_eq!(named(&world), ["a"]);

@@ -2,17 +2,21 @@
 
 use super::*;
 
+use sluice_zone::Event as Named;
+
 use sluice_model::{ContainerPorts, Labels, Namespace, Pod, PodDns};
 
 impl World {
     /// The events since the last call, as text.
     fn heard(&mut self) -> Vec<String> {
         let events = std::mem::take(&mut self.named).into_iter();
-        let word = |it: NameEvent| match it.event() {
-            Event::Set(object) => object.key().to_string(),
-            Event::Delete(key) => format!("no {key}"),
-            Event::Synced => "synced".to_owned(),
-            Event::Problems { .. } | Event::LocalAddresses(_) => "nothing about names".to_owned(),
+        let word = |NameEvent(it): NameEvent| match (it.reference(), &it) {
+            (
+                Some(key),
+                Named::Service(Change::Delete(_)) | Named::EndpointSlice(Change::Delete(_)),
+            ) => format!("no {key}"),
+            (Some(key), _) => key.to_string(),
+            (None, _) => "synced".to_owned(),
         };
         events.map(word).collect()
     }
@@ -26,19 +30,33 @@ fn headless(text: &str) -> Event {
     sluice_plan::testing::service(&format!("{text} headless :53"))
 }
 
-fn namespace(name: &str) -> Event {
-    Event::Set(Object::Namespace(Arc::new(Namespace {
+fn namespace(name: &str) -> NameEvent {
+    NameEvent(Named::Namespace(Change::Set(Arc::new(Namespace {
         name: name.into(),
         labels: Labels::default(),
-    })))
+    }))))
+}
+
+/// The same for a DNS server; `None` when no name depends on the event.
+pub(super) fn event(event: &Event) -> Option<NameEvent> {
+    match event {
+        Event::Service(it) => Some(NameEvent(Named::Service(it.clone()))),
+        Event::EndpointSlice(it) => Some(NameEvent(Named::EndpointSlice(it.clone()))),
+        Event::Notice(Notice::Synced) => Some(NameEvent(Named::SYNCED)),
+        Event::Notice(Notice::Problems { .. })
+        | Event::Node(_)
+        | Event::ServiceCidr(_)
+        | Event::LocalAddresses(_) => None,
+    }
 }
 
 #[test]
 fn nothing_comes_before_the_first_sync_that_succeeds() {
     let mut world = World::new();
-    world.say([namespace("default"), service("web", "10.96.0.1")]);
+    world.say_names(vec![namespace("default")]);
+    world.say([service("web", "10.96.0.1")]);
     world.step();
-    world.say([slice("web", &["10.1.1.1"]), headless("db"), Event::Synced]);
+    world.say([slice("web", &["10.1.1.1"]), headless("db"), Event::SYNCED]);
     world.fail(1);
     world.step();
     assert_eq!(world.heard(), [""; 0]);
@@ -80,7 +98,7 @@ fn an_object_with_rules_waits_for_the_sync_that_writes_them() {
         slice("web", &["10.1.1.1"]),
         service("api", "10.96.0.3"),
     ];
-    let expected: Vec<_> = expected.iter().filter_map(NameEvent::new).collect();
+    let expected: Vec<_> = expected.iter().filter_map(event).collect();
     assert_eq!(events, expected);
 }
 
@@ -89,7 +107,7 @@ fn what_has_no_rules_does_not_wait() {
     let mut world = World::synced();
     let _ = world.heard();
     world.fail(100);
-    let pod = Event::Set(Object::Pod(Arc::new(Pod {
+    let pod = NameEvent(Named::Pod(Change::Set(Arc::new(Pod {
         name: name("web-1"),
         labels: Labels::default(),
         ports: ContainerPorts::default(),
@@ -97,13 +115,9 @@ fn what_has_no_rules_does_not_wait() {
         node: None,
         host_network: false,
         dns: PodDns::default(),
-    })));
-    world.say([
-        namespace("new"),
-        pod,
-        headless("db"),
-        service("web", "10.96.0.1"),
-    ]);
+    }))));
+    world.say_names(vec![namespace("new"), pod]);
+    world.say([headless("db"), service("web", "10.96.0.1")]);
     assert_eq!(
         world.heard(),
         ["Namespace new", "Pod default/web-1", "Service default/db"]
@@ -125,7 +139,7 @@ fn a_name_goes_before_its_rules_and_takes_with_it_what_waits() {
     ];
     world.say(changed);
     world.step_after(SECOND);
-    world.say([Event::Delete(ObjectKey::Service(name("web")))]);
+    world.say([Event::Service(Change::Delete(name("web")))]);
     assert_eq!(world.heard(), ["no Service default/web"]);
     world.step_after(2 * SECOND);
     let mut heard = world.heard();
@@ -164,7 +178,7 @@ fn what_waits_is_as_much_as_there_are_objects() {
         for service_name in ["web", "api", "dns"] {
             world.say([service(service_name, &format!("10.96.{round}.1"))]);
         }
-        world.say([Event::Delete(ObjectKey::Service(name("web")))]);
+        world.say([Event::Service(Change::Delete(name("web")))]);
         world.step_after(SECOND);
     }
     assert_eq!(world.names.waiting(), 2);

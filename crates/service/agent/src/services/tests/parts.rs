@@ -90,8 +90,8 @@ fn what_moves_is_written_together() {
     world.step_after(SECOND);
     world.step_after(SECOND);
     world.say([
-        Event::Delete(ObjectKey::Service(name("big"))),
-        Event::Delete(ObjectKey::EndpointSlice(name("big"))),
+        Event::Service(Change::Delete(name("big"))),
+        Event::EndpointSlice(Change::Delete(name("big"))),
     ]);
     world.say(small("one", "10.96.0.1", "10.1.1.1"));
     world.step_after(SECOND);
@@ -127,7 +127,7 @@ fn the_largest_service_port_of_a_sync_is_named() {
     world.say(small("one", "10.96.0.2", "10.1.1.1"));
     world.step();
     // Deleted objects count as work, too.
-    world.say([Event::Delete(ObjectKey::EndpointSlice(name("big")))]);
+    world.say([Event::EndpointSlice(Change::Delete(name("big")))]);
     world.say(small("one", "10.96.0.2", "10.1.1.2"));
     world.agent.proxy.replan();
     let synced = world.agent.proxy.sync().expect("a kernel that works");

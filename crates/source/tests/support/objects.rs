@@ -1,11 +1,10 @@
-//! Events: the statements of a source.
+//! The events of a consumer of all kinds.
 
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{
-    Change, EndpointSlice, LocalAddresses, Namespace, NamespacedName, Node, Pod, Service,
-    ServiceCidr,
+use sluice_model::{
+    Change, EndpointSlice, Namespace, NamespacedName, Node, Notice, Pod, Service, ServiceCidr,
 };
 
 /// One statement of a source about the cluster.
@@ -13,7 +12,7 @@ use crate::{
 /// The order of events for different objects is free; the later of two events for one object wins.
 /// To set an object again unchanged is no change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub(crate) enum Event {
     /// The object exists with this content.
     Set(Object),
     /// The object is gone. The object may be unknown.
@@ -26,11 +25,18 @@ pub enum Event {
         /// Every problem, with object and field.
         problems: Vec<String>,
     },
-    /// The addresses of the machine. Replaces the earlier ones.
-    LocalAddresses(LocalAddresses),
     /// The first complete list was delivered. Nothing is applied before: an incomplete list would
     /// delete the rules of missing objects.
     Synced,
+}
+
+impl From<Notice> for Event {
+    fn from(notice: Notice) -> Self {
+        match notice {
+            Notice::Problems { origin, problems } => Self::Problems { origin, problems },
+            Notice::Synced => Self::Synced,
+        }
+    }
 }
 
 macro_rules! from_change {
@@ -55,7 +61,7 @@ from_change!(Pod, |it| it);
 
 /// An object of a kind that the proxy or the DNS server reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Object {
+pub(crate) enum Object {
     Service(Arc<Service>),
     /// An EndpointSlice.
     EndpointSlice(Arc<EndpointSlice>),
@@ -68,7 +74,7 @@ pub enum Object {
 
 impl Object {
     /// Kind and name of the object.
-    pub fn key(&self) -> ObjectKey {
+    pub(crate) fn key(&self) -> ObjectKey {
         match self {
             Self::Service(it) => ObjectKey::Service(it.name.clone()),
             Self::EndpointSlice(it) => ObjectKey::EndpointSlice(it.name.clone()),
@@ -82,7 +88,7 @@ impl Object {
 
 /// Identity of an object. Displays as `Service default/web`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ObjectKey {
+pub(crate) enum ObjectKey {
     Service(NamespacedName),
     /// An EndpointSlice.
     EndpointSlice(NamespacedName),

@@ -1,0 +1,19 @@
+//! What a source says that is about no object.
+
+use std::sync::Arc;
+
+/// A message of a source to a consumer of its objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The problems of one origin (a file, an object, the API server). Replaces the problems of this origin; an empty
+    /// list clears them. Each problem is one line for a person.
+    Problems {
+        /// File name, object, or name of a watch.
+        origin: Arc<str>,
+        /// Every problem, with object and field.
+        problems: Vec<String>,
+    },
+    /// The first complete list of every kind that the consumer waits for was delivered. Half a cluster would delete
+    /// the other half's rules, so nothing should be applied before. Comes once.
+    Synced,
+}
