@@ -10,8 +10,10 @@ use sluice_model::NamespacedName;
 use super::access::Client;
 use super::connection::Connection;
 use super::failure::Failure;
-use crate::convert::{self, Interner};
-use crate::{SourceError, api};
+use crate::SourceError;
+use crate::convert::Interner;
+use crate::kind::Kind as _;
+use crate::kinds::Pod;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -27,12 +29,12 @@ pub fn pod_addresses(client: &Client, name: &NamespacedName) -> Result<Vec<IpAdd
     let ask = async {
         let request = Request::get(&path).body(Vec::new());
         let request = request.map_err(kube::Error::HttpError)?;
-        connection.client().request::<api::Pod>(request).await
+        connection.client().request::<Pod>(request).await
     };
     let pod = runtime.block_on(ask).map_err(|error| SourceError::Access {
         what: format!("find pod {name}"),
         error: Failure::from(error).to_string(),
     })?;
-    let pod = convert::pod(&pod, &mut Interner::default()).object;
+    let pod = pod.convert(&mut Interner::default()).object;
     Ok(pod.map(|it| it.addresses).unwrap_or_default())
 }

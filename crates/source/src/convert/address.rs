@@ -4,13 +4,14 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU16;
 
 use ipnet::IpNet;
-use sluice_model::Protocol;
-
+use sluice_model::{IpFamily, Protocol};
 use sluice_yaml::quoted;
+
+use super::fault::{At, Faults};
 
 /// Parses an address as Kubernetes does: leading zeros in IPv4 are decimal (`ParseIPSloppy` of
 /// k8s.io/utils/net). IPv4-mapped IPv6 is refused: it would be one address in two families.
-pub(super) fn parse_ip(text: &str) -> Result<IpAddr, String> {
+pub(crate) fn parse_ip(text: &str) -> Result<IpAddr, String> {
     let parsed = match sloppy_v4(text) {
         Some(v4) => Some(IpAddr::V4(v4)),
         None if text.contains(':') => text.parse().ok(),
@@ -40,7 +41,7 @@ fn sloppy_v4(text: &str) -> Option<Ipv4Addr> {
 }
 
 /// Parses a prefix; host bits are cut off, as Go does.
-pub(super) fn parse_net(text: &str) -> Result<IpNet, String> {
+pub(crate) fn parse_net(text: &str) -> Result<IpNet, String> {
     let bad = || format!("{} is not an address range like 10.0.0.0/8", quoted(text));
     let (ip, length) = text.split_once('/').ok_or_else(bad)?;
     let ip = parse_ip(ip).map_err(|_| bad())?;
@@ -54,7 +55,7 @@ pub(super) fn parse_net(text: &str) -> Result<IpNet, String> {
 }
 
 /// Refuses addresses that packets of other machines cannot have as destination.
-pub(super) fn routable(ip: IpAddr) -> Result<IpAddr, String> {
+pub(crate) fn routable(ip: IpAddr) -> Result<IpAddr, String> {
     let what = if ip.is_unspecified() {
         "unspecified"
     } else if matches!(ip, IpAddr::V4(ip) if ip.octets()[0] == 0) {
@@ -73,7 +74,7 @@ pub(super) fn routable(ip: IpAddr) -> Result<IpAddr, String> {
 
 /// Also refuses link-local addresses (cloud metadata services live there), as the API server
 /// does for endpoints and external IPs.
-pub(super) fn not_special(ip: IpAddr) -> Result<IpAddr, String> {
+pub(crate) fn not_special(ip: IpAddr) -> Result<IpAddr, String> {
     let link_local = match ip {
         IpAddr::V4(it) => it.is_link_local(),
         IpAddr::V6(it) => it.is_unicast_link_local(),
@@ -85,7 +86,7 @@ pub(super) fn not_special(ip: IpAddr) -> Result<IpAddr, String> {
 }
 
 /// Checks a port number.
-pub(super) fn port(number: i64) -> Result<NonZeroU16, String> {
+pub(crate) fn port(number: i64) -> Result<NonZeroU16, String> {
     u16::try_from(number)
         .ok()
         .and_then(NonZeroU16::new)
@@ -93,7 +94,7 @@ pub(super) fn port(number: i64) -> Result<NonZeroU16, String> {
 }
 
 /// Checks a protocol; absent is TCP. The API accepts upper case only.
-pub(super) fn protocol(text: Option<&str>) -> Result<Protocol, String> {
+pub(crate) fn protocol(text: Option<&str>) -> Result<Protocol, String> {
     match text {
         None | Some("" | "TCP") => Ok(Protocol::Tcp),
         Some("UDP") => Ok(Protocol::Udp),
@@ -103,6 +104,18 @@ pub(super) fn protocol(text: Option<&str>) -> Result<Protocol, String> {
 }
 
 /// The message for a word that is not in a list.
-pub(super) fn one_of(text: &str, words: &str) -> String {
+pub(crate) fn one_of(text: &str, words: &str) -> String {
     format!("{} is not one of {words}", quoted(text))
+}
+
+pub(crate) fn nets(list: &[String], at: At<'_>, faults: &mut Faults<'_>) -> Vec<IpNet> {
+    let nets: Vec<IpNet> = (list.iter().enumerate())
+        .filter_map(|(i, text)| faults.take(at.index(i), parse_net(text)))
+        .collect();
+    let v6 = (nets.iter()).filter(|it| IpFamily::of_net(it) == IpFamily::V6);
+    let v6 = v6.count();
+    if v6 > 1 || nets.len() - v6 > 1 {
+        faults.refuse(at, "more than one range of a family");
+    }
+    nets
 }

@@ -7,7 +7,7 @@ use sluice_yaml::quoted;
 use std::sync::Arc;
 
 /// Checks a DNS label (RFC 1123): at most 63 of `[a-z0-9-]`, no dash at the ends.
-pub(super) fn label(text: &str) -> Result<&str, String> {
+pub(crate) fn label(text: &str) -> Result<&str, String> {
     if text.is_empty() {
         return Err("is required".to_owned());
     }
@@ -21,7 +21,7 @@ pub(super) fn label(text: &str) -> Result<&str, String> {
 }
 
 /// Checks a DNS subdomain (RFC 1123): labels joined by dots, at most 253 characters.
-pub(super) fn subdomain(text: &str) -> Result<&str, String> {
+pub(crate) fn subdomain(text: &str) -> Result<&str, String> {
     if text.is_empty() {
         return Err("is required".to_owned());
     }
@@ -35,7 +35,7 @@ pub(super) fn subdomain(text: &str) -> Result<&str, String> {
 }
 
 /// Checks a label value: at most 63 of `[A-Za-z0-9._-]`, the ends alphanumeric, or empty.
-pub(super) fn label_value(text: &str) -> Result<&str, String> {
+pub(crate) fn label_value(text: &str) -> Result<&str, String> {
     is_label_value(text).then_some(text).ok_or_else(|| {
         format!(
             "{} is not a label value (at most 63 of A-Z, a-z, 0-9, '-', '_' and '.')",

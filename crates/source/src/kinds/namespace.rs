@@ -2,10 +2,21 @@
 
 use std::sync::LazyLock;
 
-use crate::api::{self, Identity};
-use crate::convert::{self, Converted, Interner};
+use serde::Deserialize;
+use sluice_model as model;
+
+use crate::api::{AllLabels, Identity, ObjectMeta, nullable};
+use crate::convert::{At, Converted, Faults, Interner, name};
 use crate::kind::Kind;
 use crate::manifest::Fields;
+
+/// A Namespace. It exists until it is gone, also while it is being deleted.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Namespace {
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) metadata: ObjectMeta<AllLabels>,
+}
 
 static FIELDS: LazyLock<Fields> = LazyLock::new(|| {
     Fields::of(
@@ -16,7 +27,7 @@ status: conditions phase",
     )
 });
 
-impl Kind for api::Namespace {
+impl Kind for Namespace {
     type Model = sluice_model::Namespace;
     const VERSIONS: &'static [&'static str] = &["v1"];
     const PATH: &'static str = "/api/v1/namespaces";
@@ -28,10 +39,19 @@ impl Kind for api::Namespace {
     }
 
     fn convert(&self, names: &mut Interner) -> Converted<Self::Model> {
-        convert::namespace(self, names)
+        namespace(self, names)
     }
 
     fn fields() -> Option<&'static Fields> {
         Some(&FIELDS)
     }
+}
+
+/// Converts a Namespace.
+pub(crate) fn namespace(api: &Namespace, names: &mut Interner) -> Converted<model::Namespace> {
+    let mut faults = Faults::new(names);
+    let name = name::label(api.metadata.name.as_deref().unwrap_or_default());
+    let name = faults.text(At::top("metadata.name"), name);
+    let labels = name::labels(&api.metadata, &mut faults);
+    faults.finish(name.map(|name| model::Namespace { name, labels }))
 }

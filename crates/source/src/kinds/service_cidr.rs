@@ -1,11 +1,33 @@
-//! ServiceCidrs.
+//! ServiceCIDRs.
 
 use std::sync::LazyLock;
 
-use crate::api::{self, Identity};
-use crate::convert::{self, Converted, Interner};
+use serde::Deserialize;
+use sluice_model as model;
+
+use crate::api::{Identity, ObjectMeta, nullable};
+use crate::convert::address::nets;
+use crate::convert::{At, Converted, Faults, Interner, name};
 use crate::kind::Kind;
 use crate::manifest::Fields;
+
+/// A ServiceCIDR.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ServiceCidr {
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) metadata: ObjectMeta,
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) spec: ServiceCidrSpec,
+}
+
+/// `spec` of a ServiceCIDR.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ServiceCidrSpec {
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) cidrs: Vec<String>,
+}
 
 static FIELDS: LazyLock<Fields> = LazyLock::new(|| {
     Fields::of(
@@ -17,7 +39,7 @@ status.conditions[]: lastTransitionTime message observedGeneration reason status
     )
 });
 
-impl Kind for api::ServiceCidr {
+impl Kind for ServiceCidr {
     type Model = sluice_model::ServiceCidr;
     const VERSIONS: &'static [&'static str] =
         &["networking.k8s.io/v1", "networking.k8s.io/v1beta1"];
@@ -30,10 +52,26 @@ impl Kind for api::ServiceCidr {
     }
 
     fn convert(&self, names: &mut Interner) -> Converted<Self::Model> {
-        convert::service_cidr(self, names)
+        service_cidr(self, names)
     }
 
     fn fields() -> Option<&'static Fields> {
         Some(&FIELDS)
     }
+}
+
+/// Converts a ServiceCIDR: one range, or one of each family.
+pub(crate) fn service_cidr(
+    api: &ServiceCidr,
+    names: &mut Interner,
+) -> Converted<model::ServiceCidr> {
+    let mut faults = Faults::new(names);
+    let name = name::cluster_scoped(&api.metadata, &mut faults);
+    let at = At::top("spec.cidrs");
+    if api.spec.cidrs.is_empty() {
+        faults.refuse(at, "is required");
+    }
+    let cidrs = nets(&api.spec.cidrs, at, &mut faults);
+    let object = name.map(|name| model::ServiceCidr { name, cidrs });
+    faults.finish(object)
 }

@@ -6,10 +6,10 @@ use super::kind::{Document, Form};
 use super::locate::locate;
 use super::written::Written;
 use super::{Entry, MAX_LISTS, Manifest, Origin, Problem, line};
-use crate::api;
-use crate::convert::{self, Converted, Fault, Interner, displayable};
+use crate::convert::{Converted, Fault, Interner, displayable};
 use crate::hub::Topics;
 use crate::kind::{self, Kind};
+use crate::kinds::{Endpoints, endpoints};
 use crate::object::Object;
 use sluice_yaml::{self as yaml, Meaning, Node, Value, quoted};
 
@@ -230,12 +230,12 @@ pub(super) fn read_endpoints(reader: &mut Reader<'_>, node: &Node<'_>, is_known_
     let label = format!("Endpoints {}", shown_name(node));
     let versions = is_known_version.then_some(()).ok_or(ENDPOINTS_VERSIONS);
     let mut origin = Origin::Endpoints;
-    let slices = reader.read(node, &label, versions, |api: &api::Endpoints, names| {
+    let slices = reader.read(node, &label, versions, |api: &Endpoints, names| {
         let meta = &api.metadata;
         if meta.labels.endpoints_managed_by.is_some() || meta.annotations.trigger_time.is_some() {
             origin = Origin::ControllersEndpoints;
         }
-        convert::endpoints(api, names)
+        endpoints(api, names)
     });
     let (line, manifest) = (line(node), &mut reader.manifest);
     let Some(slices) = slices else {

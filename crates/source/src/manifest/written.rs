@@ -4,9 +4,9 @@
 use serde::de::DeserializeOwned;
 
 use super::fields::{self, Fields};
-use crate::api;
 use crate::convert::{Fault, Step};
 use crate::kind::Kind;
+use crate::kinds::{EndpointPort, EndpointSubset, Endpoints};
 
 use Step::{Field, Index};
 
@@ -33,7 +33,7 @@ impl<K: Kind> Written for K {
     }
 }
 
-impl Written for api::Endpoints {
+impl Written for Endpoints {
     fn fields() -> Option<&'static Fields> {
         Some(&fields::ENDPOINTS)
     }
@@ -47,20 +47,20 @@ impl Written for api::Endpoints {
 
     fn advice(&self) -> Vec<Fault> {
         let each = self.subsets.iter().enumerate();
-        let of_subset = |(i, it): (usize, &api::EndpointSubset)| {
+        let of_subset = |(i, it): (usize, &EndpointSubset)| {
             ports_without_number(&[Field("subsets"), Index(i), Field("ports")], &it.ports)
         };
         each.flat_map(of_subset).collect()
     }
 }
 
-pub(crate) fn name_ports(ports: &mut [api::EndpointPort]) {
+pub(crate) fn name_ports(ports: &mut [EndpointPort]) {
     for it in ports {
         it.name.get_or_insert_default();
     }
 }
 
-pub(crate) fn ports_without_number(path: &[Step], ports: &[api::EndpointPort]) -> Vec<Fault> {
+pub(crate) fn ports_without_number(path: &[Step], ports: &[EndpointPort]) -> Vec<Fault> {
     let ports = ports.iter().enumerate();
     let without = ports.filter(|(_, it)| it.port.is_none());
     let found = without.map(|(i, _)| {

@@ -3,14 +3,16 @@
 use sluice_model::Protocol;
 
 use super::*;
+use crate::kinds::Namespace;
+use crate::kinds::namespace::namespace;
 
-fn read(json: &str) -> Converted<Pod> {
-    let api: api::Pod = serde_json::from_str(json).unwrap();
+fn read(json: &str) -> Converted<model::Pod> {
+    let api: Pod = serde_json::from_str(json).unwrap();
     pod(&api, &mut Interner::default())
 }
 
 /// A pod of this `spec` and `status`.
-fn a_pod(spec: &str, status: &str) -> Converted<Pod> {
+fn a_pod(spec: &str, status: &str) -> Converted<model::Pod> {
     read(&format!(
         r#"{{"metadata": {{"name": "web", "namespace": "a"}}, "spec": {{{spec}}}, "status": {{{status}}}}}"#
     ))
@@ -72,7 +74,7 @@ fn labels_and_named_ports_are_shared() {
         {"name": "a", "ports": [{"name": "http", "containerPort": 80}, {"containerPort": 81}]},
         {"name": "b", "ports": [{"name": "dns", "containerPort": 53, "protocol": "UDP"},
                                 {"name": "http", "containerPort": 82}]}, {"name": "c"}]}}"#;
-    let api: api::Pod = serde_json::from_str(json).unwrap();
+    let api: Pod = serde_json::from_str(json).unwrap();
     let mut names = Interner::default();
     let mut convert = || pod(&api, &mut names).object.unwrap();
     let (one, other) = (convert(), convert());
@@ -230,7 +232,7 @@ fn namespaces() {
     let read = |name: &str| {
         let json =
             format!(r#"{{"metadata": {{"name": {name}}}, "status": {{"phase": "Terminating"}}}}"#);
-        let api: api::Namespace = serde_json::from_str(&json).unwrap();
+        let api: Namespace = serde_json::from_str(&json).unwrap();
         namespace(&api, &mut Interner::default())
     };
     assert_eq!(

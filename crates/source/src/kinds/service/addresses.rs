@@ -6,13 +6,13 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use sluice_model::{ClusterIps, IpFamily, IpMode, LoadBalancerIngress, ServiceKind};
 
-use super::super::address::{not_special, one_of, parse_ip, parse_net, routable};
-use super::super::fault::{At, Faults};
-use crate::api;
+use super::{Ingress, ServiceSpec};
+use crate::convert::address::{not_special, one_of, parse_ip, parse_net, routable};
+use crate::convert::fault::{At, Faults};
 use sluice_yaml::quoted;
 
 pub(super) fn cluster_ips(
-    spec: &api::ServiceSpec,
+    spec: &ServiceSpec,
     kind: Option<ServiceKind>,
     faults: &mut Faults<'_>,
 ) -> ClusterIps {
@@ -71,10 +71,7 @@ pub(super) fn external_ips(list: &[String], faults: &mut Faults<'_>) -> Vec<IpAd
     ips
 }
 
-pub(super) fn load_balancer(
-    list: &[api::Ingress],
-    faults: &mut Faults<'_>,
-) -> Vec<LoadBalancerIngress> {
+pub(super) fn load_balancer(list: &[Ingress], faults: &mut Faults<'_>) -> Vec<LoadBalancerIngress> {
     let at = At::top("status.loadBalancer.ingress");
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
     for (i, entry) in list.iter().enumerate() {

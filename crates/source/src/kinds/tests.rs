@@ -2,8 +2,12 @@
 
 use sluice_model::{AddressType, ClusterIps, Conditions, Endpoint, SessionAffinity, TrafficPolicy};
 
+use super::endpoint_slice::endpoint_slice;
+use super::node::node;
+use super::service::{ServiceSpec, service};
 use super::*;
-use crate::api;
+use crate::convert::{Converted, Fault, Interner};
+use crate::kind::ObjectMeta;
 
 /// Converts a Service given as JSON; `name` and one port are there already.
 fn a_service(spec: &str) -> Converted<sluice_model::Service> {
@@ -11,7 +15,7 @@ fn a_service(spec: &str) -> Converted<sluice_model::Service> {
         r#"{{"metadata": {{"name": "web"}}, "spec": {{"ports": [{{"port": 80}}], {spec}}},
             "status": {{"loadBalancer": {{"ingress": null}}}}, "unknown": 1}}"#
     );
-    let api: api::Service = serde_json::from_str(&json).unwrap();
+    let api: Service = serde_json::from_str(&json).unwrap();
     service(&api, &mut Interner::default())
 }
 
@@ -169,16 +173,16 @@ fn bad_external_ips_are_dropped() {
 #[test]
 fn creation_time() {
     let read = |text: &str| {
-        let meta = api::ObjectMeta {
+        let meta = ObjectMeta {
             name: Some("x".into()),
             creation_timestamp: Some(text.into()),
             ..Default::default()
         };
-        let spec = api::ServiceSpec {
+        let spec = ServiceSpec {
             cluster_ip: Some("None".into()),
             ..Default::default()
         };
-        let api = api::Service {
+        let api = Service {
             metadata: meta,
             spec,
             ..Default::default()
@@ -198,7 +202,7 @@ fn ports_may_share_a_number_across_protocols() {
     let json = |ports: &str| {
         let json =
             format!(r#"{{"metadata": {{"name": "x"}}, "spec": {{"ports": [{ports}], {spec}}}}}"#);
-        let api: api::Service = serde_json::from_str(&json).unwrap();
+        let api: Service = serde_json::from_str(&json).unwrap();
         service(&api, &mut Interner::default()).object.is_some()
     };
     assert!(json(
@@ -235,7 +239,7 @@ fn defaults_of_a_slice() {
     let json = r#"{"metadata": {"name": "s.x"}, "addressType": "IPv6", "ports": [{"name": "", "port": 1}],
         "endpoints": [{"addresses": ["fd00::1", "fd00::2"], "conditions": {"terminating": null}},
                       {"addresses": null}, {"addresses": ["fd00::3"], "conditions": {"ready": false}}]}"#;
-    let api: api::EndpointSlice = serde_json::from_str(json).unwrap();
+    let api: EndpointSlice = serde_json::from_str(json).unwrap();
     let converted = endpoint_slice(&api, &mut Interner::default());
     assert_eq!(converted.faults, []);
     let slice = converted.object.unwrap();
@@ -256,15 +260,15 @@ fn defaults_of_a_slice() {
 
 #[test]
 fn limits_of_a_slice() {
-    let endpoint = api::Endpoint {
+    let endpoint = endpoint_slice::Endpoint {
         addresses: vec!["10.0.0.1".into()],
         ..Default::default()
     };
     let slice = |endpoints: usize, addresses: usize| {
         let mut endpoint = endpoint.clone();
         endpoint.addresses = vec!["10.0.0.1".into(); addresses];
-        let api = api::EndpointSlice {
-            metadata: api::ObjectMeta {
+        let api = EndpointSlice {
+            metadata: ObjectMeta {
                 name: Some("x".into()),
                 ..Default::default()
             },
@@ -292,7 +296,7 @@ fn hostnames_of_endpoints() {
             {{"addresses": ["10.0.0.5"], "hostname": "a.b"}},
             {{"addresses": ["10.0.0.6"], "hostname": "{long}"}}]}}"#
     );
-    let api: api::EndpointSlice = serde_json::from_str(&json).unwrap();
+    let api: EndpointSlice = serde_json::from_str(&json).unwrap();
     let converted = endpoint_slice(&api, &mut Interner::default());
     let endpoints = converted.object.unwrap().endpoints;
     let names: Vec<_> = endpoints.iter().map(|it| it.hostname.as_deref()).collect();
@@ -307,7 +311,7 @@ fn weights_of_endpoints() {
     let json = r#"{"metadata": {"name": "x", "annotations": {"sluice.dev/endpoint-weights":
         "10.0.0.1=5, 10.0.0.2 = 0,,10.0.0.3=-1,10.0.0.9=2,nonsense"}}, "addressType": "IPv4", "endpoints": [
         {"addresses": ["10.0.0.1"]}, {"addresses": ["10.0.0.2"]}, {"addresses": ["10.0.0.3"]}]}"#;
-    let api: api::EndpointSlice = serde_json::from_str(json).unwrap();
+    let api: EndpointSlice = serde_json::from_str(json).unwrap();
     let converted = endpoint_slice(&api, &mut Interner::default());
     let weights: Vec<u16> = converted
         .object
@@ -342,7 +346,7 @@ fn a_scheduler_is_a_word() {
             "metadata": {"name": "x", "annotations": {"sluice.dev/ipvs-scheduler": text}},
             "spec": {"clusterIP": "10.96.0.1", "ports": [{"port": 80}]},
         });
-        let api: api::Service = serde_json::from_value(json).unwrap();
+        let api: Service = serde_json::from_value(json).unwrap();
         let converted = service(&api, &mut Interner::default());
         assert_eq!(
             converted.object.unwrap().ipvs_scheduler.as_deref(),
@@ -366,7 +370,7 @@ fn words_of_annotations() {
             }},
             "spec": {"clusterIP": "10.96.0.1", "ports": [{"port": 80}]},
         });
-        let api: api::Service = serde_json::from_value(json).unwrap();
+        let api: Service = serde_json::from_value(json).unwrap();
         let converted = service(&api, &mut Interner::default());
         let object = converted.object.unwrap();
         let faults = converted.faults.iter().map(ToString::to_string);
@@ -387,7 +391,7 @@ fn words_of_annotations() {
 #[test]
 fn fqdn_slices_have_no_endpoints() {
     let json = r#"{"metadata": {"name": "x"}, "addressType": "FQDN", "endpoints": [{"addresses": ["a.b"]}]}"#;
-    let api: api::EndpointSlice = serde_json::from_str(json).unwrap();
+    let api: EndpointSlice = serde_json::from_str(json).unwrap();
     let slice = endpoint_slice(&api, &mut Interner::default())
         .object
         .unwrap();
@@ -399,7 +403,7 @@ fn node_addresses_are_internal_first() {
     let json = r#"{"metadata": {"name": "n"}, "spec": {"podCIDR": "10.244.0.0/24"}, "status": {"addresses": [
         {"type": "ExternalIP", "address": "192.0.2.1"}, {"type": "InternalIP", "address": "10.0.0.1"},
         {"type": "Hostname", "address": "n"}, {"type": "InternalIP", "address": "fd00::1"}]}}"#;
-    let api: api::Node = serde_json::from_str(json).unwrap();
+    let api: Node = serde_json::from_str(json).unwrap();
     let node = node(&api, &mut Interner::default()).object.unwrap();
     assert_eq!(
         format!("{:?}", node.addresses),
@@ -422,7 +426,7 @@ fn names_are_shared() {
 /// Endpoints as their slices: `name addressType: address ready?, ...; ports`.
 #[track_caller]
 fn check_endpoints(json: &str, expected: &[&str]) {
-    let api: api::Endpoints = serde_json::from_str(json).unwrap();
+    let api: Endpoints = serde_json::from_str(json).unwrap();
     let converted = endpoints(&api, &mut Interner::default());
     assert_eq!(converted.faults, []);
     let slices = converted.object.unwrap();
@@ -488,7 +492,7 @@ fn subset_has_at_most_a_thousand_endpoints() {
         r#"{{"metadata": {{"name": "web"}}, "subsets": [{{"addresses": [{}]}}]}}"#,
         all.join(", ")
     );
-    let api: api::Endpoints = serde_json::from_str(&json).unwrap();
+    let api: Endpoints = serde_json::from_str(&json).unwrap();
     let converted = endpoints(&api, &mut Interner::default());
     let fault = converted.faults[0].to_string();
     let limit = "1100 addresses, the limit is 1000: the others are ignored";

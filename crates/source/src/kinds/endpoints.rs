@@ -6,24 +6,61 @@
 
 use std::net::IpAddr;
 
-use sluice_model::{
-    AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice, Hints, IpFamily, NamespacedName,
-};
+use serde::Deserialize;
+use sluice_model as model;
+use sluice_model::{AddressType, Conditions, Hints, IpFamily, NamespacedName};
 
-use super::address::{not_special, parse_ip};
-use super::endpoint_slice::{MAX_ENDPOINTS, hostname, node_name, ports, target, weigh};
-use super::fault::{At, Converted, Faults};
-use super::{Interner, name};
-use crate::api;
+use super::endpoint_slice::{
+    EndpointPort, MAX_ENDPOINTS, TargetRef, hostname, node_name, ports, target, weigh,
+};
+use crate::api::{ObjectMeta, nullable};
+use crate::convert::address::{not_special, parse_ip};
+use crate::convert::fault::{At, Converted, Faults};
+use crate::convert::{Interner, name};
+
+/// An Endpoints object: what EndpointSlices were before Kubernetes 1.21.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Endpoints {
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) metadata: ObjectMeta,
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) subsets: Vec<EndpointSubset>,
+}
+
+/// One of `subsets`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct EndpointSubset {
+    /// `addresses`: the ready endpoints.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) addresses: Vec<EndpointAddress>,
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) not_ready_addresses: Vec<EndpointAddress>,
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) ports: Vec<EndpointPort>,
+}
+
+/// One of `addresses` or `notReadyAddresses`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct EndpointAddress {
+    pub(crate) ip: Option<String>,
+    pub(crate) node_name: Option<String>,
+    /// `hostname`: the name of the endpoint in DNS.
+    pub(crate) hostname: Option<String>,
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) target_ref: TargetRef,
+}
 
 /// Converts an Endpoints object: one slice for each subset and family that has an address.
 ///
 /// No slice for the lock of a leader election and for an object with the label
 /// `endpoints.kubernetes.io/skip-mirror=true`.
 pub(crate) fn endpoints(
-    api: &api::Endpoints,
+    api: &Endpoints,
     names: &mut Interner,
-) -> Converted<Vec<EndpointSlice>> {
+) -> Converted<Vec<model::EndpointSlice>> {
     let mut collected = Faults::new(names);
     let faults = &mut collected;
     let (labels, annotations) = (&api.metadata.labels, &api.metadata.annotations);
@@ -56,10 +93,10 @@ pub(crate) fn endpoints(
 fn mirror(
     name: &NamespacedName,
     number: usize,
-    ports: &[EndpointPort],
-    endpoints: &[Endpoint],
+    ports: &[model::EndpointPort],
+    endpoints: &[model::Endpoint],
     headless: bool,
-) -> Vec<EndpointSlice> {
+) -> Vec<model::EndpointSlice> {
     let families = [
         (IpFamily::V4, AddressType::Ipv4, "ipv4"),
         (IpFamily::V6, AddressType::Ipv6, "ipv6"),
@@ -67,9 +104,9 @@ fn mirror(
     let slice = |(family, address_type, suffix)| {
         let own = endpoints.iter();
         let own = own.filter(|it| IpFamily::of(&it.address) == family);
-        let endpoints: Vec<Endpoint> = own.cloned().collect();
+        let endpoints: Vec<model::Endpoint> = own.cloned().collect();
         let slice_name = format!("{}-endpoints-{number}-{suffix}", name.name);
-        (!endpoints.is_empty()).then(|| EndpointSlice {
+        (!endpoints.is_empty()).then(|| model::EndpointSlice {
             name: NamespacedName::new(name.namespace.clone(), slice_name),
             service: Some(name.name.clone()),
             headless,
@@ -83,8 +120,8 @@ fn mirror(
 }
 
 fn add_endpoints(
-    all: &mut Vec<Endpoint>,
-    api: &api::EndpointSubset,
+    all: &mut Vec<model::Endpoint>,
+    api: &EndpointSubset,
     at: At<'_>,
     faults: &mut Faults<'_>,
 ) {
@@ -105,16 +142,16 @@ fn add_endpoints(
 }
 
 fn endpoint(
-    api: &api::EndpointAddress,
+    api: &EndpointAddress,
     ready: bool,
     at: At<'_>,
     faults: &mut Faults<'_>,
-) -> Option<Endpoint> {
+) -> Option<model::Endpoint> {
     let address = address(api.ip.as_deref(), at, faults);
     let node = node_name(api.node_name.as_deref(), at, faults);
     let target = target(&api.target_ref, at, faults);
     let hostname = hostname(api.hostname.as_deref(), at, faults);
-    Some(Endpoint {
+    Some(model::Endpoint {
         address: address?,
         other_addresses: Box::default(),
         node,

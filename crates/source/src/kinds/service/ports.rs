@@ -2,20 +2,20 @@
 
 use std::collections::HashSet;
 
-use sluice_model::{ClusterIps, ServiceKind, ServicePort};
+use sluice_model::{self as model, ClusterIps, ServiceKind};
 
-use super::super::address::{port, protocol};
-use super::super::endpoint_slice::MAX_PORTS;
-use super::super::fault::{At, Faults};
-use super::super::name;
-use crate::api;
+use super::{ServicePort, ServiceSpec};
+use crate::convert::address::{port, protocol};
+use crate::convert::fault::{At, Faults};
+use crate::convert::name;
+use crate::kinds::endpoint_slice::MAX_PORTS;
 
 pub(super) fn ports(
-    spec: &api::ServiceSpec,
+    spec: &ServiceSpec,
     kind: Option<ServiceKind>,
     cluster_ips: &ClusterIps,
     faults: &mut Faults<'_>,
-) -> Vec<ServicePort> {
+) -> Vec<model::ServicePort> {
     let (at, list) = (At::top("spec.ports"), &spec.ports);
     let external = matches!(kind, None | Some(ServiceKind::ExternalName));
     let needs_ports = !external && *cluster_ips != ClusterIps::Headless;
@@ -45,11 +45,11 @@ pub(super) fn ports(
 }
 
 fn one(
-    api: &api::ServicePort,
+    api: &ServicePort,
     kind: Option<ServiceKind>,
     at: At<'_>,
     faults: &mut Faults<'_>,
-) -> Option<ServicePort> {
+) -> Option<model::ServicePort> {
     let name = match api.name.as_deref().unwrap_or_default() {
         "" => Some(""),
         text => faults.take(at.field("name"), name::label(text)),
@@ -68,7 +68,7 @@ fn one(
     if node_port.is_some() && inside {
         faults.refuse(at.field("nodePort"), "needs type NodePort or LoadBalancer");
     }
-    Some(ServicePort {
+    Some(model::ServicePort {
         name: faults.share(name?),
         protocol: protocol?,
         port: number?,
@@ -85,8 +85,8 @@ struct Seen {
 }
 
 impl Seen {
-    fn check(&mut self, port: &ServicePort, at: At<'_>, faults: &mut Faults<'_>) {
-        let ServicePort { name, protocol, .. } = port;
+    fn check(&mut self, port: &model::ServicePort, at: At<'_>, faults: &mut Faults<'_>) {
+        let model::ServicePort { name, protocol, .. } = port;
         if !name.is_empty() && !self.names.insert(name.clone()) {
             faults.refuse(at.field("name"), format!("{name:?} is there twice"));
         }
