@@ -119,8 +119,31 @@ impl Kind for EndpointSlice {
         self.metadata.identity()
     }
 
+    /// An endpoint without address, and a port without name or number, mean nothing to a proxy and
+    /// are left out without a problem. A port number out of range is left out and reported. Any other
+    /// problem refuses the slice.
     fn convert(&self, names: &mut Interner) -> Converted<Self::Model> {
-        endpoint_slice(self, names)
+        let mut collected = Faults::new(names);
+        let faults = &mut collected;
+        let name = name::namespaced(&self.metadata, name::subdomain, faults);
+        let address_type = address_type(self.address_type.as_deref(), faults);
+        let service = service(&self.metadata, faults);
+        let ports = ports(&self.ports, At::top("ports"), faults);
+        let endpoints = address_type.map(|it| endpoints(&self.endpoints, it, faults));
+        let mut endpoints = endpoints.unwrap_or_default();
+        weigh(&mut endpoints, &self.metadata, faults);
+        let object = name
+            .zip(address_type)
+            .map(|(name, address_type)| model::EndpointSlice {
+                name,
+                service,
+                headless: self.metadata.labels.headless.is_some(),
+                address_type,
+                ports,
+                endpoints,
+                triggered: triggered(&self.metadata),
+            });
+        collected.finish(object)
     }
 
     fn fields() -> Option<&'static Fields> {
@@ -148,38 +171,6 @@ impl Kind for EndpointSlice {
 pub(super) const MAX_ENDPOINTS: usize = 1_000;
 const MAX_ADDRESSES: usize = 100;
 pub(super) const MAX_PORTS: usize = 20_000;
-
-/// Converts an EndpointSlice.
-///
-/// An endpoint without address, and a port without name or number, mean nothing to a proxy and
-/// are left out without a problem. A port number out of range is left out and reported. Any other
-/// problem refuses the slice.
-pub(crate) fn endpoint_slice(
-    api: &EndpointSlice,
-    names: &mut Interner,
-) -> Converted<model::EndpointSlice> {
-    let mut collected = Faults::new(names);
-    let faults = &mut collected;
-    let name = name::namespaced(&api.metadata, name::subdomain, faults);
-    let address_type = address_type(api.address_type.as_deref(), faults);
-    let service = service(&api.metadata, faults);
-    let ports = ports(&api.ports, At::top("ports"), faults);
-    let endpoints = address_type.map(|it| endpoints(&api.endpoints, it, faults));
-    let mut endpoints = endpoints.unwrap_or_default();
-    weigh(&mut endpoints, &api.metadata, faults);
-    let object = name
-        .zip(address_type)
-        .map(|(name, address_type)| model::EndpointSlice {
-            name,
-            service,
-            headless: api.metadata.labels.headless.is_some(),
-            address_type,
-            ports,
-            endpoints,
-            triggered: triggered(&api.metadata),
-        });
-    collected.finish(object)
-}
 
 /// The time of the change. It is only for measurements, so a time that cannot be read is no problem of the slice.
 fn triggered(metadata: &ObjectMeta) -> Option<i64> {

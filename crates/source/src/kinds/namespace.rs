@@ -39,19 +39,14 @@ impl Kind for Namespace {
     }
 
     fn convert(&self, names: &mut Interner) -> Converted<Self::Model> {
-        namespace(self, names)
+        let mut faults = Faults::new(names);
+        let name = name::label(self.metadata.name.as_deref().unwrap_or_default());
+        let name = faults.text(At::top("metadata.name"), name);
+        let labels = name::labels(&self.metadata, &mut faults);
+        faults.finish(name.map(|name| model::Namespace { name, labels }))
     }
 
     fn fields() -> Option<&'static Fields> {
         Some(&FIELDS)
     }
-}
-
-/// Converts a Namespace.
-pub(crate) fn namespace(api: &Namespace, names: &mut Interner) -> Converted<model::Namespace> {
-    let mut faults = Faults::new(names);
-    let name = name::label(api.metadata.name.as_deref().unwrap_or_default());
-    let name = faults.text(At::top("metadata.name"), name);
-    let labels = name::labels(&api.metadata, &mut faults);
-    faults.finish(name.map(|name| model::Namespace { name, labels }))
 }

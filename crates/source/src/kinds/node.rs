@@ -84,44 +84,40 @@ impl Kind for Node {
         self.metadata.identity()
     }
 
+    /// A bad address is left out; a bad pod range refuses the Node.
     fn convert(&self, names: &mut Interner) -> Converted<Self::Model> {
-        node(self, names)
+        let mut faults = Faults::new(names);
+        let name = name::cluster_scoped(&self.metadata, &mut faults);
+        let zone = self.metadata.labels.zone.as_deref();
+        let zone = zone.filter(|it| !it.is_empty()).and_then(|text| {
+            let at = At::top("metadata.labels");
+            faults.text(
+                at.field("topology.kubernetes.io/zone"),
+                name::label_value(text),
+            )
+        });
+        let addresses = addresses(&self.status.addresses, &mut faults);
+        let pod_cidrs = match (&*self.spec.pod_cidrs, self.spec.pod_cidr.as_deref()) {
+            ([], None | Some("")) => Vec::new(),
+            ([], Some(one)) => {
+                let net = faults.take(At::top("spec.podCIDR"), parse_net(one));
+                net.into_iter().collect()
+            }
+            (list, _) => nets(list, At::top("spec.podCIDRs"), &mut faults),
+        };
+        let object = name.map(|name| model::Node {
+            name,
+            addresses,
+            zone,
+            pod_cidrs,
+            leaving: is_leaving(self),
+        });
+        faults.finish(object)
     }
 
     fn fields() -> Option<&'static Fields> {
         Some(&FIELDS)
     }
-}
-
-/// Converts a Node. A bad address is left out; a bad pod range refuses the Node.
-pub(crate) fn node(api: &Node, names: &mut Interner) -> Converted<model::Node> {
-    let mut faults = Faults::new(names);
-    let name = name::cluster_scoped(&api.metadata, &mut faults);
-    let zone = api.metadata.labels.zone.as_deref();
-    let zone = zone.filter(|it| !it.is_empty()).and_then(|text| {
-        let at = At::top("metadata.labels");
-        faults.text(
-            at.field("topology.kubernetes.io/zone"),
-            name::label_value(text),
-        )
-    });
-    let addresses = addresses(&api.status.addresses, &mut faults);
-    let pod_cidrs = match (&*api.spec.pod_cidrs, api.spec.pod_cidr.as_deref()) {
-        ([], None | Some("")) => Vec::new(),
-        ([], Some(one)) => {
-            let net = faults.take(At::top("spec.podCIDR"), parse_net(one));
-            net.into_iter().collect()
-        }
-        (list, _) => nets(list, At::top("spec.podCIDRs"), &mut faults),
-    };
-    let object = name.map(|name| model::Node {
-        name,
-        addresses,
-        zone,
-        pod_cidrs,
-        leaving: is_leaving(api),
-    });
-    faults.finish(object)
 }
 
 /// The taint of the cluster autoscaler's last step (KEP-3836).

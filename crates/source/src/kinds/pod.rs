@@ -122,8 +122,27 @@ impl Kind for Pod {
         self.metadata.identity()
     }
 
+    /// A bad address or port is left out; resolver settings that the API server would refuse refuse
+    /// the pod, because its search path would not be the one that its resolver uses.
     fn convert(&self, names: &mut Interner) -> Converted<Self::Model> {
-        pod(self, names)
+        let mut collected = Faults::new(names);
+        let faults = &mut collected;
+        let name = name::namespaced(&self.metadata, name::subdomain, faults);
+        let node = node_name(self.spec.node_name.as_deref(), At::top("spec"), faults);
+        let addresses = addresses(&self.status, faults);
+        let dns = dns(&self.spec, faults);
+        let labels = name::labels(&self.metadata, faults);
+        let ports = ports(&self.spec, faults);
+        let object = name.zip(dns).map(|(name, dns)| model::Pod {
+            name,
+            labels,
+            ports,
+            node,
+            addresses,
+            host_network: self.spec.host_network.unwrap_or_default(),
+            dns,
+        });
+        collected.finish(object)
     }
 
     fn fields() -> Option<&'static Fields> {
@@ -138,29 +157,6 @@ const MAX_SEARCH_TEXT: usize = 2_048;
 
 /// The C library takes a larger `ndots` for this (`RES_MAXNDOTS`, resolv.conf(5)).
 const MAX_NDOTS: u8 = 15;
-
-/// Converts a Pod. A bad address or port is left out; resolver settings that the API server would refuse refuse
-/// the pod, because its search path would not be the one that its resolver uses.
-pub(crate) fn pod(api: &Pod, names: &mut Interner) -> Converted<model::Pod> {
-    let mut collected = Faults::new(names);
-    let faults = &mut collected;
-    let name = name::namespaced(&api.metadata, name::subdomain, faults);
-    let node = node_name(api.spec.node_name.as_deref(), At::top("spec"), faults);
-    let addresses = addresses(&api.status, faults);
-    let dns = dns(&api.spec, faults);
-    let labels = name::labels(&api.metadata, faults);
-    let ports = ports(&api.spec, faults);
-    let object = name.zip(dns).map(|(name, dns)| model::Pod {
-        name,
-        labels,
-        ports,
-        node,
-        addresses,
-        host_network: api.spec.host_network.unwrap_or_default(),
-        dns,
-    });
-    collected.finish(object)
-}
 
 /// The addresses; none once all containers have ended for good, when another pod may have them.
 fn addresses(status: &PodStatus, faults: &mut Faults<'_>) -> Vec<IpAddr> {

@@ -142,8 +142,68 @@ impl Kind for Service {
         self.metadata.identity()
     }
 
+    /// A bad external IP or load balancer address is left out and reported. Anything else that is
+    /// wrong refuses the Service: above all a bad source range, which must not open access.
     fn convert(&self, names: &mut Interner) -> Converted<Self::Model> {
-        service(self, names)
+        let (mut collected, spec) = (Faults::new(names), &self.spec);
+        let faults = &mut collected;
+        let name = name::namespaced(&self.metadata, name::label, faults);
+        let created = created(&self.metadata, faults);
+        let proxy_name = self.metadata.labels.proxy_name.as_deref().and_then(|text| {
+            let at = At::top("metadata.labels");
+            let label = "service.kubernetes.io/service-proxy-name";
+            faults.text(at.field(label), name::label_value(text))
+        });
+        let kind = kind(spec.kind.as_deref(), faults);
+        let cluster_ips = addresses::cluster_ips(spec, kind, faults);
+        let ports = ports::ports(spec, kind, &cluster_ips, faults);
+        let external_name = external_name(spec, kind, faults);
+        let external_ips = addresses::external_ips(&spec.external_ips, faults);
+        let load_balancer = addresses::load_balancer(&self.status.load_balancer.ingress, faults);
+        let source_ranges = addresses::source_ranges(&spec.load_balancer_source_ranges, faults);
+        let at = At::top("spec.internalTrafficPolicy");
+        let internal_policy = policy(spec.internal_traffic_policy.as_deref(), at, faults);
+        let at = At::top("spec.externalTrafficPolicy");
+        let external_policy = policy(spec.external_traffic_policy.as_deref(), at, faults);
+        let affinity = affinity(spec, faults);
+        let ipvs_scheduler = ipvs_scheduler(&self.metadata, faults);
+        let annotations = &self.metadata.annotations;
+        let algorithm = word(
+            annotations.lb_algorithm.as_deref(),
+            "sluice.dev/lb-algorithm",
+            Algorithm::ALL.map(|it| (it.name(), it)),
+            faults,
+        );
+        let forwarding = word(
+            annotations.forwarding.as_deref(),
+            "sluice.dev/forwarding",
+            Forwarding::ALL.map(|it| (it.name(), it)),
+            faults,
+        );
+        let health_check_node_port = match spec.health_check_node_port {
+            None | Some(0) => None,
+            Some(number) => faults.take(At::top("spec.healthCheckNodePort"), port(number)),
+        };
+        let object = name.zip(kind).map(|(name, kind)| model::Service {
+            name,
+            created,
+            kind,
+            cluster_ips,
+            external_name,
+            external_ips,
+            load_balancer,
+            source_ranges,
+            internal_policy,
+            external_policy,
+            affinity,
+            ipvs_scheduler,
+            algorithm,
+            forwarding,
+            health_check_node_port,
+            proxy_name,
+            ports,
+        });
+        collected.finish(object)
     }
 
     fn fields() -> Option<&'static Fields> {
@@ -192,72 +252,6 @@ impl Kind for Service {
 fn is_headless(spec: &ServiceSpec) -> bool {
     let first = spec.cluster_ips.first().or(spec.cluster_ip.as_ref());
     first.is_some_and(|it| it == "None")
-}
-
-/// Converts a Service.
-///
-/// A bad external IP or load balancer address is left out and reported. Anything else that is
-/// wrong refuses the Service: above all a bad source range, which must not open access.
-pub(crate) fn service(api: &Service, names: &mut Interner) -> Converted<model::Service> {
-    let (mut collected, spec) = (Faults::new(names), &api.spec);
-    let faults = &mut collected;
-    let name = name::namespaced(&api.metadata, name::label, faults);
-    let created = created(&api.metadata, faults);
-    let proxy_name = api.metadata.labels.proxy_name.as_deref().and_then(|text| {
-        let at = At::top("metadata.labels");
-        let label = "service.kubernetes.io/service-proxy-name";
-        faults.text(at.field(label), name::label_value(text))
-    });
-    let kind = kind(spec.kind.as_deref(), faults);
-    let cluster_ips = addresses::cluster_ips(spec, kind, faults);
-    let ports = ports::ports(spec, kind, &cluster_ips, faults);
-    let external_name = external_name(spec, kind, faults);
-    let external_ips = addresses::external_ips(&spec.external_ips, faults);
-    let load_balancer = addresses::load_balancer(&api.status.load_balancer.ingress, faults);
-    let source_ranges = addresses::source_ranges(&spec.load_balancer_source_ranges, faults);
-    let at = At::top("spec.internalTrafficPolicy");
-    let internal_policy = policy(spec.internal_traffic_policy.as_deref(), at, faults);
-    let at = At::top("spec.externalTrafficPolicy");
-    let external_policy = policy(spec.external_traffic_policy.as_deref(), at, faults);
-    let affinity = affinity(spec, faults);
-    let ipvs_scheduler = ipvs_scheduler(&api.metadata, faults);
-    let annotations = &api.metadata.annotations;
-    let algorithm = word(
-        annotations.lb_algorithm.as_deref(),
-        "sluice.dev/lb-algorithm",
-        Algorithm::ALL.map(|it| (it.name(), it)),
-        faults,
-    );
-    let forwarding = word(
-        annotations.forwarding.as_deref(),
-        "sluice.dev/forwarding",
-        Forwarding::ALL.map(|it| (it.name(), it)),
-        faults,
-    );
-    let health_check_node_port = match spec.health_check_node_port {
-        None | Some(0) => None,
-        Some(number) => faults.take(At::top("spec.healthCheckNodePort"), port(number)),
-    };
-    let object = name.zip(kind).map(|(name, kind)| model::Service {
-        name,
-        created,
-        kind,
-        cluster_ips,
-        external_name,
-        external_ips,
-        load_balancer,
-        source_ranges,
-        internal_policy,
-        external_policy,
-        affinity,
-        ipvs_scheduler,
-        algorithm,
-        forwarding,
-        health_check_node_port,
-        proxy_name,
-        ports,
-    });
-    collected.finish(object)
 }
 
 fn created(meta: &ObjectMeta, faults: &mut Faults<'_>) -> Option<i64> {

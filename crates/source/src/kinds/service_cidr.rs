@@ -52,26 +52,18 @@ impl Kind for ServiceCidr {
     }
 
     fn convert(&self, names: &mut Interner) -> Converted<Self::Model> {
-        service_cidr(self, names)
+        let mut faults = Faults::new(names);
+        let name = name::cluster_scoped(&self.metadata, &mut faults);
+        let at = At::top("spec.cidrs");
+        if self.spec.cidrs.is_empty() {
+            faults.refuse(at, "is required");
+        }
+        let cidrs = nets(&self.spec.cidrs, at, &mut faults);
+        let object = name.map(|name| model::ServiceCidr { name, cidrs });
+        faults.finish(object)
     }
 
     fn fields() -> Option<&'static Fields> {
         Some(&FIELDS)
     }
-}
-
-/// Converts a ServiceCIDR: one range, or one of each family.
-pub(crate) fn service_cidr(
-    api: &ServiceCidr,
-    names: &mut Interner,
-) -> Converted<model::ServiceCidr> {
-    let mut faults = Faults::new(names);
-    let name = name::cluster_scoped(&api.metadata, &mut faults);
-    let at = At::top("spec.cidrs");
-    if api.spec.cidrs.is_empty() {
-        faults.refuse(at, "is required");
-    }
-    let cidrs = nets(&api.spec.cidrs, at, &mut faults);
-    let object = name.map(|name| model::ServiceCidr { name, cidrs });
-    faults.finish(object)
 }

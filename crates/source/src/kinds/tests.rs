@@ -2,12 +2,10 @@
 
 use sluice_model::{AddressType, ClusterIps, Conditions, Endpoint, SessionAffinity, TrafficPolicy};
 
-use super::endpoint_slice::endpoint_slice;
-use super::node::node;
-use super::service::{ServiceSpec, service};
+use super::service::ServiceSpec;
 use super::*;
 use crate::convert::{Converted, Fault, Interner};
-use crate::kind::ObjectMeta;
+use crate::kind::{Kind as _, ObjectMeta};
 
 /// Converts a Service given as JSON; `name` and one port are there already.
 fn a_service(spec: &str) -> Converted<sluice_model::Service> {
@@ -16,7 +14,7 @@ fn a_service(spec: &str) -> Converted<sluice_model::Service> {
             "status": {{"loadBalancer": {{"ingress": null}}}}, "unknown": 1}}"#
     );
     let api: Service = serde_json::from_str(&json).unwrap();
-    service(&api, &mut Interner::default())
+    api.convert(&mut Interner::default())
 }
 
 #[track_caller]
@@ -187,7 +185,7 @@ fn creation_time() {
             spec,
             ..Default::default()
         };
-        service(&api, &mut Interner::default())
+        api.convert(&mut Interner::default())
             .object
             .and_then(|it| it.created)
     };
@@ -203,7 +201,7 @@ fn ports_may_share_a_number_across_protocols() {
         let json =
             format!(r#"{{"metadata": {{"name": "x"}}, "spec": {{"ports": [{ports}], {spec}}}}}"#);
         let api: Service = serde_json::from_str(&json).unwrap();
-        service(&api, &mut Interner::default()).object.is_some()
+        api.convert(&mut Interner::default()).object.is_some()
     };
     assert!(json(
         r#"{"name": "a", "port": 53}, {"name": "b", "port": 53, "protocol": "UDP"}"#
@@ -240,7 +238,7 @@ fn defaults_of_a_slice() {
         "endpoints": [{"addresses": ["fd00::1", "fd00::2"], "conditions": {"terminating": null}},
                       {"addresses": null}, {"addresses": ["fd00::3"], "conditions": {"ready": false}}]}"#;
     let api: EndpointSlice = serde_json::from_str(json).unwrap();
-    let converted = endpoint_slice(&api, &mut Interner::default());
+    let converted = api.convert(&mut Interner::default());
     assert_eq!(converted.faults, []);
     let slice = converted.object.unwrap();
     assert_eq!(
@@ -276,9 +274,7 @@ fn limits_of_a_slice() {
             endpoints: vec![endpoint; endpoints],
             ports: Vec::new(),
         };
-        endpoint_slice(&api, &mut Interner::default())
-            .object
-            .is_some()
+        api.convert(&mut Interner::default()).object.is_some()
     };
     assert!(slice(1_000, 1) && slice(1, 100));
     assert!(!slice(1_001, 1) && !slice(1, 101));
@@ -297,7 +293,7 @@ fn hostnames_of_endpoints() {
             {{"addresses": ["10.0.0.6"], "hostname": "{long}"}}]}}"#
     );
     let api: EndpointSlice = serde_json::from_str(&json).unwrap();
-    let converted = endpoint_slice(&api, &mut Interner::default());
+    let converted = api.convert(&mut Interner::default());
     let endpoints = converted.object.unwrap().endpoints;
     let names: Vec<_> = endpoints.iter().map(|it| it.hostname.as_deref()).collect();
     assert_eq!(names, [Some("web-0"), None, None, None, None, None]);
@@ -312,7 +308,7 @@ fn weights_of_endpoints() {
         "10.0.0.1=5, 10.0.0.2 = 0,,10.0.0.3=-1,10.0.0.9=2,nonsense"}}, "addressType": "IPv4", "endpoints": [
         {"addresses": ["10.0.0.1"]}, {"addresses": ["10.0.0.2"]}, {"addresses": ["10.0.0.3"]}]}"#;
     let api: EndpointSlice = serde_json::from_str(json).unwrap();
-    let converted = endpoint_slice(&api, &mut Interner::default());
+    let converted = api.convert(&mut Interner::default());
     let weights: Vec<u16> = converted
         .object
         .unwrap()
@@ -347,7 +343,7 @@ fn a_scheduler_is_a_word() {
             "spec": {"clusterIP": "10.96.0.1", "ports": [{"port": 80}]},
         });
         let api: Service = serde_json::from_value(json).unwrap();
-        let converted = service(&api, &mut Interner::default());
+        let converted = api.convert(&mut Interner::default());
         assert_eq!(
             converted.object.unwrap().ipvs_scheduler.as_deref(),
             expected
@@ -371,7 +367,7 @@ fn words_of_annotations() {
             "spec": {"clusterIP": "10.96.0.1", "ports": [{"port": 80}]},
         });
         let api: Service = serde_json::from_value(json).unwrap();
-        let converted = service(&api, &mut Interner::default());
+        let converted = api.convert(&mut Interner::default());
         let object = converted.object.unwrap();
         let faults = converted.faults.iter().map(ToString::to_string);
         let faults: Vec<_> = faults.collect();
@@ -392,9 +388,7 @@ fn words_of_annotations() {
 fn fqdn_slices_have_no_endpoints() {
     let json = r#"{"metadata": {"name": "x"}, "addressType": "FQDN", "endpoints": [{"addresses": ["a.b"]}]}"#;
     let api: EndpointSlice = serde_json::from_str(json).unwrap();
-    let slice = endpoint_slice(&api, &mut Interner::default())
-        .object
-        .unwrap();
+    let slice = api.convert(&mut Interner::default()).object.unwrap();
     assert_eq!(slice.endpoints, []);
 }
 
@@ -404,7 +398,7 @@ fn node_addresses_are_internal_first() {
         {"type": "ExternalIP", "address": "192.0.2.1"}, {"type": "InternalIP", "address": "10.0.0.1"},
         {"type": "Hostname", "address": "n"}, {"type": "InternalIP", "address": "fd00::1"}]}}"#;
     let api: Node = serde_json::from_str(json).unwrap();
-    let node = node(&api, &mut Interner::default()).object.unwrap();
+    let node = api.convert(&mut Interner::default()).object.unwrap();
     assert_eq!(
         format!("{:?}", node.addresses),
         "[10.0.0.1, fd00::1, 192.0.2.1]"

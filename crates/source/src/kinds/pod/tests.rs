@@ -4,11 +4,10 @@ use sluice_model::Protocol;
 
 use super::*;
 use crate::kinds::Namespace;
-use crate::kinds::namespace::namespace;
 
 fn read(json: &str) -> Converted<model::Pod> {
     let api: Pod = serde_json::from_str(json).unwrap();
-    pod(&api, &mut Interner::default())
+    api.convert(&mut Interner::default())
 }
 
 /// A pod of this `spec` and `status`.
@@ -76,7 +75,7 @@ fn labels_and_named_ports_are_shared() {
                                 {"name": "http", "containerPort": 82}]}, {"name": "c"}]}}"#;
     let api: Pod = serde_json::from_str(json).unwrap();
     let mut names = Interner::default();
-    let mut convert = || pod(&api, &mut names).object.unwrap();
+    let mut convert = || api.convert(&mut names).object.unwrap();
     let (one, other) = (convert(), convert());
     assert_eq!(
         (one.labels.get("app"), one.labels.get("empty")),
@@ -233,7 +232,7 @@ fn namespaces() {
         let json =
             format!(r#"{{"metadata": {{"name": {name}}}, "status": {{"phase": "Terminating"}}}}"#);
         let api: Namespace = serde_json::from_str(&json).unwrap();
-        namespace(&api, &mut Interner::default())
+        api.convert(&mut Interner::default())
     };
     assert_eq!(
         &*read(r#""kube-system""#).object.unwrap().name,
