@@ -2,10 +2,8 @@
 
 use std::fs;
 
+use caps::{CapSet, Capability};
 use tracing::{info, warn};
-
-/// Bit number (`linux/capability.h`).
-const CAP_NET_ADMIN: u32 = 12;
 
 /// The agent may not write rules.
 #[derive(Debug, thiserror::Error)]
@@ -15,24 +13,16 @@ const CAP_NET_ADMIN: u32 = 12;
 )]
 pub struct NotPermitted;
 
-/// Checks that this process may write rules. Without `/proc` it assumes so, and the kernel's first answer tells.
+/// Checks that this process may write rules. If the kernel does not say, its answer to the first rules tells.
 ///
 /// # Errors
 ///
 /// [`NotPermitted`].
 pub fn check_capability() -> Result<(), NotPermitted> {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    match has_net_admin(&status) {
-        Some(false) => Err(NotPermitted),
-        Some(true) | None => Ok(()),
+    match caps::has_cap(None, CapSet::Effective, Capability::CAP_NET_ADMIN) {
+        Ok(false) => Err(NotPermitted),
+        Ok(true) | Err(_) => Ok(()),
     }
-}
-
-/// `None` when the text has no `CapEff` line.
-fn has_net_admin(status: &str) -> Option<bool> {
-    let effective = status.lines().find_map(|it| it.strip_prefix("CapEff:"))?;
-    let bits = u64::from_str_radix(effective.trim(), 16).ok()?;
-    Some(bits & (1 << CAP_NET_ADMIN) != 0)
 }
 
 /// Logs settings of this machine that keep Services from working.
@@ -76,15 +66,6 @@ fn findings(read: impl Fn(&str) -> Option<String>) -> Vec<(bool, &'static str)> 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_effective_set_counts() {
-        let status = "CapPrm:\t0000000000001000\nCapEff:\t0000000000000000\n";
-        assert_eq!(has_net_admin(status), Some(false));
-        assert_eq!(has_net_admin("CapEff:\t0000000000001000\n"), Some(true));
-        assert_eq!(has_net_admin("CapEff:\t000001ffffffffff\n"), Some(true));
-        assert_eq!(has_net_admin("Name:\tsluice\n"), None);
-    }
 
     #[test]
     fn families_are_looked_at_one_by_one() {

@@ -136,33 +136,28 @@ impl Server {
             page,
             data,
         } = self.shown;
+        let port = |server, reason, address, routes| Port {
+            server,
+            reason,
+            address,
+            routes,
+            listener: None,
+        };
         let mut ports = Vec::new();
         if let Some(address) = self.health_address {
-            ports.push(Port {
-                server: "health",
-                reason: "FailedToStartProxierHealthcheck",
-                address,
-                routes: health::routes(self.health.clone(), self.metrics.clone()),
-                listener: None,
-            });
+            let routes = health::routes(self.health.clone(), self.metrics.clone());
+            let reason = "FailedToStartProxierHealthcheck";
+            ports.push(port("health", reason, address, routes));
         }
         if let Some(server) = self.metrics_server {
-            ports.push(Port {
-                server: "metrics",
-                reason: "FailedToStartMetricServer",
-                address: server.address,
-                routes: metrics::routes(server, self.metrics.clone()),
-                listener: None,
-            });
+            let (address, reason) = (server.address, "FailedToStartMetricServer");
+            let routes = metrics::routes(server, self.metrics.clone());
+            ports.push(port("metrics", reason, address, routes));
         }
         if let Some(server) = self.web_server {
-            ports.push(Port {
-                server: "web",
-                reason: "FailedToStartWebServer",
-                address: server.address,
-                routes: web::routes(server, page, self.control.clone(), data),
-                listener: None,
-            });
+            let address = server.address;
+            let routes = web::routes(server, page, self.control.clone(), data);
+            ports.push(port("web", "FailedToStartWebServer", address, routes));
         }
         for port in &mut ports {
             match port.listen() {

@@ -13,8 +13,7 @@ use axum::routing::{get, put};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use super::answer::plain;
-use super::metrics::query;
+use super::answer::{plain, query};
 use super::profile;
 
 /// Most bytes of a request that sets the verbosity.
@@ -67,7 +66,7 @@ async fn command_line() -> Response {
 }
 
 async fn cpu_profile(State(shared): State<Arc<Shared>>, uri: Uri) -> Response {
-    let seconds = match query(&uri, "seconds").map(str::parse) {
+    let seconds = match query(&uri).get("seconds").map(|it| it.parse()) {
         None => PROFILE_SECONDS,
         Some(Ok(seconds @ 1..=LONGEST_PROFILE_SECONDS)) => seconds,
         Some(_) => {
