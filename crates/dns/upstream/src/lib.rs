@@ -28,5 +28,5 @@ mod question;
 pub use cache::{Cache, Counter, Counters, ExpiredAnswer, Half, Lookup, is_answer};
 pub use check::Unusable;
 pub use forward::{Failure, Forwarder, Observer, Origin, Proto, SetupError, Transport};
-pub use looping::{LoopFound, LoopProbe};
+pub use looping::LoopProbe;
 pub use question::Question;

@@ -26,18 +26,6 @@ pub struct LoopProbe {
     is_armed: AtomicBool,
 }
 
-/// The probe's query came back.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "loop: the query HINFO {name}, which was sent to {upstreams}, came back: an upstream asks this \
-     server; give forward an upstream that does not, in place of a resolv.conf that names a \
-     resolver of this machine"
-)]
-pub struct LoopFound {
-    name: Name,
-    upstreams: String,
-}
-
 impl LoopProbe {
     /// A probe with a random name in `zone`, the first zone of the server block.
     pub fn new(zone: &Name) -> Self {
@@ -62,12 +50,15 @@ impl LoopProbe {
             && self.is_armed.load(Ordering::Relaxed)
     }
 
-    /// The error to end with.
-    pub fn found(&self, forwarder: &Forwarder) -> LoopFound {
-        LoopFound {
-            name: self.name.clone(),
-            upstreams: forwarder.upstreams().collect::<Vec<_>>().join(", "),
-        }
+    /// Why the server must end, in one line: the probe's query came back.
+    pub fn found(&self, forwarder: &Forwarder) -> String {
+        let upstreams = forwarder.upstreams().collect::<Vec<_>>().join(", ");
+        format!(
+            "loop: the query HINFO {}, which was sent to {upstreams}, came back: an upstream asks \
+             this server; give forward an upstream that does not, in place of a resolv.conf that \
+             names a resolver of this machine",
+            self.name
+        )
     }
 
     /// Sends the probe until it is answered, for 30 s at most. After that nothing is recognised.

@@ -96,7 +96,7 @@ impl Upstream {
             .as_ref()
             .filter(|it| it.recognises(&asked.query))?;
         let forwarder = self.forwarders.first()?;
-        common.fail(probe.found(forwarder).to_string());
+        common.fail(probe.found(forwarder));
         Some(Reply::empty(ResponseCode::ServFail, Plugin::Loop))
     }
 

@@ -30,11 +30,10 @@ async fn a_query_that_comes_back_is_recognised() {
     })
     .await;
     let forwarder = forwarder(&config(&[&server]));
-    let found = tokio::select! {
+    let text = tokio::select! {
         () = probe.run(&forwarder) => panic!("the probe must not be answered"),
         () = server.wait_for(1) => probe.found(&forwarder),
     };
-    let text = found.to_string();
     assert!(text.contains(&server.address.to_string()), "{text}");
     let query = server.seen()[0].query.queries[0].clone();
     assert_eq!(query.query_type, RecordType::HINFO);
