@@ -33,7 +33,8 @@ impl Group {
         let request = Request::new("take", &object, SUBSYSTEM | NFULNL_MSG_CONFIG, |it| {
             it.u8(NFULA_CFG_CMD, NFULNL_CFG_CMD_BIND);
         });
-        let request = request.resource(number);
+        let [high, low] = number.to_be_bytes();
+        let request = request.first([0, 0, high, low]);
         let mut socket = Socket::netfilter().map_err(|it| request.failed(it))?;
         match request.ask(&mut socket, &mut |_| {}) {
             Ok(()) => Ok(Some(Self(socket))),

@@ -100,9 +100,7 @@ pub struct Request<'a> {
     operation: &'static str,
     object: &'a str,
     kind: u16,
-    family: u8,
-    protocol: u8,
-    resource: u16,
+    first: [u8; 4],
     attrs: AttrWriter,
 }
 
@@ -121,37 +119,23 @@ impl<'a> Request<'a> {
             operation,
             object,
             kind,
-            family: 0,
-            protocol: 0,
-            resource: 0,
+            first: [0; 4],
             attrs,
         }
     }
 
-    /// Sets the number of the object, for subsystems that number their objects.
-    pub fn resource(mut self, resource: u16) -> Self {
-        self.resource = resource;
-        self
-    }
-
     /// Sets the family, `NFPROTO_*` or `AF_*`; with generic netlink the command.
+    #[must_use]
     pub fn family(mut self, family: u8) -> Self {
-        self.family = family;
+        self.first[0] = family;
         self
     }
 
-    /// Sets the protocol of the sockets.
-    pub fn protocol(mut self, protocol: u8) -> Self {
-        self.protocol = protocol;
-        self
-    }
-
-    /// The same request with these first four bytes after `nlmsghdr`: family and three more, which differ by message.
+    /// Sets the first four bytes after `nlmsghdr`: family and three more, which differ by message.
     #[must_use]
     pub fn first(mut self, first: [u8; 4]) -> Self {
-        let [family, protocol, high, low] = first;
-        self.resource = u16::from_be_bytes([high, low]);
-        self.family(family).protocol(protocol)
+        self.first = first;
+        self
     }
 
     /// Requests a list and shows every message of it to `visit`.
@@ -222,11 +206,10 @@ impl<'a> Request<'a> {
         drain(socket).map_err(|it| self.failed(it))?;
         let sequence = socket.next_sequences(1);
         let mut writer = AttrWriter::new();
-        let [high, low] = self.resource.to_be_bytes();
         let head = Head {
             kind: self.kind,
             flags,
-            first: [self.family, self.protocol, high, low],
+            first: self.first,
         };
         let start = message::begin(&mut writer, head, sequence);
         writer.append(&self.attrs);

@@ -88,7 +88,7 @@ pub fn connected(
             it.raw(&CONNECTED.to_ne_bytes());
             it.raw(&[0; ID_LENGTH]);
         });
-        let request = request.family(family.number()).protocol(protocol);
+        let request = request.first([family.number(), protocol, 0, 0]);
         let mut socket = open(&request)?;
         request.dump(&mut socket, &mut |message| {
             found.extend(Connected::decode(message, protocol).filter(&mut wanted));
@@ -108,8 +108,7 @@ pub fn destroy(connected: &Connected) -> Result<bool, RequestError> {
         it.raw(&CONNECTED.to_ne_bytes());
         it.raw(&connected.id);
     });
-    let request = request.family(connected.family.number());
-    let request = request.protocol(connected.protocol);
+    let request = request.first([connected.family.number(), connected.protocol, 0, 0]);
     let mut socket = open(&request)?;
     unless(Errno::ENOENT, request.ask(&mut socket, &mut |_| {}))
 }
