@@ -195,29 +195,26 @@ impl Writer {
 
     /// Creates the objects that others refer to: sets and empty chains.
     fn declare(&mut self, tag: u32, key: &Key, object: &Object, existing: Existing) {
-        let batch = &mut self.batch;
         let scope = scope(key.family());
-        match (key, object) {
-            (Key::Set(family, name), Object::Set(it)) if existing == Existing::Absent => {
-                let set = definition::standing(*family, *name, *it);
-                batch.add_set(tag, scope, &set, Create::IfMissing);
+        if let (Key::Chain(_, name), Object::Chain(it)) = (key, object) {
+            let chain = chain(name, it);
+            self.batch.add_chain(tag, scope, &chain, Create::IfMissing);
+        }
+        let Some((set, _)) = definition::of(key, object) else {
+            return;
+        };
+        let ranges = match object {
+            Object::Sources(ranges) => Some(ranges),
+            _ => None,
+        };
+        if existing == Existing::Absent || ranges.is_some() {
+            self.batch.add_set(tag, scope, &set, Create::IfMissing);
+        }
+        if let Some(ranges) = ranges {
+            if existing == Existing::Present {
+                self.batch.flush_set(tag, scope, &set.name);
             }
-            (Key::NamedSet(family, name), Object::Sticky(it)) if existing == Existing::Absent => {
-                let set = definition::sticky(*family, name, it);
-                batch.add_set(tag, scope, &set, Create::IfMissing);
-            }
-            (Key::Sources(family, list), Object::Sources(ranges)) => {
-                let set = definition::sources(*family, *list);
-                batch.add_set(tag, scope, &set, Create::IfMissing);
-                if existing == Existing::Present {
-                    batch.flush_set(tag, scope, &set.name);
-                }
-                self.members(tag, scope, &set.name, ranges);
-            }
-            (Key::Chain(_, name), Object::Chain(it)) => {
-                batch.add_chain(tag, scope, &chain(name, it), Create::IfMissing);
-            }
-            _ => {}
+            self.members(tag, scope, &set.name, ranges);
         }
     }
 
@@ -301,18 +298,8 @@ impl Writer {
     }
 
     fn remove_set(&mut self, tag: u32, key: &Key) {
-        match key {
-            Key::Set(family, name) => {
-                self.batch.delete_set(tag, scope(*family), name.as_str());
-            }
-            Key::NamedSet(family, name) => {
-                self.batch.delete_set(tag, scope(*family), name);
-            }
-            Key::Sources(family, list) => {
-                self.batch
-                    .delete_set(tag, scope(*family), &list.to_string());
-            }
-            _ => {}
+        if let Some(set) = key.set_name() {
+            self.batch.delete_set(tag, scope(key.family()), &set);
         }
     }
 }

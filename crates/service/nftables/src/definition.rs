@@ -6,6 +6,7 @@ use sluice_nft::shape::{Shape, Value};
 use sluice_nft::{Set, SetFlags};
 
 use crate::name::netlink;
+use crate::object::{Key, Object};
 use crate::set::{Counting, KeyKind, SLOT, SetName};
 use crate::source_list::SourceList;
 
@@ -15,7 +16,7 @@ use crate::source_list::SourceList;
 const STICKY_CLIENTS: u32 = 262_144;
 
 /// The clients of a service port: address and label.
-pub(crate) const STICKY: Shape<'static> = Shape {
+const STICKY: Shape<'static> = Shape {
     key: &[Field::Address(Side::Source), SLOT],
     value: Value::None,
 };
@@ -25,6 +26,16 @@ pub(crate) const SOURCES: Shape<'static> = Shape {
     key: &[Field::Address(Side::Source)],
     value: Value::None,
 };
+
+/// The set of an object with the fields of its elements; `None` for an object that is no set.
+pub(crate) fn of(key: &Key, object: &Object) -> Option<(Set, Shape<'static>)> {
+    Some(match (key, object) {
+        (Key::Set(family, name), Object::Set(it)) => (standing(*family, *name, *it), name.shape()),
+        (Key::NamedSet(family, name), Object::Sticky(it)) => (sticky(*family, name, it), STICKY),
+        (Key::Sources(family, list), Object::Sources(_)) => (sources(*family, *list), SOURCES),
+        _ => return None,
+    })
+}
 
 /// The declaration of a set that is always there.
 pub(crate) fn standing(family: IpFamily, name: SetName, counting: Counting) -> Set {

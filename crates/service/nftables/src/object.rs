@@ -44,6 +44,16 @@ impl Key {
             | Self::Element(family, ..) => *family,
         }
     }
+
+    /// The name of a set or map.
+    pub(crate) fn set_name(&self) -> Option<String> {
+        match self {
+            Self::Set(_, set) => Some(set.to_string()),
+            Self::NamedSet(_, set) => Some(set.to_string()),
+            Self::Sources(_, set) => Some(set.to_string()),
+            Self::Table(_) | Self::Chain(..) | Self::Element(..) => None,
+        }
+    }
 }
 
 impl fmt::Display for Key {

@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
-use ipnet::IpNet;
 use sluice_model::IpFamily;
 use sluice_nft::text::{comment, prefix, write_chain, write_set};
 
-use crate::definition::{self, SOURCES, STICKY};
+use crate::definition;
 use crate::name::{ChainName, TABLE, netlink};
 use crate::object::{Chain, Key, Object, TABLE_COMMENT};
-use crate::set::{Counting, Element, ElementKey, ElementValue, SetName};
-use crate::source_list::SourceList;
+use crate::set::{Element, ElementKey, ElementValue, SetName};
 
 /// The ruleset as text. Loading it replaces tables of the same name in one transaction.
 pub fn ruleset(objects: &BTreeMap<Key, Object>) -> String {
@@ -30,11 +28,9 @@ pub fn object(key: &Key, object: &Object) -> String {
     let family = key.family();
     let written = match (key, object) {
         (Key::Element(_, _, key), Object::Element(it)) => element(&mut out, key, it),
-        (Key::Set(_, name), Object::Set(it)) => set(&mut out, family, *name, *it, &[]),
-        (Key::NamedSet(_, name), Object::Sticky(it)) => sticky(&mut out, family, name, it),
-        (Key::Sources(_, list), Object::Sources(it)) => sources(&mut out, family, *list, it),
         (Key::Chain(_, name), Object::Chain(it)) => chain(&mut out, family, name, it),
-        _ => write!(out, "{key}"),
+        (Key::Table(_), _) => write!(out, "{key}"),
+        _ => set(&mut out, key, object, &[]),
     };
     written.expect("writing to a string cannot fail");
     out
@@ -55,30 +51,33 @@ fn table(out: &mut String, family: IpFamily, objects: &BTreeMap<Key, Object>) ->
     }
     for (key, object) in objects.iter().filter(|(key, _)| key.family() == family) {
         match (key, object) {
-            (Key::Set(_, name), Object::Set(it)) => {
-                let none = Vec::new();
-                let elements = elements.get(name).unwrap_or(&none);
-                set(out, family, *name, *it, elements)?;
-            }
-            (Key::NamedSet(_, name), Object::Sticky(it)) => sticky(out, family, name, it)?,
-            (Key::Sources(_, list), Object::Sources(it)) => sources(out, family, *list, it)?,
             (Key::Chain(_, name), Object::Chain(it)) => chain(out, family, name, it)?,
-            _ => {}
+            (Key::Set(_, name), _) => {
+                let elements = elements.remove(name).unwrap_or_default();
+                set(out, key, object, &elements)?;
+            }
+            _ => set(out, key, object, &[])?,
         }
     }
     writeln!(out, "}}\n")
 }
 
+/// Writes a set; nothing for an object that is no set.
 fn set(
     out: &mut String,
-    family: IpFamily,
-    name: SetName,
-    counting: Counting,
+    key: &Key,
+    object: &Object,
     elements: &[(&ElementKey, &Element)],
 ) -> fmt::Result {
-    let set = definition::standing(family, name, counting);
+    let Some((set, shape)) = definition::of(key, object) else {
+        return Ok(());
+    };
+    let family = netlink(key.family());
+    if let Object::Sources(ranges) = object {
+        return write_set(out, family, &set, shape, ranges, prefix);
+    }
     let element = |out: &mut String, it: &(&ElementKey, &Element)| element(out, it.0, it.1);
-    write_set(out, netlink(family), &set, name.shape(), elements, element)
+    write_set(out, family, &set, shape, elements, element)
 }
 
 fn element(out: &mut String, key: &ElementKey, element: &Element) -> fmt::Result {
@@ -90,21 +89,6 @@ fn element(out: &mut String, key: &ElementKey, element: &Element) -> fmt::Result
         ElementValue::Member => Ok(()),
         value => write!(out, " : {value}"),
     }
-}
-
-fn sticky(out: &mut String, family: IpFamily, name: &str, text: &str) -> fmt::Result {
-    let set = definition::sticky(family, name, text);
-    let none: &[IpNet] = &[];
-    write_set(out, netlink(family), &set, STICKY, none, |out, it| {
-        prefix(out, it)
-    })
-}
-
-fn sources(out: &mut String, family: IpFamily, list: SourceList, ranges: &[IpNet]) -> fmt::Result {
-    let set = definition::sources(family, list);
-    write_set(out, netlink(family), &set, SOURCES, ranges, |out, it| {
-        prefix(out, it)
-    })
 }
 
 fn chain(out: &mut String, family: IpFamily, name: &ChainName, chain: &Chain) -> fmt::Result {
