@@ -1,14 +1,12 @@
 //! Notices of changes of the ruleset, by any process.
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use nix::poll::PollTimeout;
 use nix::sys::socket::SockProtocol;
 
-use sluice_netlink::filter;
-use sluice_netlink::message::{Message, Messages};
+use sluice_netlink::message::Message;
 use sluice_netlink::socket::{Socket, SocketError};
+use sluice_netlink::{Notices, filter};
 
 use super::generation::Generation;
 use super::uapi;
@@ -88,10 +86,7 @@ impl Notice {
 
 /// A subscription to changes of the ruleset in one network namespace.
 #[derive(Debug)]
-pub struct Monitor {
-    socket: Socket,
-    pending: VecDeque<Notice>,
-}
+pub struct Monitor(Notices<Notice>);
 
 impl Monitor {
     /// Watches the network namespace of the calling thread. The kernel drops the notices about
@@ -103,11 +98,7 @@ impl Monitor {
         let group = 1 << (uapi::NFNLGRP_NFTABLES - 1);
         let mut filter = filter::without_ports(port_ids);
         let socket = Socket::bound(SockProtocol::NetlinkNetFilter, 0, group, &mut filter)?;
-        socket.grow_receive_buffer(QUEUE);
-        Ok(Self {
-            socket,
-            pending: VecDeque::new(),
-        })
+        Ok(Self(Notices::new(socket, QUEUE, Notice::decode)))
     }
 
     /// Waits for the next notice; `None` after the timeout. Without a timeout it waits for ever.
@@ -116,41 +107,11 @@ impl Monitor {
     /// [`SocketError::Io`] and [`SocketError::Truncated`]; lost notices are [`Notice::Lost`].
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<Notice>, SocketError> {
         let deadline = timeout.and_then(|it| Instant::now().checked_add(it));
-        loop {
-            if let Some(notice) = self.next_notice()? {
-                return Ok(Some(notice));
-            }
-            let left = deadline.map(|it| it.saturating_duration_since(Instant::now()));
-            if left.is_some_and(|it| it.is_zero()) {
-                return Ok(None);
-            }
-            self.socket.wait(None, poll_timeout(left))?;
+        match self.0.wait(deadline) {
+            Err(SocketError::Overrun) => Ok(Some(Notice::Lost)),
+            result => result,
         }
     }
-
-    fn next_notice(&mut self) -> Result<Option<Notice>, SocketError> {
-        while self.pending.is_empty() {
-            match self.socket.try_receive() {
-                Ok(Some(datagram)) => {
-                    let notices = Messages::new(datagram).filter_map(|it| Notice::decode(&it));
-                    self.pending.extend(notices);
-                }
-                Ok(None) => return Ok(None),
-                Err(SocketError::Overrun) => self.pending.push_back(Notice::Lost),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(self.pending.pop_front())
-    }
-}
-
-/// At least one millisecond, so that a shorter rest is not a busy loop. A long timeout is cut to
-/// 24 days; the caller's loop waits again.
-pub(super) fn poll_timeout(left: Option<Duration>) -> PollTimeout {
-    left.map_or(PollTimeout::NONE, |left| {
-        let left = left.max(Duration::from_millis(1));
-        PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
-    })
 }
 
 #[cfg(test)]

@@ -1,18 +1,17 @@
 //! The rules that packets match, as the kernel reports them (`nf_tables_trace.c`).
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::time::Instant;
 
 use nix::sys::socket::SockProtocol;
 
+use sluice_netlink::Notices;
 use sluice_netlink::attr::Attrs;
 use sluice_netlink::conntrack::Tuple;
-use sluice_netlink::message::{Message, Messages};
+use sluice_netlink::message::Message;
 use sluice_netlink::socket::{Socket, SocketError};
 
 use super::any::TableFamily;
-use super::monitor::poll_timeout;
 use super::observe::kind;
 use super::scope::Family;
 use super::uapi;
@@ -161,10 +160,7 @@ fn header(attrs: &Attrs<'_>) -> Option<Tuple> {
 /// Receives the reports about every packet of one network namespace for which a rule has set
 /// [`MetaKey::Trace`](super::MetaKey::Trace).
 #[derive(Debug)]
-pub struct Tracer {
-    socket: Socket,
-    pending: VecDeque<Step>,
-}
+pub struct Tracer(Notices<Step>);
 
 impl Tracer {
     /// Listens in the network namespace of the calling thread.
@@ -174,11 +170,7 @@ impl Tracer {
     pub fn open() -> Result<Self, SocketError> {
         let group = 1 << (uapi::NFNLGRP_NFTRACE - 1);
         let socket = Socket::bound(SockProtocol::NetlinkNetFilter, 0, group, &mut [])?;
-        socket.grow_receive_buffer(QUEUE);
-        Ok(Self {
-            socket,
-            pending: VecDeque::new(),
-        })
+        Ok(Self(Notices::new(socket, QUEUE, Step::decode)))
     }
 
     /// Waits for the next report; `None` at the deadline.
@@ -186,21 +178,7 @@ impl Tracer {
     /// # Errors
     /// Any [`SocketError`]; after [`SocketError::Overrun`] some reports are lost, and later ones still come.
     pub fn wait(&mut self, deadline: Instant) -> Result<Option<Step>, SocketError> {
-        loop {
-            if let Some(step) = self.pending.pop_front() {
-                return Ok(Some(step));
-            }
-            if let Some(datagram) = self.socket.try_receive()? {
-                let steps = Messages::new(datagram).filter_map(|it| Step::decode(&it));
-                self.pending.extend(steps);
-                continue;
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(None);
-            }
-            self.socket.wait(None, poll_timeout(Some(left)))?;
-        }
+        self.0.wait(Some(deadline))
     }
 }
 
