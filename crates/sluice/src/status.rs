@@ -52,6 +52,7 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
             print(CLEAR)?;
         }
         print(text)?;
+        #[expect(clippy::disallowed_methods, reason = "a period")]
         thread::sleep(WATCH_PERIOD);
     }
 }

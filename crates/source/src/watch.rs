@@ -153,6 +153,7 @@ fn wait(
         Err(error) => {
             // The kernel has no memory for it now.
             tracing::warn!(%error, "cannot wait for changes of files: trying again");
+            #[expect(clippy::disallowed_methods, reason = "poll itself failed")]
             thread::sleep(MISSING_RETRY);
             true
         }

@@ -170,6 +170,7 @@ impl Running {
         self.state.stops.store(true, Ordering::Release);
         if !self.lameduck.is_zero() {
             tracing::info!(lameduck = ?self.lameduck, "stop");
+            #[expect(clippy::disallowed_methods, reason = "lameduck is a time")]
             thread::sleep(self.lameduck);
         }
     }
@@ -237,6 +238,7 @@ impl Running {
     fn finish(&self) {
         let end = Instant::now() + LAST_ANSWERS;
         while self.common.metrics.ours.in_flight.get() > 0 && Instant::now() < end {
+            #[expect(clippy::disallowed_methods, reason = "a counter tells nobody")]
             thread::sleep(LOOK);
         }
     }

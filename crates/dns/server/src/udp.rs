@@ -59,6 +59,7 @@ impl Loop {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     tracing::warn!(address = %self.socket.local(), %error, "receive queries");
+                    #[expect(clippy::disallowed_methods, reason = "back-off")]
                     thread::sleep(PAUSE);
                 }
             }

@@ -209,6 +209,7 @@ impl Addresses {
             let late = loop {
                 match is_local(&mut self.socket, ip) {
                     Ok(true) => break None,
+                    #[expect(clippy::disallowed_methods, reason = "the kernel tells nobody")]
                     Ok(false) if Instant::now() < deadline => thread::sleep(POLL_INTERVAL),
                     Ok(false) => break Some(None),
                     Err(error @ RequestError::Socket { .. }) => return Err(error),

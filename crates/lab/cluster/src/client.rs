@@ -185,6 +185,7 @@ impl Client {
         let deadline = Instant::now() + within;
         loop {
             match done(self) {
+                #[expect(clippy::disallowed_methods, reason = "back-off")]
                 Err(_) if Instant::now() < deadline => thread::sleep(PAUSE),
                 other => return other,
             }

@@ -85,6 +85,7 @@ impl Control {
                     + writes.addresses(&objects, &self.allocator);
                 if refused > 0 {
                     // Back off, observe again.
+                    #[expect(clippy::disallowed_methods, reason = "back-off")]
                     thread::sleep(pauses.take());
                     break;
                 }

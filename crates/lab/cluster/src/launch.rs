@@ -122,6 +122,7 @@ impl Program<'_> {
             } else {
                 0
             };
+            #[expect(clippy::disallowed_methods, reason = "back-off")]
             thread::sleep(Duration::from_millis(100) * attempts);
         }
         bail!("the lab's server ended {ATTEMPTS} times after each other")

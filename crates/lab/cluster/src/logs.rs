@@ -43,6 +43,7 @@ pub(crate) fn keep_short(lab_dir: &LabDir) {
                 Ok(()) => {}
             }
         }
+        #[expect(clippy::disallowed_methods, reason = "a period")]
         thread::sleep(PERIOD);
     }
 }

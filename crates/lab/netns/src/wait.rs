@@ -21,6 +21,7 @@ pub fn eventually<T>(within: Duration, mut probe: impl FnMut() -> Option<T>) -> 
         if last {
             return None;
         }
+        #[expect(clippy::disallowed_methods, reason = "tests wait here alone")]
         thread::sleep(scaled(Duration::from_millis(2)));
     }
 }

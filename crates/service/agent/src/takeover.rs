@@ -124,6 +124,7 @@ fn drain(all: &[&dyn Leftovers], keep: &Keep) {
                 "connections through an earlier proxy: waiting for their end"
             );
         }
+        #[expect(clippy::disallowed_methods, reason = "back-off")]
         thread::sleep(wait.min(left));
     }
 }
@@ -133,6 +134,7 @@ fn drain(all: &[&dyn Leftovers], keep: &Keep) {
 fn watch(all: &[&dyn Leftovers], keep: &Keep) {
     let mut waits = Waits::new(FIRST_CHECK, LONGEST_CHECK);
     loop {
+        #[expect(clippy::disallowed_methods, reason = "back-off")]
         thread::sleep(waits.take());
         if let Some(sign) = all.iter().find_map(|it| it.sign_of_kube_proxy(keep)) {
             warn!(

@@ -169,6 +169,7 @@ impl NodeDns {
     /// Gives the queries back, answers those that are here, and stops.
     pub(super) fn stop(self) {
         lock(&self.local).give_back();
+        #[expect(clippy::disallowed_methods, reason = "queries are on their way")]
         thread::sleep(ON_THEIR_WAY);
         // Its thread has the server, too.
         drop(self.watch);

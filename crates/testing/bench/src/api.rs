@@ -232,6 +232,7 @@ fn storm(bench: &Bench) -> anyhow::Result<()> {
                 + Duration::from_secs(second.into())
                 + Duration::from_secs(1) * change / STORM_RATE;
             // The wait gives the storm its rate; it is part of the load.
+            #[expect(clippy::disallowed_methods, reason = "the rate of the load")]
             thread::sleep(due.saturating_duration_since(Instant::now()));
         }
         if (second + 1) % SAMPLE_SECONDS == 0 {

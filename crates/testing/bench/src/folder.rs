@@ -105,6 +105,7 @@ fn while_others_write<T>(
                 fs::write(&file, text).context("write a file")?;
                 // The wait gives the changes their rate.
                 let due = started + Duration::from_secs(1) * number / rate;
+                #[expect(clippy::disallowed_methods, reason = "the rate of the load")]
                 thread::sleep(due.saturating_duration_since(Instant::now()));
             }
             Ok(())

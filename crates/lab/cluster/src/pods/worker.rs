@@ -307,6 +307,7 @@ impl Worker {
         let (news, run) = (self.news.clone(), self.containers[container].run);
         thread::spawn(move || {
             while process.is_running() {
+                #[expect(clippy::disallowed_methods, reason = "the process has another parent")]
                 thread::sleep(LOOK);
             }
             let _ = news.send(News::Ended {
@@ -442,6 +443,7 @@ impl Worker {
         // Logs are removed with the pod, as by kubelet.
         let _ = fs::remove_dir_all(self.machines.lab_dir().pod(&self.uid));
         while !self.report.finished(&self.pod) {
+            #[expect(clippy::disallowed_methods, reason = "back-off")]
             thread::sleep(RETRY);
         }
     }

@@ -47,6 +47,7 @@ pub(super) fn remove(removal: &mut Removal) {
         return;
     };
     let (own, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|it| is_ours(it));
+    #[expect(clippy::disallowed_methods, reason = "the kernel frees sets later")]
     let pause = || thread::sleep(PAUSE);
     let mut count = destroy(&mut sets, others, pause, removal);
     // The next cleanup knows by our own sets that the others are ours, too.

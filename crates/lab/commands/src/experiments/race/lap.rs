@@ -181,6 +181,7 @@ fn until_answered_by(name: &str, target: SocketAddr, started: Instant) -> anyhow
             Outcome::Answered { name: by, .. } if by == name => return Ok(took),
             outcome if took > CHANGE => bail!("{CHANGE:?} after a change {target}: {outcome}"),
             // The pause grows with the time so far, so that a long wait makes no more connections than a short one.
+            #[expect(clippy::disallowed_methods, reason = "a pause between attempts")]
             _ => thread::sleep(took / 50),
         }
     }
