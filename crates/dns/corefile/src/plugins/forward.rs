@@ -60,21 +60,9 @@ pub(super) fn read(reader: &mut Reader<'_>, plugin: &Directive, scope: &Scope) -
     let mut forward = Forward {
         from,
         to,
-        except: Vec::new(),
-        protocol: ForwardProtocol::default(),
         expire: Duration::from_secs(10),
-        max_age: None,
-        max_idle_conns: None,
         max_fails: 2,
-        max_connect_attempts: 0,
-        tls: ForwardTls::default(),
-        policy: Policy::default(),
-        health_check: HealthCheck::default(),
-        max_concurrent: None,
-        next: Vec::new(),
-        next_on_nodata: false,
-        failfast_all_unhealthy_upstreams: false,
-        failover: Vec::new(),
+        ..Forward::default()
     };
     let mut server_name = None;
     reader.options(plugin, &OPTIONS, |_, option| {

@@ -1,12 +1,11 @@
 //! `kubernetes`.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::reader::{Fault, Reader, Scope};
 use crate::syntax::Directive;
 use crate::values::{is_reverse, number, one_of, quoted, selector};
-use crate::{ApiTls, Fallthrough, Kubeconfig, Kubernetes, Pods};
+use crate::{ApiTls, Kubeconfig, Kubernetes, Pods};
 
 const OPTIONS: [&str; 17] = [
     "endpoint",
@@ -37,21 +36,10 @@ const PODS: [(&str, Pods); 3] = [
 pub(super) fn read(reader: &mut Reader<'_>, plugin: &Directive, scope: &Scope) -> Kubernetes {
     let mut kubernetes = Kubernetes {
         zones: reader.zones(plugin, &plugin.args, scope),
-        endpoint: None,
-        tls: None,
-        kubeconfig: None,
-        apiserver_qps: None,
-        apiserver_burst: None,
-        namespaces: BTreeSet::new(),
-        namespace_labels: None,
-        labels: None,
-        pods: Pods::default(),
-        endpoint_pod_names: false,
         ttl: 5,
         endpoints: true,
-        fallthrough: Fallthrough::default(),
-        ignore_empty_service: false,
         startup_timeout: Duration::from_secs(5),
+        ..Kubernetes::default()
     };
     let place = &plugin.name.place;
     if !kubernetes.zones.is_empty() && kubernetes.zones.iter().all(is_reverse) {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::Name;
 
-/// `forward FROM TO...`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// `forward FROM TO...`. The reader sets CoreDNS's defaults, `Default` does not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forward {
     /// Names below this zone are forwarded.
     pub from: Name,

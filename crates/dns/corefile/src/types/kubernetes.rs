@@ -9,8 +9,8 @@ use sluice_model::Selector;
 
 use super::Fallthrough;
 
-/// `kubernetes [ZONES...]`.
-#[derive(Clone, Debug, PartialEq)]
+/// `kubernetes [ZONES...]`. The reader sets CoreDNS's defaults, `Default` does not.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Kubernetes {
     /// The zones of the directive, else those of the block; at least one is no reverse zone.
     pub zones: Vec<Name>,

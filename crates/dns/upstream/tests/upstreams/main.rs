@@ -15,9 +15,7 @@ use std::time::Duration;
 
 use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::{Name, RData, RecordType};
-use sluice_corefile::{
-    Forward, ForwardProtocol, ForwardTls, HealthCheck, Policy, Upstream, UpstreamTransport,
-};
+use sluice_corefile::{Forward, Policy, Upstream, UpstreamTransport};
 use sluice_upstream::{Forwarder, Observer, Origin, Proto, Question};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -32,21 +30,10 @@ fn config(to: &[&Server]) -> Forward {
     Forward {
         from: Name::root(),
         to: to.iter().map(|it| upstream(it.address)).collect(),
-        except: Vec::new(),
-        protocol: ForwardProtocol::AsAsked,
         expire: Duration::from_secs(10),
-        max_age: None,
-        max_idle_conns: None,
         max_fails: 2,
-        max_connect_attempts: 0,
-        tls: ForwardTls::default(),
         policy: Policy::Sequential,
-        health_check: HealthCheck::default(),
-        max_concurrent: None,
-        next: Vec::new(),
-        next_on_nodata: false,
-        failfast_all_unhealthy_upstreams: false,
-        failover: Vec::new(),
+        ..Forward::default()
     }
 }
 
