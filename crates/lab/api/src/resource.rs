@@ -3,7 +3,7 @@
 mod kinds;
 
 use serde_json::Value;
-use sluice_controller::WrongType;
+use sluice_controller::FieldError;
 
 pub use kinds::KINDS;
 
@@ -33,7 +33,7 @@ pub struct Resource {
     /// The rule for `metadata.name`.
     pub name: NameRule,
     /// The object without fields that its Kubernetes type does not have.
-    pub(crate) known: fn(&Value) -> Result<Value, WrongType>,
+    pub(crate) known: fn(&Value) -> Result<Value, FieldError>,
 }
 
 /// Whether a subresource is served.

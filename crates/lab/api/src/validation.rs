@@ -3,18 +3,12 @@
 use std::net::IpAddr;
 
 use serde_json::Value;
+use sluice_model::{is_label, is_subdomain};
 
 use crate::resource::{NameRule, Resource};
 use crate::status::{Cause, Status};
 
-/// Longest label of a name (RFC 1123).
-const LONGEST_LABEL: usize = 63;
-
-/// Longest name (RFC 1123).
-const LONGEST_NAME: usize = 253;
-
 pub(crate) fn check_name(resource: &Resource, name: &str) -> Result<(), Status> {
-    let is_label = |it: &str| it.len() <= LONGEST_LABEL && is_label(it);
     let rule = match resource.name {
         _ if name.is_empty() => "name or generateName is required",
         NameRule::Label if !is_label(name) => {
@@ -27,9 +21,7 @@ pub(crate) fn check_name(resource: &Resource, name: &str) -> Result<(), Status> 
             "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with \
              an alphabetic character, and end with an alphanumeric character, at most 63 of them"
         }
-        NameRule::Subdomain
-            if name.len() > LONGEST_NAME || !name.split('.').all(self::is_label) =>
-        {
+        NameRule::Subdomain if !is_subdomain(name) => {
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' \
              or '.', and must start and end with an alphanumeric character, at most 253 of them"
         }
@@ -51,13 +43,6 @@ pub(crate) fn check_name(resource: &Resource, name: &str) -> Result<(), Status> 
         cause.reason = "FieldValueRequired";
     }
     Err(Status::invalid(resource, name, &[cause]))
-}
-
-fn is_label(text: &str) -> bool {
-    let plain = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit();
-    text.starts_with(plain)
-        && text.ends_with(plain)
-        && text.chars().all(|it| plain(it) || it == '-')
 }
 
 /// Removes the fields that the Kubernetes type of the object does not have, and fields that are

@@ -10,11 +10,11 @@ use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
 use serde_json::Value;
 use sluice_api::{Cause, KINDS, Status};
 use sluice_controller::workloads::{
-    FieldError, default_daemon_set, default_deployment, default_pod, default_replica_set,
-    default_stateful_set, validate_daemon_set, validate_deployment, validate_pod,
-    validate_replica_set, validate_stateful_set,
+    default_daemon_set, default_deployment, default_pod, default_replica_set, default_stateful_set,
+    validate_daemon_set, validate_deployment, validate_pod, validate_replica_set,
+    validate_stateful_set,
 };
-use sluice_controller::{Allocator, Refusal, Typed, is_allocated, set_defaults};
+use sluice_controller::{Allocator, FieldError, Typed, is_allocated, set_defaults};
 use sluice_model::NamespacedName;
 use sluice_source::{Wants, kinds};
 
@@ -134,7 +134,7 @@ impl Admission {
         }
     }
 
-    fn tell_addresses(&self) -> Vec<(NamespacedName, Refusal)> {
+    fn tell_addresses(&self) -> Vec<(NamespacedName, FieldError)> {
         let mut allocator = self.allocator.lock().expect("nobody panics with it");
         allocator.set_reserved(self.addresses.values())
     }
@@ -269,7 +269,7 @@ fn complete<T: Typed>(
     let mut object: T = typed(new)?;
     default(&mut object);
     let errors = validate(&object, old.as_ref()).into_iter();
-    checked(new, errors.map(|it| (it.field, it.message)))?;
+    checked(new, errors.map(|it| (it.field, it.why)))?;
     *new = object.write();
     Ok(())
 }

@@ -3,10 +3,9 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::{Value, json};
-use sluice_api::Store;
+use sluice_api::{Store, now};
 
 #[derive(Clone)]
 pub(crate) struct Events {
@@ -64,9 +63,4 @@ fn event_name(about: &ObjectReference, reason: &str, message: &str) -> String {
     // A name has at most 253 characters.
     let name: String = name.chars().take(230).collect();
     format!("{name}.{:016x}", hasher.finish())
-}
-
-/// The present time, as in objects.
-pub(crate) fn now() -> String {
-    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -6,11 +6,11 @@ use http::StatusCode;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
-use sluice_api::{DeleteOptions, Status, Store};
+use sluice_api::{DeleteOptions, Status, Store, now};
 use sluice_controller::Typed;
 use tracing::warn;
 
-use crate::events::{Events, now};
+use crate::events::Events;
 use crate::machines::Addresses;
 use crate::nodes::{self, Health};
 use crate::pods;

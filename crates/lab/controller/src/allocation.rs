@@ -6,7 +6,6 @@ mod previous;
 mod reserved;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
@@ -18,7 +17,7 @@ use k8s_openapi::api::networking::v1::{IPAddress, IPAddressSpec, ParentReference
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sluice_model::{IpFamily, NamespacedName};
 
-use crate::meta;
+use crate::{FieldError, meta};
 pub use reserved::is_allocated;
 use reserved::{ALLOCATOR, MANAGED_BY, Reserved};
 
@@ -31,30 +30,6 @@ pub struct Pools {
     pub node_ports: RangeInclusive<u16>,
     /// Ranges of load balancer addresses; without any, Services of type LoadBalancer get none.
     pub load_balancers: Vec<IpNet>,
-}
-
-/// A field of a Service whose value cannot be allocated.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct Refusal {
-    /// `spec.clusterIPs[0]`.
-    pub field: String,
-    /// What is wrong, and what to do about it.
-    pub why: String,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field, self.why)
-    }
-}
-
-impl Refusal {
-    pub(crate) fn new(field: impl Into<String>, why: impl Into<String>) -> Self {
-        Self {
-            field: field.into(),
-            why: why.into(),
-        }
-    }
 }
 
 /// The addresses and ports of one Service.
@@ -93,13 +68,13 @@ impl Allocator {
     pub fn set_reserved<'a>(
         &mut self,
         addresses: impl IntoIterator<Item = &'a IPAddress>,
-    ) -> Vec<(NamespacedName, Refusal)> {
+    ) -> Vec<(NamespacedName, FieldError)> {
         self.reserved = Reserved::new(addresses);
         let held = self.reserved.ips().filter_map(|ip| {
             let owner = self.ips.get(&ip)?;
             let why = self.reserved.against(owner, ip)?;
             let why = format!("{why}: delete the Service or the IPAddress");
-            Some((owner.clone(), Refusal::new("spec.clusterIPs", why)))
+            Some((owner.clone(), FieldError::new("spec.clusterIPs", why)))
         });
         held.collect()
     }
@@ -114,7 +89,7 @@ impl Allocator {
     pub fn recover<'a>(
         &mut self,
         services: impl IntoIterator<Item = &'a Service>,
-    ) -> Vec<(NamespacedName, Refusal)> {
+    ) -> Vec<(NamespacedName, FieldError)> {
         let mut services: Vec<_> = services.into_iter().collect();
         services.sort_by_key(|it| {
             let created = it.metadata.creation_timestamp.as_ref().map(|it| it.0);
@@ -126,14 +101,14 @@ impl Allocator {
             for ip in &claims.ips {
                 if let Some(owner) = self.ips.get(ip).filter(|it| **it != key) {
                     let why = format!("{ip} is Service {owner}'s: delete one of the two Services");
-                    refusals.push((key.clone(), Refusal::new("spec.clusterIPs", why)));
+                    refusals.push((key.clone(), FieldError::new("spec.clusterIPs", why)));
                 }
             }
             for port in &claims.ports {
                 if let Some(owner) = self.ports.get(port).filter(|it| **it != key) {
                     let why =
                         format!("{port} is Service {owner}'s: delete one of the two Services");
-                    refusals.push((key.clone(), Refusal::new("spec.ports[].nodePort", why)));
+                    refusals.push((key.clone(), FieldError::new("spec.ports[].nodePort", why)));
                 }
             }
             self.hold(key, claims);
@@ -151,7 +126,7 @@ impl Allocator {
         &mut self,
         service: &mut Service,
         old: Option<&Service>,
-    ) -> Result<(), Vec<Refusal>> {
+    ) -> Result<(), Vec<FieldError>> {
         let key = meta::key(&service.metadata);
         let mut new = service.clone();
         let mut refusals = Vec::new();
@@ -223,7 +198,7 @@ impl Allocator {
         key: &NamespacedName,
         spec: &mut ServiceSpec,
         claims: &mut Claims,
-        refusals: &mut Vec<Refusal>,
+        refusals: &mut Vec<FieldError>,
     ) {
         let mut ips = spec.cluster_ips.clone().unwrap_or_default();
         let has_none = ips.first().is_some_and(|it| it == "None");
@@ -255,7 +230,7 @@ impl Allocator {
         wanted: &str,
         nets: &[&IpNet],
         field: &str,
-    ) -> Result<IpAddr, Refusal> {
+    ) -> Result<IpAddr, FieldError> {
         let is_free = |ip: &IpAddr| match self.ips.get(ip) {
             Some(owner) => owner == key,
             None => self.reserved.against(key, *ip).is_none(),
@@ -272,11 +247,11 @@ impl Allocator {
                 .iter()
                 .flat_map(|it| bands::addresses(it, seed))
                 .filter(is_free);
-            return free
-                .next()
-                .ok_or_else(|| Refusal::new(field, format!("no address of {} is free", list())));
+            return free.next().ok_or_else(|| {
+                FieldError::new(field, format!("no address of {} is free", list()))
+            });
         }
-        let wrong = |why: String| Refusal::new(field, why);
+        let wrong = |why: String| FieldError::new(field, why);
         let ip: IpAddr = wanted
             .parse()
             .map_err(|_| wrong(format!("{wanted:?} is no address")))?;
@@ -298,7 +273,7 @@ impl Allocator {
         key: &NamespacedName,
         spec: &mut ServiceSpec,
         claims: &mut Claims,
-        refusals: &mut Vec<Refusal>,
+        refusals: &mut Vec<FieldError>,
     ) {
         if previous::needs_node_ports(spec) {
             let allocates = spec.type_.as_deref() != Some("LoadBalancer")
@@ -348,7 +323,7 @@ impl Allocator {
         wanted: Option<i32>,
         claims: &Claims,
         field: &str,
-    ) -> Result<u16, Refusal> {
+    ) -> Result<u16, FieldError> {
         let range = &self.pools.node_ports;
         let list = format!("{}-{}", range.start(), range.end());
         let Some(wanted) = wanted else {
@@ -357,13 +332,14 @@ impl Allocator {
                 self.ports.get(it).is_none_or(|it| it == key) && !claims.ports.contains(it)
             };
             let free = bands::ports(range, seed).find(is_free);
-            return free.ok_or_else(|| Refusal::new(field, format!("no port of {list} is free")));
+            return free
+                .ok_or_else(|| FieldError::new(field, format!("no port of {list} is free")));
         };
         let number = u16::try_from(wanted).ok().filter(|it| range.contains(it));
         let number =
-            number.ok_or_else(|| Refusal::new(field, format!("{wanted} is not in {list}")))?;
+            number.ok_or_else(|| FieldError::new(field, format!("{wanted} is not in {list}")))?;
         match self.ports.get(&number).filter(|it| *it != key) {
-            Some(owner) => Err(Refusal::new(
+            Some(owner) => Err(FieldError::new(
                 field,
                 format!("{number} is Service {owner}'s"),
             )),
@@ -378,7 +354,7 @@ impl Allocator {
         key: &NamespacedName,
         service: &mut Service,
         claims: &mut Claims,
-        refusals: &mut Vec<Refusal>,
+        refusals: &mut Vec<FieldError>,
     ) {
         let spec = service.spec.clone().unwrap_or_default();
         if self.pools.load_balancers.is_empty() || spec.load_balancer_class.is_some() {
@@ -424,7 +400,7 @@ impl Allocator {
         }
         if !wanted.is_empty() {
             let why = format!("{wanted:?} is no address of the Service's families");
-            refusals.push(Refusal::new("spec.loadBalancerIP", why));
+            refusals.push(FieldError::new("spec.loadBalancerIP", why));
         }
         let status = service.status.get_or_insert_with(ServiceStatus::default);
         status.load_balancer = Some(LoadBalancerStatus {

@@ -13,7 +13,7 @@ use sluice_model::{NamespacedName, is_label};
 
 use crate::controller::owner;
 use crate::slices::{MANAGED_BY, MIRRORS, SLICES};
-use crate::{Allocator, Change, Controller, Object, Pools, Refusal, meta, set_defaults};
+use crate::{Allocator, Change, Controller, FieldError, Object, Pools, meta, set_defaults};
 
 /// The objects of a folder of manifests.
 #[derive(Clone, Debug, Default)]
@@ -68,7 +68,7 @@ impl Folder {
         pools: Pools,
         services: Vec<Service>,
         slices: Vec<EndpointSlice>,
-    ) -> (Self, Vec<(NamespacedName, Refusal)>) {
+    ) -> (Self, Vec<(NamespacedName, FieldError)>) {
         let mut allocator = Allocator::new(pools);
         let refusals = allocator.recover(&services);
         let mut controller = Controller::default();
@@ -92,7 +92,7 @@ impl Folder {
         &mut self,
         mut manifests: Manifests,
         now: Timestamp,
-    ) -> Vec<(NamespacedName, Refusal)> {
+    ) -> Vec<(NamespacedName, FieldError)> {
         let mut refusals = Vec::new();
         let unread = manifests.unread;
         if unread && self.told.is_empty() && !self.services.is_empty() {
@@ -152,7 +152,7 @@ impl Folder {
         &mut self,
         services: Vec<Service>,
         unread: bool,
-        refusals: &mut Vec<(NamespacedName, Refusal)>,
+        refusals: &mut Vec<(NamespacedName, FieldError)>,
     ) {
         let mut wanted = BTreeMap::new();
         for mut service in services {
@@ -160,13 +160,13 @@ impl Folder {
             let key = meta::key(&service.metadata);
             if !is_label(&key.namespace) || !is_label(&key.name) {
                 let why = "no name that a Service can have: lower-case letters, digits and dashes";
-                refusals.push((key, Refusal::new("metadata", why)));
+                refusals.push((key, FieldError::new("metadata", why)));
                 continue;
             }
             match wanted.entry(key.clone()) {
                 Entry::Vacant(entry) => drop(entry.insert(service)),
                 Entry::Occupied(_) => {
-                    let twice = Refusal::new("metadata.name", "another Service has it");
+                    let twice = FieldError::new("metadata.name", "another Service has it");
                     refusals.push((key, twice));
                 }
             }

@@ -23,6 +23,7 @@
 mod allocation;
 mod controller;
 mod defaults;
+mod field;
 mod folder;
 mod index;
 mod meta;
@@ -31,8 +32,9 @@ mod slices;
 mod typed;
 pub mod workloads;
 
-pub use allocation::{Allocator, Pools, Refusal, is_allocated};
+pub use allocation::{Allocator, Pools, is_allocated};
 pub use controller::{Change, Controller, Object};
 pub use defaults::set_defaults;
+pub use field::FieldError;
 pub use folder::{Completed, Folder, Manifests};
-pub use typed::{Typed, WrongType};
+pub use typed::Typed;

@@ -16,14 +16,7 @@ use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// A field whose value has the wrong type.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {why}")]
-pub struct WrongType {
-    /// The path: `spec.ports[0].port`.
-    pub field: String,
-    pub why: String,
-}
+use crate::FieldError;
 
 /// A type of the API.
 pub trait Typed: Sized {
@@ -32,7 +25,7 @@ pub trait Typed: Sized {
     /// # Errors
     ///
     /// The first field whose value has the wrong type.
-    fn read(value: &Value) -> Result<Self, WrongType>;
+    fn read(value: &Value) -> Result<Self, FieldError>;
 
     /// The value; that of an object has `kind` and `apiVersion`.
     fn write(&self) -> Value;
@@ -41,7 +34,7 @@ pub trait Typed: Sized {
 macro_rules! typed {
     ($($type:ty)*) => {
         $(impl Typed for $type {
-            fn read(value: &Value) -> Result<Self, WrongType> {
+            fn read(value: &Value) -> Result<Self, FieldError> {
                 read(value)
             }
 
@@ -57,8 +50,8 @@ typed! {
     PodStatus PodTemplateSpec ReplicaSet Secret Service ServiceAccount ServiceCIDR StatefulSet events::Event
 }
 
-fn read<T: DeserializeOwned>(value: &Value) -> Result<T, WrongType> {
-    T::deserialize(value).map_err(|error| WrongType {
+fn read<T: DeserializeOwned>(value: &Value) -> Result<T, FieldError> {
+    T::deserialize(value).map_err(|error| FieldError {
         field: wrong_field(value, &|it| T::deserialize(it).is_err())
             .trim_start_matches('.')
             .to_owned(),

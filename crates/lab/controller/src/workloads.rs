@@ -27,7 +27,7 @@ mod labels;
 mod node_lifecycle;
 mod ownership;
 mod plan;
-mod pods;
+pub(crate) mod pods;
 mod replica_set;
 mod revisions;
 mod scheduler;
@@ -50,7 +50,7 @@ pub use defaults::{
 };
 pub use plan::{Plan, Workload, Write};
 pub use validation::{
-    FieldError, validate_daemon_set, validate_deployment, validate_pod, validate_replica_set,
+    validate_daemon_set, validate_deployment, validate_pod, validate_replica_set,
     validate_stateful_set,
 };
 

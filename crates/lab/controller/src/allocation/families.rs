@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::ServiceSpec;
 use sluice_model::IpFamily;
 
-use super::Refusal;
+use super::FieldError;
 
 /// Sets `ipFamilyPolicy` and `ipFamilies` from each other, from the requested addresses, and from the families of the
 /// ServiceCIDRs.
@@ -11,7 +11,7 @@ pub(crate) fn choose(
     spec: &mut ServiceSpec,
     old: Option<&ServiceSpec>,
     cluster: &[IpFamily],
-    refusals: &mut Vec<Refusal>,
+    refusals: &mut Vec<FieldError>,
 ) {
     if spec.type_.as_deref() == Some("ExternalName") {
         return;
@@ -41,7 +41,7 @@ pub(crate) fn choose(
             Err(_) if ip.is_empty() => continue,
             Err(_) => {
                 let why = format!("{ip:?} is no address");
-                refusals.push(Refusal::new(format!("spec.clusterIPs[{i}]"), why));
+                refusals.push(FieldError::new(format!("spec.clusterIPs[{i}]"), why));
                 continue;
             }
         };
@@ -50,13 +50,13 @@ pub(crate) fn choose(
             Some(named) if *named == family.to_string() => {}
             Some(named) => {
                 let why = format!("{ip} is no {named} address, as spec.ipFamilies[{i}] says");
-                refusals.push(Refusal::new(format!("spec.clusterIPs[{i}]"), why));
+                refusals.push(FieldError::new(format!("spec.clusterIPs[{i}]"), why));
             }
         }
     }
     if is_single && (families.len() > 1 || ips.len() > 1) {
         let why = "SingleStack with two families: write PreferDualStack or RequireDualStack";
-        refusals.push(Refusal::new("spec.ipFamilyPolicy", why));
+        refusals.push(FieldError::new("spec.ipFamilyPolicy", why));
     }
     let first = cluster.first().copied().unwrap_or(IpFamily::V4);
     if families.is_empty() {
@@ -64,7 +64,7 @@ pub(crate) fn choose(
     }
     if policy == "RequireDualStack" && cluster.len() < 2 && !is_free {
         let why = "RequireDualStack, but ServiceCIDRs are of one family: write PreferDualStack";
-        refusals.push(Refusal::new("spec.ipFamilyPolicy", why));
+        refusals.push(FieldError::new("spec.ipFamilyPolicy", why));
     }
     if !is_single && families.len() == 1 && (cluster.len() == 2 || is_free) {
         let mut all = IpFamily::ALL.into_iter().map(|it| it.to_string());
@@ -74,7 +74,7 @@ pub(crate) fn choose(
     for (i, family) in families.iter().enumerate().filter(|_| !is_free) {
         if !cluster.iter().any(|it| it.to_string() == *family) {
             let why = format!("there is no ServiceCIDR of {family}");
-            refusals.push(Refusal::new(format!("spec.ipFamilies[{i}]"), why));
+            refusals.push(FieldError::new(format!("spec.ipFamilies[{i}]"), why));
         }
     }
     spec.ip_families = Some(families);

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::ServiceSpec;
 
-use super::Refusal;
+use super::FieldError;
 
 /// Copies addresses and ports that the new version leaves out, so that a manifest without them can be applied again.
 pub(crate) fn adopt(
     spec: &mut ServiceSpec,
     old: Option<&ServiceSpec>,
-    refusals: &mut Vec<Refusal>,
+    refusals: &mut Vec<FieldError>,
 ) {
     let empty = |ips: &Option<Vec<String>>| ips.as_ref().is_none_or(Vec::is_empty);
     let one = spec.cluster_ip.clone().filter(|it| !it.is_empty());
@@ -22,7 +22,7 @@ pub(crate) fn adopt(
         && one != first
     {
         let why = format!("{first} is not spec.clusterIP, which is {one}");
-        refusals.push(Refusal::new("spec.clusterIPs[0]", why));
+        refusals.push(FieldError::new("spec.clusterIPs[0]", why));
     }
     spec.cluster_ip = first;
     if needs_cluster_ip(spec)
@@ -43,7 +43,7 @@ pub(crate) fn adopt(
                 let why = format!(
                     "{new} in place of {had}: a ClusterIP never changes, delete the Service first"
                 );
-                refusals.push(Refusal::new("spec.clusterIP", why));
+                refusals.push(FieldError::new("spec.clusterIP", why));
             }
             Some(_) => {}
         }

@@ -51,7 +51,7 @@ fn update(
 ) -> Result<Service, String> {
     let mut service = service(name, &spec);
     let done = allocator.complete(&mut service, old);
-    let text = |it: Vec<super::Refusal>| {
+    let text = |it: Vec<super::FieldError>| {
         let lines: Vec<String> = it.iter().map(ToString::to_string).collect();
         lines.join("; ")
     };

@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use sluice_model::IpFamily;
 
 use super::Zones;
+use crate::workloads::pods;
 
 /// A port of a slice, with an order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -124,7 +125,7 @@ fn endpoint(service: &Service, pod: &Pod, zones: &Zones, family: IpFamily) -> Op
     let addresses = pod.status.iter().flat_map(ips);
     let addresses = addresses.filter(|it| IpFamily::of(it) == family);
     let addresses: Vec<String> = addresses.map(|it| it.to_string()).collect();
-    let serving = is_ready(pod);
+    let serving = pods::is_ready(pod);
     let terminating = pod.metadata.deletion_timestamp.is_some();
     (!addresses.is_empty()).then(|| Endpoint {
         addresses,
@@ -145,16 +146,6 @@ fn endpoint(service: &Service, pod: &Pod, zones: &Zones, family: IpFamily) -> Op
         zone: zone.cloned().flatten(),
         ..Endpoint::default()
     })
-}
-
-/// Whether the condition Ready is True.
-fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod
-        .status
-        .iter()
-        .flat_map(|it| it.conditions.iter().flatten());
-    let mut ready = conditions.filter(|it| it.type_ == "Ready");
-    ready.next().is_some_and(|it| it.status == "True")
 }
 
 /// The hostname of a pod in the subdomain of this Service (`ShouldSetHostname`).

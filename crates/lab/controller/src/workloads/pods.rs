@@ -38,7 +38,7 @@ pub(super) fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a PodConditio
 }
 
 /// Whether the condition Ready is True.
-pub(super) fn is_ready(pod: &Pod) -> bool {
+pub(crate) fn is_ready(pod: &Pod) -> bool {
     condition(pod, "Ready").is_some_and(|it| it.status == "True")
 }
 

@@ -9,9 +9,9 @@ use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet,
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 
-pub use self::field::FieldError;
 use self::field::Problems;
 use super::labels;
+use crate::FieldError;
 
 /// The errors in a Pod that has its defaults; `old` is the version that it replaces.
 #[must_use]

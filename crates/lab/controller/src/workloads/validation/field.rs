@@ -2,20 +2,11 @@
 
 use std::fmt;
 
+use crate::FieldError;
+
 /// The rule for names of objects.
 pub(super) const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
     '-' or '.', and must start and end with an alphanumeric character";
-
-/// Something that is wrong with one field. Shown as kubectl's users know it:
-/// `spec.replicas: Invalid value: -1: must be greater than or equal to 0`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {message}")]
-pub struct FieldError {
-    /// The path: `spec.template.spec.containers[0].name`.
-    pub field: String,
-    /// The type of the error with the value, then what is allowed.
-    pub message: String,
-}
 
 /// The errors found so far.
 #[derive(Debug, Default)]
@@ -62,9 +53,7 @@ impl Problems {
 
     fn push(&mut self, field: impl Into<String>, problem: &str, detail: &str) {
         let separator = if detail.is_empty() { "" } else { ": " };
-        self.found.push(FieldError {
-            field: field.into(),
-            message: format!("{problem}{separator}{detail}"),
-        });
+        let why = format!("{problem}{separator}{detail}");
+        self.found.push(FieldError::new(field, why));
     }
 }
