@@ -21,8 +21,7 @@ pub use forward::{
 pub use hosts::{Hosts, HostsEntry};
 pub use kubernetes::{ApiTls, Kubeconfig, Kubernetes, Pods};
 pub use observe::{
-    Consolidate, Errors, Health, LogClass, LogField, LogFormat, LogLevel, LogPart, LogRule,
-    Monitor, Prometheus, Ready,
+    Consolidate, Errors, Health, LogClass, LogField, LogLevel, LogPart, LogRule, Monitor, Ready,
 };
 pub use pattern::Pattern;
 pub use rewrite::{

@@ -103,10 +103,7 @@ fn what_kubeadm_and_kind_write() {
         assert_eq!(zones, ["cluster.local.", "in-addr.arpa.", "ip6.arpa."]);
         assert_eq!((kubernetes.pods, kubernetes.ttl), (Pods::Insecure, 30));
         assert_eq!(kubernetes.fallthrough.zones, kubernetes.zones[1..]);
-        assert_eq!(
-            it.prometheus.as_ref().unwrap().address.to_string(),
-            "[::]:9153"
-        );
+        assert_eq!(it.prometheus.unwrap().to_string(), "[::]:9153");
         let [forward] = &*it.forward else {
             panic!("{it:?}")
         };
@@ -292,7 +289,7 @@ fn keys_and_small_plugins() {
     assert_eq!(named.classes, [LogClass::Denial, LogClass::Error]);
     let literal = |it: &str| LogPart::Literal(it.to_owned());
     assert_eq!(
-        named.format.parts,
+        named.format,
         [
             LogPart::Field(LogField::Remote),
             literal(" "),
@@ -302,12 +299,8 @@ fn keys_and_small_plugins() {
             literal(" -"),
         ]
     );
-    assert_eq!(root.format.parts.last(), Some(&literal("\"")));
-    assert!(
-        root.format
-            .parts
-            .contains(&LogPart::Field(LogField::Opcode))
-    );
+    assert_eq!(root.format.last(), Some(&literal("\"")));
+    assert!(root.format.contains(&LogPart::Field(LogField::Opcode)));
 }
 
 #[test]

@@ -32,20 +32,17 @@ pub(crate) enum Page {
 }
 
 impl Page {
-    pub(crate) fn plugin(self) -> &'static str {
+    /// The plugin, and the path of the page.
+    fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::Health => "health",
-            Self::Ready => "ready",
-            Self::Metrics => "prometheus",
+            Self::Health => ("health", "/health"),
+            Self::Ready => ("ready", "/ready"),
+            Self::Metrics => ("prometheus", "/metrics"),
         }
     }
 
-    fn path(self) -> &'static str {
-        match self {
-            Self::Health => "/health",
-            Self::Ready => "/ready",
-            Self::Metrics => "/metrics",
-        }
+    pub(crate) fn plugin(self) -> &'static str {
+        self.names().0
     }
 }
 
@@ -105,7 +102,7 @@ pub(crate) async fn serve(listener: TcpListener, page: Page, state: Arc<State>) 
 
 fn answer(request: &Request<Incoming>, page: Page, state: &State) -> http::Response<Full<Bytes>> {
     let is_read = [Method::GET, Method::HEAD].contains(request.method());
-    let (status, body, kind) = if request.uri().path() != page.path() {
+    let (status, body, kind) = if request.uri().path() != page.names().1 {
         let body = "404 page not found\n";
         (StatusCode::NOT_FOUND, body.to_owned(), "text/plain")
     } else if is_read {

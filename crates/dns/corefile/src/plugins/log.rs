@@ -5,7 +5,7 @@ use hickory_proto::rr::Name;
 use crate::reader::Reader;
 use crate::syntax::Directive;
 use crate::values::{self, one_of};
-use crate::{LogClass, LogField, LogFormat, LogPart, LogRule};
+use crate::{LogClass, LogField, LogPart, LogRule};
 
 /// The format of CoreDNS without FORMAT, and of `{common}`.
 const COMMON: &str = "{remote}:{port} - {>id} \"{type} {class} {name} {proto} {size} {>do} {>bufsize}\" {rcode} {>rflags} {rsize} {duration}";
@@ -70,7 +70,7 @@ const FIELDS: [(&str, LogField); 16] = [
 ];
 
 /// Splits a format. What is no placeholder is text; metadata, `{/label}`, is not known here: `-`.
-fn format(text: &str) -> LogFormat {
+fn format(text: &str) -> Vec<LogPart> {
     let (mut parts, mut literal, mut rest) = (Vec::new(), String::new(), text);
     while let Some(c) = rest.chars().next() {
         let field = FIELDS.iter().find(|(name, _)| rest.starts_with(name));
@@ -91,5 +91,5 @@ fn format(text: &str) -> LogFormat {
     if !literal.is_empty() {
         parts.push(LogPart::Literal(literal));
     }
-    LogFormat { parts }
+    parts
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::reader::{Fault, Reader};
 use crate::syntax::{Directive, Token};
 use crate::values::{self, one_of, quoted};
-use crate::{Consolidate, Errors, Health, LogLevel, Monitor, Prometheus, Ready};
+use crate::{Consolidate, Errors, Health, LogLevel, Monitor, Ready};
 
 /// The argument ADDRESS of a plugin.
 fn address(reader: &mut Reader<'_>, plugin: &Directive, default: SocketAddr) -> SocketAddr {
@@ -48,12 +48,10 @@ pub(super) fn ready(reader: &mut Reader<'_>, plugin: &Directive) -> Ready {
     ready
 }
 
-pub(super) fn prometheus(reader: &mut Reader<'_>, plugin: &Directive) -> Prometheus {
+pub(super) fn prometheus(reader: &mut Reader<'_>, plugin: &Directive) -> SocketAddr {
     let default = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9153);
     reader.no_options(plugin);
-    Prometheus {
-        address: address(reader, plugin, default),
-    }
+    address(reader, plugin, default)
 }
 
 pub(super) fn errors(reader: &mut Reader<'_>, plugin: &Directive) -> Errors {

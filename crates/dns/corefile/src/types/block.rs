@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use hickory_proto::rr::Name;
 
 use super::{
     AclRule, Autopath, Cache, Chaos, Errors, Forward, Health, Hosts, Kubernetes, LoadBalance,
-    LogRule, Prometheus, Ready, RewriteRule, Template,
+    LogRule, Ready, RewriteRule, Template,
 };
 use crate::{Location, Note};
 
@@ -68,8 +68,9 @@ pub struct Plugins {
     pub ready: Option<Ready>,
     /// Liveness over HTTP.
     pub health: Option<Health>,
-    /// Metrics over HTTP.
-    pub prometheus: Option<Prometheus>,
+    /// `prometheus [ADDRESS]`: GET /metrics at this address; an unspecified one means all addresses. CoreDNS's
+    /// default: 127.0.0.1:9153. Blocks with the same address share one server.
+    pub prometheus: Option<SocketAddr>,
     /// Errors in the log.
     pub errors: Option<Errors>,
     /// Queries in the log. The first rule whose zone encloses the name and whose classes hold the

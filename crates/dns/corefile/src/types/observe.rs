@@ -46,7 +46,8 @@ pub enum LogLevel {
 pub struct LogRule {
     /// Names below this zone are logged.
     pub zone: Name,
-    pub format: LogFormat,
+    /// The line of a query: parts to be written one after the other.
+    pub format: Vec<LogPart>,
     /// The responses that are logged.
     pub classes: Vec<LogClass>,
 }
@@ -67,14 +68,7 @@ impl LogClass {
     pub const ALL: [Self; 3] = [Self::Success, Self::Denial, Self::Error];
 }
 
-/// The line of a query, in parts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogFormat {
-    /// To be written one after the other.
-    pub parts: Vec<LogPart>,
-}
-
-/// One part of a [`LogFormat`].
+/// One part of the line of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogPart {
     /// This text.
@@ -146,12 +140,4 @@ pub enum Monitor {
     UntilReady,
     /// Each request asks each plugin.
     Continuously,
-}
-
-/// `prometheus [ADDRESS]`: GET /metrics.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prometheus {
-    /// Where it listens; an unspecified address means all addresses. CoreDNS's default: 127.0.0.1:9153.
-    /// Blocks with the same address share one server.
-    pub address: SocketAddr,
 }

@@ -6,57 +6,37 @@ use sluice_corefile::AclAction;
 
 use super::registered;
 
-/// Queries by the action of `acl`.
+/// Queries by the action of `acl`, in the order of [`AclAction`].
 #[derive(Debug)]
-pub(crate) struct Acl {
-    allowed: IntCounterVec,
-    blocked: IntCounterVec,
-    filtered: IntCounterVec,
-    dropped: IntCounterVec,
-}
+pub(crate) struct Acl([IntCounterVec; 4]);
+
+/// The labels of queries that pass; those of others have a zone, too.
+const ALLOWED: [&str; 2] = ["server", "view"];
+const OF_ZONE: [&str; 3] = ["server", "zone", "view"];
 
 impl Acl {
     pub(super) fn new(registry: &Registry) -> Self {
-        let counters = |name: &str, help: &str, labels: &[&str]| {
+        let counters = |action: &str, what: &str, labels: &[&str]| {
+            let name = format!("coredns_acl_{action}_requests_total");
+            let help = format!("Queries that acl {what}.");
             registered(registry, IntCounterVec::new(Opts::new(name, help), labels))
         };
-        let of_zone = ["server", "zone", "view"];
-        Self {
-            allowed: counters(
-                "coredns_acl_allowed_requests_total",
-                "Queries that acl let pass.",
-                &["server", "view"],
-            ),
-            blocked: counters(
-                "coredns_acl_blocked_requests_total",
-                "Queries that acl refused.",
-                &of_zone,
-            ),
-            filtered: counters(
-                "coredns_acl_filtered_requests_total",
-                "Queries that acl answered without records.",
-                &of_zone,
-            ),
-            dropped: counters(
-                "coredns_acl_dropped_requests_total",
-                "Queries that acl left without a response.",
-                &of_zone,
-            ),
-        }
+        Self([
+            counters("allowed", "let pass", &ALLOWED),
+            counters("blocked", "refused", &OF_ZONE),
+            counters("filtered", "answered without records", &OF_ZONE),
+            counters("dropped", "left without a response", &OF_ZONE),
+        ])
     }
 
     /// Counts a query. `zone` is that of the rule which decided.
     pub(crate) fn count(&self, server: &str, action: AclAction, zone: &Name) {
-        let counters = match action {
-            AclAction::Allow => {
-                return self.allowed.with_label_values(&[server, ""]).inc();
-            }
-            AclAction::Block => &self.blocked,
-            AclAction::Filter => &self.filtered,
-            AclAction::Drop => &self.dropped,
-        };
-        counters
-            .with_label_values(&[server, &zone.to_ascii(), ""])
-            .inc();
+        let counters = &self.0[action as usize];
+        if action == AclAction::Allow {
+            counters.with_label_values(&[server, ""]).inc();
+        } else {
+            let zone = zone.to_ascii();
+            counters.with_label_values(&[server, &zone, ""]).inc();
+        }
     }
 }

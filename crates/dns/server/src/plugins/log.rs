@@ -40,7 +40,7 @@ impl Entry<'_> {
 
     fn line(&self, rule: &LogRule) -> String {
         let mut line = String::new();
-        for part in &rule.format.parts {
+        for part in &rule.format {
             match part {
                 LogPart::Literal(text) => line.push_str(text),
                 LogPart::Field(field) => {

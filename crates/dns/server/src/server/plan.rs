@@ -77,10 +77,7 @@ impl Plan {
         let pages = [
             plugins.health.as_ref().map(|it| (it.address, Page::Health)),
             plugins.ready.as_ref().map(|it| (it.address, Page::Ready)),
-            plugins
-                .prometheus
-                .as_ref()
-                .map(|it| (it.address, Page::Metrics)),
+            plugins.prometheus.map(|it| (it, Page::Metrics)),
         ];
         let pages = pages.into_iter().flatten();
         self.pages

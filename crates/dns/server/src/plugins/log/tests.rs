@@ -1,7 +1,6 @@
 use std::time::Instant;
 
 use hickory_proto::op::{OpCode, Query};
-use sluice_corefile::LogFormat;
 use sluice_upstream::Transport;
 
 use super::*;
@@ -30,7 +29,7 @@ fn request() -> Request {
 }
 
 /// The common log format of CoreDNS's documentation.
-fn common() -> LogFormat {
+fn common() -> Vec<LogPart> {
     use LogField::*;
     let fields: [(Option<LogField>, &str); 12] = [
         (Some(Remote), ":"),
@@ -56,7 +55,7 @@ fn common() -> LogFormat {
         LogPart::Literal(" ".into()),
         LogPart::Field(Duration),
     ]);
-    LogFormat { parts }
+    parts
 }
 
 #[test]
