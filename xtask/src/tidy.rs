@@ -16,7 +16,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("http", &[]),
     ("lab/api", &["controller", "http", "model", "yaml"]),
     ("reconcile", &[]),
-    ("service/plan", &["model"]),
+    ("service/plan", &["model", "objects"]),
     ("picture", &["model", "plan"]),
     ("lab/controller", &["model"]),
     (
@@ -140,6 +140,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nft",
             "nftables",
             "node",
+            "objects",
             "plan",
             "plane",
             "reconcile",
@@ -148,6 +149,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "zone",
         ],
     ),
+    ("testing/objects", &["model"]),
     ("testing/miniapi", &["api", "http"]),
     (
         "testing/scenarios",

@@ -34,10 +34,10 @@ fn cluster_ips_of_both_families() {
         service(
             "d/dual",
             "10.96.0.2 fd00::2",
-            "web/tcp:80 dns/udp:53 dns-tcp/tcp:53",
+            "web:80 dns:53/udp dns-tcp:53",
         ),
-        service("d/six", "fd00::6", "web/tcp:80"),
-        service("d/waiting", "", "web/tcp:80"),
+        service("d/six", "fd00::6", "web:80"),
+        service("d/waiting", "", "web:80"),
         service("d/portless", "10.96.0.9", ""),
     ]);
     let dual = "+ dual.d.svc. A 10.96.0.2; dual.d.svc. AAAA fd00::2";
@@ -111,7 +111,7 @@ fn cluster_ips_of_both_families() {
 #[test]
 fn types_without_records() {
     let objects = complete(&[
-        service("d/web", "10.96.0.2", "web/tcp:80"),
+        service("d/web", "10.96.0.2", "web:80"),
         external("d/ext", "db.example.com"),
     ]);
     for kind in [
@@ -164,18 +164,18 @@ fn types_without_records() {
 #[test]
 fn endpoints() {
     let objects = complete(&[
-        service("d/db", "None", "pg/tcp:5432"),
+        service("d/db", "headless", "pg:5432"),
         slice(
             "d/db-1",
             "db",
-            "pg/tcp:5432 m/tcp:9187",
-            &["10.0.0.1 db-0", "10.0.0.2", "!10.0.0.3 db-2"],
+            "pg:5432 m:9187",
+            &["10.0.0.1&db-0", "10.0.0.2", "10.0.0.3!&db-2"],
         ),
         // The other family of the same endpoints, another port number, and an endpoint twice.
-        slice("d/db-2", "db", "pg/tcp:5433", &["fd00::1 db-0", "fd00::"]),
-        slice("d/db-3", "db", "pg/tcp:5432", &["10.0.0.1 db-0"]),
-        slice("d/orphan-1", "orphan", "pg/tcp:5432", &["10.0.0.9 lost"]),
-        slice("d/nobody", "", "pg/tcp:5432", &["10.0.0.8"]),
+        slice("d/db-2", "db", "pg:5433", &["fd00::1&db-0", "fd00::"]),
+        slice("d/db-3", "db", "pg:5432", &["10.0.0.1&db-0"]),
+        slice("d/orphan-1", "orphan", "pg:5432", &["10.0.0.9&lost"]),
+        slice("d/nobody", "", "pg:5432", &["10.0.0.8"]),
     ]);
     let pg = "db-0.db.d.svc. A 10.0.0.1; db-0.db.d.svc. AAAA fd00::1";
     check(
@@ -246,10 +246,10 @@ fn endpoints() {
 
 #[test]
 fn endpoints_with_several_addresses() {
-    let own = ["10.0.0.1,10.0.0.2 h", "10.0.0.3,10.0.0.4"];
+    let own = ["10.0.0.1,10.0.0.2&h", "10.0.0.3,10.0.0.4"];
     let objects = complete(&[
-        service("d/web", "None", "a/tcp:1"),
-        slice("d/web-1", "web", "a/tcp:1", &own),
+        service("d/web", "headless", "a:1"),
+        slice("d/web-1", "web", "a:1", &own),
     ]);
     check(
         &objects,
@@ -281,11 +281,11 @@ fn endpoints_with_several_addresses() {
 #[test]
 fn slices_without_ports() {
     let objects = complete(&[
-        service("d/a", "None", ""),
-        slice("d/a-1", "a", "", &["10.0.0.1 x"]),
-        slice("d/a-2", "a", "web/tcp:80", &["10.0.0.2 y"]),
-        service("d/empty", "None", "web/tcp:80"),
-        slice("d/empty-1", "empty", "web/tcp:80", &["!10.0.0.4"]),
+        service("d/a", "headless", ""),
+        slice("d/a-1", "a", "", &["10.0.0.1&x"]),
+        slice("d/a-2", "a", "web:80", &["10.0.0.2&y"]),
+        service("d/empty", "headless", "web:80"),
+        slice("d/empty-1", "empty", "web:80", &["10.0.0.4!"]),
     ]);
     check(
         &objects,
@@ -317,18 +317,18 @@ fn slices_without_ports() {
 
 #[test]
 fn names_of_pods_as_endpoints() {
-    let long = format!("10.0.0.3 @{}", "p".repeat(64));
+    let long = format!("10.0.0.3*{}", "p".repeat(64));
     let objects = complete(&[
-        service("d/db", "None", "pg/tcp:1"),
+        service("d/db", "headless", "pg:1"),
         slice(
             "d/db-1",
             "db",
-            "pg/tcp:1",
+            "pg:1",
             &[
-                "10.0.0.1 @pod-a",
-                "10.0.0.2 host @pod-b",
+                "10.0.0.1*pod-a",
+                "10.0.0.2&host*pod-b",
                 &long,
-                "10.0.0.4 @a.b",
+                "10.0.0.4*a.b",
             ],
         ),
     ]);
@@ -377,7 +377,7 @@ fn aliases_inside_the_zone() {
     };
     let mut events: Vec<_> = (0..9).map(chain).collect();
     events.extend([
-        service("d/c9", "10.96.0.9", "a/tcp:1"),
+        service("d/c9", "10.96.0.9", "a:1"),
         external("d/up", "UP.d.svc.Cluster.Local"),
         external("d/a", "b.d.svc.cluster.local"),
         external("d/b", "a.d.svc.cluster.local"),
@@ -542,8 +542,8 @@ fn pods() {
 #[test]
 fn namespaces() {
     let web = [
-        service("d/web", "10.96.0.1", "a/tcp:1"),
-        service("e/web", "10.96.0.2", "a/tcp:1"),
+        service("d/web", "10.96.0.1", "a:1"),
+        service("e/web", "10.96.0.2", "a:1"),
     ];
     let declared = |rule| {
         objects(
@@ -609,12 +609,12 @@ fn namespaces() {
 #[test]
 fn empty_services_and_no_endpoints() {
     let objects = complete(&[
-        service("d/full", "10.96.0.1", "a/tcp:1"),
-        slice("d/full-1", "full", "a/tcp:1", &["10.0.0.1 x"]),
-        service("d/empty", "10.96.0.2", "a/tcp:1"),
-        slice("d/empty-1", "empty", "a/tcp:1", &["!10.0.0.2 y"]),
-        service("d/db", "None", "a/tcp:1"),
-        slice("d/db-1", "db", "a/tcp:1", &["10.0.0.3 z"]),
+        service("d/full", "10.96.0.1", "a:1"),
+        slice("d/full-1", "full", "a:1", &["10.0.0.1&x"]),
+        service("d/empty", "10.96.0.2", "a:1"),
+        slice("d/empty-1", "empty", "a:1", &["10.0.0.2!&y"]),
+        service("d/db", "headless", "a:1"),
+        slice("d/db-1", "db", "a:1", &["10.0.0.3&z"]),
         external("d/ext", "example.com"),
     ]);
     let mut settings = zones();
@@ -658,7 +658,7 @@ fn empty_services_and_no_endpoints() {
 
 #[test]
 fn the_zone_itself() {
-    let objects = complete(&[service("d/web", "10.96.0.1", "a/tcp:1")]);
+    let objects = complete(&[service("d/web", "10.96.0.1", "a:1")]);
     let soa = "SOA ns.dns. hostmaster. SERIAL 7200 1800 86400 30";
     check(
         &objects,
@@ -726,19 +726,19 @@ fn servers_of_the_zone() {
         settings
     };
     let objects = complete(&[
-        service("sys/dns", "10.96.0.10 fd00::10", "dns/udp:53"),
+        service("sys/dns", "10.96.0.10 fd00::10", "dns:53/udp"),
         slice(
             "sys/dns-1",
             "dns",
-            "dns/udp:53",
+            "dns:53/udp",
             &["10.0.0.53", "10.0.0.54"],
         ),
-        service("sys/headless", "None", "dns/udp:53"),
+        service("sys/headless", "headless", "dns:53/udp"),
         slice(
             "sys/headless-1",
             "headless",
-            "dns/udp:53",
-            &["10.0.0.55 a", "10.0.0.56"],
+            "dns:53/udp",
+            &["10.0.0.55&a", "10.0.0.56"],
         ),
     ]);
     let ns = |settings: &Settings, kind: &str| {
@@ -779,11 +779,11 @@ fn servers_of_the_zone() {
 #[test]
 fn reverse_zones() {
     let objects = complete(&[
-        service("d/web", "10.96.0.1 fd00::1", "a/tcp:1"),
-        slice("d/web-1", "web", "a/tcp:1", &["10.0.0.1", "10.96.0.1"]),
-        slice("e/y-1", "y", "a/tcp:1", &["10.0.0.1 b"]),
-        slice("e/x-1", "x", "a/tcp:1", &["10.0.0.1"]),
-        slice("e/x-2", "x", "b/tcp:1", &["10.0.0.1"]),
+        service("d/web", "10.96.0.1 fd00::1", "a:1"),
+        slice("d/web-1", "web", "a:1", &["10.0.0.1", "10.96.0.1"]),
+        slice("e/y-1", "y", "a:1", &["10.0.0.1&b"]),
+        slice("e/x-1", "x", "a:1", &["10.0.0.1"]),
+        slice("e/x-2", "x", "b:1", &["10.0.0.1"]),
     ]);
     let settings = settings(&[
         "in-addr.arpa.",
@@ -825,7 +825,7 @@ fn reverse_zones() {
 #[test]
 fn several_zones() {
     let objects = complete(&[
-        service("d/web", "10.96.0.1", "a/tcp:1"),
+        service("d/web", "10.96.0.1", "a:1"),
         external("d/here", "web.d.svc.deep.cluster.local"),
         external("d/there", "web.d.svc.cluster.local"),
     ]);
@@ -854,7 +854,7 @@ fn several_zones() {
 
 #[test]
 fn the_zone_of_all_names() {
-    let objects = complete(&[service("d/web", "10.96.0.1", "a/tcp:1")]);
+    let objects = complete(&[service("d/web", "10.96.0.1", "a:1")]);
     let settings = settings(&["."]);
     assert_eq!(says(&objects, &settings, "A web.d.svc."), "A 10.96.0.1");
     assert_eq!(
@@ -870,8 +870,8 @@ fn the_zone_of_all_names() {
 #[test]
 fn the_letter_case_is_that_of_the_question() {
     let objects = complete(&[
-        service("d/web", "10.96.0.1", "a/tcp:1"),
-        slice("d/web-1", "web", "a/tcp:1", &["10.0.0.1 x"]),
+        service("d/web", "10.96.0.1", "a:1"),
+        slice("d/web-1", "web", "a:1", &["10.0.0.1&x"]),
     ]);
     let says = |question: &str| says(&objects, &zones(), question);
     let reply = ask(
@@ -909,7 +909,7 @@ fn the_letter_case_is_that_of_the_question() {
 
 #[test]
 fn times_to_live() {
-    let objects = complete(&[service("d/web", "10.96.0.1", "a/tcp:1")]);
+    let objects = complete(&[service("d/web", "10.96.0.1", "a:1")]);
     let ttl = |ttl: u32, record_type| {
         let mut settings = zones();
         settings.ttl = ttl;
@@ -941,7 +941,7 @@ fn before_all_objects_are_there() {
     let mut objects = Objects::new(NamespaceRule::Declared);
     for event in [
         namespace("d"),
-        service("d/web", "10.96.0.1", "a/tcp:1"),
+        service("d/web", "10.96.0.1", "a:1"),
         external("d/alias", "late.d.svc.cluster.local"),
     ] {
         objects.absorb(&event, NOW);
@@ -976,7 +976,7 @@ fn before_all_objects_are_there() {
 
 #[test]
 fn labels_that_are_no_names() {
-    let objects = complete(&[service("d/web", "10.96.0.1", "a/tcp:1")]);
+    let objects = complete(&[service("d/web", "10.96.0.1", "a:1")]);
     let settings = zones();
     let zone: [&[u8]; 3] = [b"svc", b"cluster", b"local"];
     let ask = |labels: [&[u8]; 2]| {
@@ -1008,13 +1008,13 @@ fn labels_that_are_no_names() {
 fn names_without_room() {
     let label = "x".repeat(63);
     let objects = complete(&[
-        service(&format!("{label}/{label}"), "10.96.0.1", "a/tcp:1"),
-        service(&format!("{label}/h"), "None", "a/tcp:1"),
+        service(&format!("{label}/{label}"), "10.96.0.1", "a:1"),
+        service(&format!("{label}/h"), "headless", "a:1"),
         slice(
             &format!("{label}/h-1"),
             "h",
-            "a/tcp:1",
-            &[&format!("10.0.0.1 {label}"), "10.0.0.2 y"],
+            "a:1",
+            &[&format!("10.0.0.1&{label}"), "10.0.0.2&y"],
         ),
     ]);
     // 63 + 63 + 3 for the Service and svc leave room for the zone, those for the endpoint do not.
@@ -1077,36 +1077,36 @@ fn revision_and_serial() {
         assert_eq!(grew, verified);
         grew
     };
-    let web = service("d/web", "10.96.0.1", "a/tcp:1");
-    let ready = slice("d/web-1", "web", "a/tcp:1", &["10.0.0.1"]);
+    let web = service("d/web", "10.96.0.1", "a:1");
+    let ready = slice("d/web-1", "web", "a:1", &["10.0.0.1"]);
     assert!(grows(web.clone()));
     assert!(!grows(web));
-    assert!(grows(service("d/web", "10.96.0.2", "a/tcp:1")));
-    assert!(grows(service("d/web", "10.96.0.2", "a/tcp:2")));
+    assert!(grows(service("d/web", "10.96.0.2", "a:1")));
+    assert!(grows(service("d/web", "10.96.0.2", "a:2")));
     assert!(grows(ready.clone()));
     assert!(!grows(slice(
         "d/web-1",
         "web",
-        "a/tcp:1",
-        &["10.0.0.1", "!10.0.0.2"]
+        "a:1",
+        &["10.0.0.1", "10.0.0.2!"]
     )));
     assert!(grows(slice(
         "d/web-1",
         "web",
-        "a/tcp:1",
+        "a:1",
         &["10.0.0.1", "10.0.0.2"]
     )));
     assert!(grows(slice(
         "d/web-1",
         "web",
-        "a/tcp:1",
-        &["10.0.0.1 name", "10.0.0.2"]
+        "a:1",
+        &["10.0.0.1&name", "10.0.0.2"]
     )));
     assert!(grows(slice(
         "d/web-1",
         "other",
-        "a/tcp:1",
-        &["10.0.0.1 name", "10.0.0.2"]
+        "a:1",
+        &["10.0.0.1&name", "10.0.0.2"]
     )));
     assert!(grows(deletion(&ready)));
     assert!(!grows(deletion(&ready)));
@@ -1120,14 +1120,14 @@ fn revision_and_serial() {
 
 #[test]
 fn objects_of_another_source() {
-    let events = [namespace("d"), service("d/web", "10.96.0.1", "a/tcp:1")];
+    let events = [namespace("d"), service("d/web", "10.96.0.1", "a:1")];
     let mut objects = complete(&events);
     for it in ["10.0.0.1", "10.0.0.2", "10.0.0.3"] {
         objects.absorb(&pod("d", "p", &[it]), 1);
     }
     let kinds = [PodRecords::Insecure, PodRecords::Verified];
     let before = kinds.map(|it| objects.revision(it));
-    objects.replace(complete(&[service("d/web", "10.96.0.2", "a/tcp:1")]));
+    objects.replace(complete(&[service("d/web", "10.96.0.2", "a:1")]));
     assert!(kinds.map(|it| objects.revision(it)) > before);
     assert!(objects.revision(kinds[1]) > before[1]);
     check(&objects, &zones(), &[("A web.d.svc", "A 10.96.0.2")]);

@@ -19,7 +19,7 @@ const ADDRESSES: [&str; 6] = [
     "fd00::",
     "::ffff:10.0.0.1",
 ];
-const PORTS: [&str; 4] = ["web/tcp:80", "web/udp:80", "dns/udp:53", "/tcp:1"];
+const PORTS: [&str; 4] = ["web:80", "web:80/udp", "dns:53/udp", ":1"];
 const TARGETS: [&str; 8] = [
     "example.com",
     "b.a.svc.cluster.local",
@@ -40,7 +40,7 @@ fn object() -> impl Strategy<Value = Event> {
         subsequence(&PORTS[..], 0..=3).prop_map(|it| it.join(" ")),
     ];
     let addresses = prop_oneof![
-        2 => Just("None".to_owned()),
+        2 => Just("headless".to_owned()),
         1 => Just(String::new()),
         2 => subsequence(&ADDRESSES[..], 1..=2).prop_map(|it| it.join(" ")),
     ];
@@ -77,7 +77,7 @@ fn endpoint() -> impl Strategy<Value = Parts> {
                 "::ffff:10.0.0.1",
             ][..],
         ),
-        select(&["", " h", " 10-0-0-1", " @pod", " h @pod", " @a.b"][..]),
+        select(&["", "&h", "&10-0-0-1", "*pod", "&h*pod", "*a.b"][..]),
     )
 }
 
@@ -86,7 +86,7 @@ fn endpoints() -> impl Strategy<Value = Vec<String>> {
 }
 
 fn written((state, address, name): Parts) -> String {
-    format!("{state}{address}{name}")
+    format!("{address}{state}{name}")
 }
 
 /// Two versions of one object that differ in one part at most.
@@ -107,7 +107,7 @@ fn twins() -> impl Strategy<Value = (Event, Event)> {
                 slice("a/x", owners[differs(3)], ports[differs(4)], &[&written(b)]),
             )
         });
-    let addresses = || select(&["None", "", "10.0.0.1", "fd00::1", "10.0.0.1 fd00::1"][..]);
+    let addresses = || select(&["headless", "", "10.0.0.1", "fd00::1", "10.0.0.1 fd00::1"][..]);
     let services = (0..2_usize, [addresses(), addresses()], [port(), port()]).prop_map(
         |(part, addresses, ports)| {
             let differs = |own| usize::from(part == own);
@@ -132,7 +132,7 @@ fn twins() -> impl Strategy<Value = (Event, Event)> {
 
 /// Events about a namespace with a headless Service, so that most of them matter.
 fn events(count: usize) -> impl Strategy<Value = Vec<Event>> {
-    let first = [namespace("a"), service("a/a", "None", PORTS[0])];
+    let first = [namespace("a"), service("a/a", "headless", PORTS[0])];
     let more = prop::collection::vec(event(), 0..count);
     more.prop_map(move |more| first.iter().cloned().chain(more).collect())
 }

@@ -5,15 +5,14 @@
 mod build;
 mod strategy;
 
+pub use sluice_objects::NODE;
+
 pub use build::{cidr, deletion, endpoints, node, packet, planner, service, slices};
 pub use strategy::{arbitrary_events, arbitrary_packet, arbitrary_settings};
 
 use std::net::IpAddr;
 
 use crate::lookup::HostAddresses;
-
-/// The node that plans are made for.
-pub const NODE: &str = "node-a";
 
 /// The addresses of [`NODE`]: two primary ones, a second IPv4 one, loopback, and one load balancer
 /// address of the universe, as some load balancers bind theirs.

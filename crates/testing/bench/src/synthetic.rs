@@ -5,8 +5,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use sluice_model::{
-    AddressType, Change, ClusterIps, Conditions, Endpoint, EndpointPort, EndpointSlice, Hints,
-    NamespacedName, Protocol, Service, ServiceKind, ServicePort, SessionAffinity, TrafficPolicy,
+    Change, EndpointPort, EndpointSlice, Protocol, Service, ServiceKind, ServicePort,
 };
 use sluice_plan::Event;
 
@@ -42,30 +41,8 @@ pub(super) fn service(index: u32) -> Event {
 
 /// The same as an object, to be changed.
 pub(super) fn service_object(index: u32) -> Service {
-    Service {
-        name: name(index),
-        created: None,
-        kind: ServiceKind::ClusterIp,
-        cluster_ips: ClusterIps::Assigned(vec![cluster_ip(index)]),
-        external_ips: Vec::new(),
-        load_balancer: Vec::new(),
-        source_ranges: Vec::new(),
-        internal_policy: TrafficPolicy::Cluster,
-        external_policy: TrafficPolicy::Cluster,
-        affinity: SessionAffinity::None,
-        health_check_node_port: None,
-        external_name: None,
-        ipvs_scheduler: None,
-        algorithm: None,
-        forwarding: None,
-        proxy_name: None,
-        ports: vec![ServicePort {
-            name: "http".into(),
-            protocol: Protocol::Tcp,
-            port: port(SERVICE_PORT),
-            node_port: None,
-        }],
-    }
+    let ip = cluster_ip(index);
+    sluice_objects::service(&format!("svc-{index} {ip} http:{SERVICE_PORT}"))
 }
 
 /// The slice of Service `index`, with these addresses.
@@ -75,33 +52,13 @@ pub(super) fn slice(index: u32, addresses: &[IpAddr]) -> Event {
 
 /// The same as an object, to be changed.
 pub(super) fn slice_object(index: u32, addresses: &[IpAddr]) -> EndpointSlice {
-    let endpoints = addresses
+    let endpoints: Vec<String> = addresses
         .iter()
         .enumerate()
-        .map(|(number, address)| Endpoint {
-            address: *address,
-            other_addresses: Box::default(),
-            node: Some("node-b".into()),
-            zone: None,
-            conditions: Conditions::READY,
-            hints: Hints::default(),
-            weight: 1,
-            target: Some(format!("web-{index}-{number}").into()),
-            hostname: None,
-        });
-    EndpointSlice {
-        name: name(index),
-        service: Some(name(index).name),
-        headless: false,
-        address_type: AddressType::Ipv4,
-        ports: vec![EndpointPort {
-            name: "http".into(),
-            protocol: Protocol::Tcp,
-            port: port(ENDPOINT_PORT),
-        }],
-        endpoints: endpoints.collect(),
-        triggered: None,
-    }
+        .map(|(number, address)| format!("{address}@node-b*web-{index}-{number}"))
+        .collect();
+    let (name, port) = (format!("svc-{index}"), format!("http:{ENDPOINT_PORT}"));
+    sluice_objects::slice(&name, &name, &port, &endpoints.join(" "))
 }
 
 /// Service `index` with a port of TCP and one of UDP, also on every node, and its slice with one endpoint.
@@ -150,7 +107,7 @@ pub(super) fn cluster(services: u32) -> Vec<Event> {
 
 /// A manifest of Service `index` and its slice. The first endpoint is that of number `first`.
 pub(super) fn manifest(index: u32, first: u32) -> String {
-    let name = name(index).name;
+    let name = format!("svc-{index}");
     let mut text = format!(
         "apiVersion: v1\nkind: Service\nmetadata: {{name: {name}, namespace: default}}\n\
          spec:\n  clusterIP: {ip}\n  clusterIPs: [{ip}]\n  ports: [{{name: http, port: 80}}]\n\
@@ -167,12 +124,4 @@ pub(super) fn manifest(index: u32, first: u32) -> String {
         );
     }
     text + "---\n"
-}
-
-fn name(index: u32) -> NamespacedName {
-    NamespacedName::new("default", format!("svc-{index}"))
-}
-
-fn port(number: u16) -> NonZeroU16 {
-    NonZeroU16::new(number).expect("ports of the benchmark are not zero")
 }

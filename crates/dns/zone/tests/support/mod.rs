@@ -1,15 +1,10 @@
 //! Objects from YAML, questions as text, answers as text.
 
 use std::net::IpAddr;
-use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use hickory_proto::rr::{Name, RData, Record, RecordType};
-use sluice_model::{
-    AddressType, Change, ClusterIps, Conditions, ContainerPorts, DnsPolicy, Endpoint, EndpointPort,
-    EndpointSlice, Hints, Labels, Namespace, NamespacedName, Pod, PodDns, Protocol, Service,
-    ServiceKind, ServicePort, SessionAffinity, TrafficPolicy,
-};
+use sluice_model::Change;
 use sluice_source::{Wants, kinds};
 use sluice_zone::Event;
 use sluice_zone::{NamespaceRule, Objects, Outcome, Question, Settings, Zones, answer};
@@ -40,138 +35,31 @@ pub(crate) fn deletion(event: &Event) -> Event {
 }
 
 pub(crate) fn namespace(name: &str) -> Event {
-    let (name, labels) = (Arc::from(name), Labels::default());
-    Event::Namespace(Change::Set(Arc::new(Namespace { name, labels })))
+    Event::Namespace(Change::Set(Arc::new(sluice_objects::namespace(name))))
 }
 
 pub(crate) fn pod(namespace: &str, name: &str, addresses: &[&str]) -> Event {
-    let addresses = addresses
-        .iter()
-        .map(|it| it.parse().expect("it is well-formed"));
-    Event::Pod(Change::Set(Arc::new(Pod {
-        name: NamespacedName::new(namespace, name),
-        labels: Labels::default(),
-        ports: ContainerPorts::default(),
-        node: None,
-        addresses: addresses.collect(),
-        host_network: false,
-        dns: PodDns {
-            policy: DnsPolicy::ClusterFirst,
-            searches: Vec::new(),
-            ndots: None,
-        },
-    })))
+    let text = format!("{namespace}/{name} {}", addresses.join(" "));
+    Event::Pod(Change::Set(Arc::new(sluice_objects::pod(&text))))
 }
 
-fn named(text: &str) -> NamespacedName {
-    let (namespace, name) = text.split_once('/').expect("namespace/name");
-    NamespacedName::new(namespace, name)
-}
-
-/// `web/tcp:80 dns/udp:53`.
-fn ports(text: &str) -> Vec<(Arc<str>, Protocol, NonZeroU16)> {
-    let port = |it: &str| {
-        let (name, rest) = it.split_once('/').expect("name/protocol:port");
-        let (protocol, port) = rest.split_once(':').expect("name/protocol:port");
-        (
-            name.into(),
-            protocol.parse().expect("it is well-formed"),
-            port.parse().expect("it is well-formed"),
-        )
-    };
-    text.split_whitespace().map(port).collect()
-}
-
-/// `addresses`: `10.96.0.1 fd00::1`, `None` for a headless Service, empty for one that waits.
-pub(crate) fn service(name: &str, addresses: &str, own: &str) -> Event {
-    let cluster_ips = match addresses {
-        "None" => ClusterIps::Headless,
-        "" => ClusterIps::Unassigned,
-        some => ClusterIps::Assigned(
-            some.split(' ')
-                .map(|it| it.parse().expect("it is well-formed"))
-                .collect(),
-        ),
-    };
-    let port = |(name, protocol, port)| ServicePort {
-        name,
-        protocol,
-        port,
-        node_port: None,
-    };
-    Event::Service(Change::Set(Arc::new(Service {
-        name: named(name),
-        created: None,
-        kind: ServiceKind::ClusterIp,
-        cluster_ips,
-        external_name: None,
-        external_ips: Vec::new(),
-        load_balancer: Vec::new(),
-        source_ranges: Vec::new(),
-        internal_policy: TrafficPolicy::Cluster,
-        external_policy: TrafficPolicy::Cluster,
-        affinity: SessionAffinity::None,
-        ipvs_scheduler: None,
-        algorithm: None,
-        forwarding: None,
-        health_check_node_port: None,
-        proxy_name: None,
-        ports: ports(own).into_iter().map(port).collect(),
-    })))
+/// `addresses`: `10.96.0.1 fd00::1`, `headless`, empty for a Service that waits for its ClusterIP.
+pub(crate) fn service(name: &str, addresses: &str, ports: &str) -> Event {
+    service_of(&format!("{name} {addresses} {ports}"))
 }
 
 pub(crate) fn external(name: &str, target: &str) -> Event {
-    let Event::Service(Change::Set(service)) = service(name, "", "") else {
-        unreachable!("a Service was made");
-    };
-    Event::Service(Change::Set(Arc::new(Service {
-        kind: ServiceKind::ExternalName,
-        external_name: Some(target.into()),
-        ..Arc::unwrap_or_clone(service)
-    })))
+    service_of(&format!("{name} ExternalName={target}"))
 }
 
-/// `endpoints`: `10.0.0.1`, `10.0.0.1,10.0.0.2` with two addresses, `10.0.0.1 name` with a hostname, `10.0.0.1 @pod` with a pod; `!` for not ready.
-pub(crate) fn slice(name: &str, service: &str, own: &str, endpoints: &[&str]) -> Event {
-    let port = |(name, protocol, port)| EndpointPort {
-        name,
-        protocol,
-        port,
-    };
-    let endpoint = |text: &&str| {
-        let mut words = text.trim_start_matches('!').split(' ');
-        let mut addresses = words
-            .next()
-            .expect("an address")
-            .split(',')
-            .map(|it| it.parse().expect("it is well-formed"));
-        let words: Vec<_> = words.collect();
-        let pod = words.iter().find_map(|it| it.strip_prefix('@'));
-        let hostname = words.iter().find(|it| !it.starts_with('@'));
-        Endpoint {
-            address: addresses.next().expect("an address"),
-            other_addresses: addresses.collect(),
-            node: None,
-            zone: None,
-            conditions: Conditions {
-                ready: !text.starts_with('!'),
-                ..Conditions::READY
-            },
-            hints: Hints::default(),
-            weight: 1,
-            target: pod.map(Into::into),
-            hostname: hostname.map(|it| Arc::from(*it)),
-        }
-    };
-    Event::EndpointSlice(Change::Set(Arc::new(EndpointSlice {
-        name: named(name),
-        service: Some(service).filter(|it| !it.is_empty()).map(Into::into),
-        headless: false,
-        address_type: AddressType::Ipv4,
-        ports: ports(own).into_iter().map(port).collect(),
-        endpoints: endpoints.iter().map(endpoint).collect(),
-        triggered: None,
-    })))
+fn service_of(text: &str) -> Event {
+    Event::Service(Change::Set(Arc::new(sluice_objects::service(text))))
+}
+
+/// A slice, as `sluice_objects` reads it.
+pub(crate) fn slice(name: &str, service: &str, ports: &str, endpoints: &[&str]) -> Event {
+    let slice = sluice_objects::slice(name, service, ports, &endpoints.join(" "));
+    Event::EndpointSlice(Change::Set(Arc::new(slice)))
 }
 
 /// Objects that are complete.

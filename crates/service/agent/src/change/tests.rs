@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use sluice_model::{AddressType, Change, EndpointSlice, LocalAddresses, NamespacedName};
+use sluice_model::{Change, LocalAddresses, NamespacedName};
 use sluice_node::Latest;
 use sluice_plan::testing::{arbitrary_events, arbitrary_settings, planner};
 
@@ -9,15 +9,9 @@ use super::*;
 
 /// A version of a slice with this time of change.
 fn slice(triggered: i64) -> Event {
-    Event::EndpointSlice(Change::Set(Arc::new(EndpointSlice {
-        name: NamespacedName::new("default", "s"),
-        service: None,
-        headless: false,
-        address_type: AddressType::Ipv4,
-        ports: Vec::new(),
-        endpoints: Vec::new(),
-        triggered: Some(triggered),
-    })))
+    let mut slice = sluice_objects::slice("s", "", "", "");
+    slice.triggered = Some(triggered);
+    Event::EndpointSlice(Change::Set(Arc::new(slice)))
 }
 
 fn problems(origin: &str, problem: &str) -> Event {

@@ -1,17 +1,12 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::IpAddr;
-use std::num::NonZeroU16;
 use std::rc::Rc;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use sluice_dns_agent::{NameEvent, Names};
-use sluice_model::{
-    AddressType, Change, Conditions, Endpoint, EndpointPort, EndpointSlice, Hints, NamespacedName,
-    Notice, Protocol,
-};
+use sluice_model::{Change, NamespacedName, Notice, Protocol};
 use sluice_nftables::Nftables;
 use sluice_node::metrics::Metrics;
 use sluice_node::{Hold, Latest, NodeObject, Probe, Runtime};
@@ -344,30 +339,9 @@ fn protocol(service: &str) -> Protocol {
 }
 
 fn slice(service: &str, endpoints: &[&str]) -> Event {
-    let endpoint = |it: &&str| Endpoint {
-        address: it.parse::<IpAddr>().expect("an address"),
-        other_addresses: Box::default(),
-        node: None,
-        zone: None,
-        conditions: Conditions::READY,
-        hints: Hints::default(),
-        weight: 1,
-        target: None,
-        hostname: None,
-    };
-    Event::EndpointSlice(Change::Set(Arc::new(EndpointSlice {
-        name: name(service),
-        service: Some(service.into()),
-        headless: false,
-        address_type: AddressType::Ipv4,
-        ports: vec![EndpointPort {
-            name: "".into(),
-            protocol: protocol(service),
-            port: NonZeroU16::new(5353).expect("not zero"),
-        }],
-        endpoints: endpoints.iter().map(endpoint).collect(),
-        triggered: None,
-    })))
+    let ports = format!(":5353/{}", protocol(service));
+    let slice = sluice_objects::slice(service, service, &ports, &endpoints.join(" "));
+    Event::EndpointSlice(Change::Set(Arc::new(slice)))
 }
 
 fn web() -> [Event; 2] {

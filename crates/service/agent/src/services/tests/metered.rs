@@ -1,6 +1,5 @@
 //! Tests of the metrics and announcements of the agent.
 
-use sluice_model::{Change, Node};
 use sluice_plan::testing;
 
 use super::*;
@@ -22,29 +21,15 @@ fn check(world: &World, expected: &[(&str, f64)]) {
 }
 
 fn node(leaving: bool) -> Event {
-    Event::Node(Change::Set(Arc::new(Node {
-        name: "node-a".into(),
-        addresses: Vec::new(),
-        zone: None,
-        pod_cidrs: Vec::new(),
-        leaving,
-    })))
+    testing::node(if leaving { "node-a leaving" } else { "node-a" })
 }
 
 /// A slice whose change happened this many milliseconds after `since`.
 fn triggered(service: &str, endpoint: &str, at: i64) -> Event {
     match slice(service, &[endpoint]) {
         Event::EndpointSlice(Change::Set(slice)) => {
-            let address_type = if endpoint.contains(':') {
-                AddressType::Ipv6
-            } else {
-                AddressType::Ipv4
-            };
-            let slice = EndpointSlice {
-                address_type,
-                triggered: Some(at),
-                ..(*slice).clone()
-            };
+            let mut slice = Arc::unwrap_or_clone(slice);
+            slice.triggered = Some(at);
             Event::EndpointSlice(Change::Set(Arc::new(slice)))
         }
         other => other,
