@@ -1,77 +1,36 @@
 //! Tests a delta that is written in parts while events go on: no object is added twice, no object that another
 //! service port needs is deleted, and in the end the kernel has the plan.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 use proptest::prelude::*;
 use sluice_nftables::{Key, Nftables, Object, render_port};
+use sluice_plan::PortPlan;
 use sluice_plan::testing::{arbitrary_events, arbitrary_settings};
-use sluice_plan::{PortKey, PortPlan};
-use sluice_plane::{Proxy, Scene, ServiceBackend};
-use sluice_reconcile::{Backend, BackendError, Delta, Objects};
+use sluice_plane::Proxy;
+use sluice_plane::testing::{Fake, Shape};
+use sluice_reconcile::Backend as _;
 
-/// A kernel in memory, which is strict where nf_tables would accept another object in the place of one.
+/// The objects of service ports, without those that always exist.
 #[derive(Clone, Debug, Default)]
-struct Memory(Rc<RefCell<BTreeMap<Key, Object>>>);
+struct Ports;
 
-impl Backend for Memory {
-    type Owner = PortKey;
-    type Plan = PortPlan;
-    type Scene = Scene;
+impl Shape for Ports {
     type Key = Key;
     type Object = Object;
-    type Placement = ();
 
-    const SCENE_SHAPES_OWNERS: bool = false;
+    const PART: usize = 4;
+
+    fn cost(port: &PortPlan) -> usize {
+        port.weight() + port.frontends.len()
+    }
 
     fn is_shared(key: &Key) -> bool {
         <Nftables>::is_shared(key)
     }
 
-    fn standing(&self, _: &Scene) -> Objects<Self> {
-        Vec::new()
-    }
-
-    fn place(&mut self, _: &PortPlan, _: Option<(&PortPlan, &())>) {}
-
-    fn recover(&self, _: &PortPlan, _: &BTreeMap<Key, Object>) {}
-
-    fn render(&self, _: &Scene, port: &PortPlan, (): &()) -> Objects<Self> {
+    fn render(port: &PortPlan) -> Vec<(Key, Object)> {
         render_port(port)
-    }
-
-    fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
-        Ok(self.0.borrow().clone())
-    }
-
-    fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), BackendError> {
-        let mut held = self.0.borrow_mut();
-        for key in &delta.delete {
-            assert!(
-                held.remove(key).is_some(),
-                "{key} is deleted, but not there"
-            );
-        }
-        for (key, object) in &delta.replace {
-            let old = held.insert(key.clone(), object.clone());
-            assert!(old.is_some(), "{key} is replaced, but not there");
-        }
-        for (key, object) in &delta.add {
-            let old = held.insert(key.clone(), object.clone());
-            assert!(old.is_none(), "{key} is added, but there");
-        }
-        Ok(())
-    }
-}
-
-impl ServiceBackend for Memory {
-    const LARGE: usize = usize::MAX;
-    const PART: usize = 4;
-
-    fn cost(port: &PortPlan) -> usize {
-        port.weight() + port.frontends.len()
     }
 }
 
@@ -83,7 +42,9 @@ proptest! {
         settings in arbitrary_settings(),
         rounds in prop::collection::vec(arbitrary_events(), 1..6),
     ) {
-        let memory = Memory::default();
+        // nf_tables would accept another object in the place of one.
+        let memory = Fake::<Ports>::default();
+        memory.0.borrow_mut().is_strict = true;
         let mut proxy = Proxy::new(settings, memory.clone());
         for events in rounds {
             events.into_iter().for_each(|it| proxy.absorb(it));
@@ -97,6 +58,6 @@ proptest! {
         }
         let ports = proxy.plan().ports.values();
         let wanted: BTreeMap<Key, Object> = ports.flat_map(|it| render_port(it)).collect();
-        prop_assert_eq!(&*memory.0.borrow(), &wanted);
+        prop_assert_eq!(&memory.0.borrow().objects, &wanted);
     }
 }

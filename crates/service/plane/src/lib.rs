@@ -23,6 +23,8 @@ mod rendered;
 mod rule_counts;
 pub mod rules;
 mod scene;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod unserved;
 mod witness;
 

@@ -1,8 +1,7 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use sluice_plan::{PortKey, PortPlan};
-use sluice_plane::{Scene, ServiceBackend};
-use sluice_reconcile::{Backend, BackendError, Delta, Objects};
+use sluice_plan::PortPlan;
+use sluice_plane::testing::{Fake, Shape};
 
 use super::testbed::Testbed;
 use super::*;
@@ -44,49 +43,18 @@ fn the_plan_agrees_with_every_scenario() {
     }
 }
 
-/// A data plane that reports success and writes nothing.
-struct Idle;
+/// The objects of a data plane that reports success and writes nothing.
+#[derive(Clone, Debug, Default)]
+struct Nothing;
 
-impl Backend for Idle {
-    type Owner = PortKey;
-    type Plan = PortPlan;
-    type Scene = Scene;
+impl Shape for Nothing {
     type Key = String;
     type Object = ();
-    type Placement = ();
-    const SCENE_SHAPES_OWNERS: bool = false;
 
-    fn is_shared(_key: &String) -> bool {
-        false
-    }
-
-    fn standing(&self, _: &Scene) -> Objects<Self> {
-        Vec::new()
-    }
-
-    fn place(&mut self, _port: &PortPlan, _previous: Option<(&PortPlan, &())>) {}
-
-    fn recover(&self, _port: &PortPlan, _observed: &BTreeMap<String, ()>) {}
-
-    fn render(&self, _: &Scene, _port: &PortPlan, _placement: &()) -> Objects<Self> {
-        Vec::new()
-    }
-
-    fn observe(&mut self) -> Result<BTreeMap<String, ()>, BackendError> {
-        Ok(BTreeMap::new())
-    }
-
-    fn apply(&mut self, _delta: &Delta<String, ()>) -> Result<(), BackendError> {
-        Ok(())
-    }
-}
-
-impl ServiceBackend for Idle {
-    const LARGE: usize = usize::MAX;
     const PART: usize = usize::MAX;
 
-    fn cost(_: &PortPlan) -> usize {
-        0
+    fn render(_: &PortPlan) -> Vec<(String, ())> {
+        Vec::new()
     }
 }
 
@@ -96,7 +64,7 @@ fn packets_notice_a_data_plane_that_does_nothing() {
     let scenario = cluster_ip::refused_without_slices();
     let failed = std::panic::catch_unwind(|| {
         let mut testbed = Testbed::build(&scenario).expect("this machine can build a lab");
-        packets::run_on(&mut testbed, &scenario, |_| Idle);
+        packets::run_on(&mut testbed, &scenario, |_| Fake::<Nothing>::default());
     });
     let payload = failed.expect_err("no rule refuses");
     let message = payload
@@ -112,7 +80,7 @@ fn run_all_names_every_failed_scenario() {
     sluice_lab::require_netns!();
     let list = ["cluster_ip::pods_directly", "cluster_ip::single_endpoint"];
     let list: Vec<Scenario> = list.iter().filter_map(|it| named(it)).collect();
-    let failed = std::panic::catch_unwind(|| run_all(&list, |_| Idle));
+    let failed = std::panic::catch_unwind(|| run_all(&list, |_| Fake::<Nothing>::default()));
     let payload = failed.expect_err("no endpoint answers at a ClusterIP");
     let message = payload.downcast_ref::<String>();
     let wanted = "scenarios failed: cluster_ip::pods_directly, cluster_ip::single_endpoint";

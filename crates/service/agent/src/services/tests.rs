@@ -1,7 +1,3 @@
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::fmt;
-use std::rc::Rc;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
@@ -11,14 +7,8 @@ use sluice_nftables::Nftables;
 use sluice_node::metrics::Metrics;
 use sluice_node::{Hold, Latest, NodeObject, Probe, Runtime};
 use sluice_plan::Event;
-use sluice_plan::explain::Explanation;
 use sluice_plan::stale::Keep;
-use sluice_plan::{Plan, PortKey, PortPlan};
-use sluice_plane::{
-    Leftovers, Live, Options, Removal, RenderedObject, Request, RuleMetrics, Scene, ServiceBackend,
-    Sysctl, Unserved,
-};
-use sluice_reconcile::{Backend, BackendError, Delta, Objects, Refusal, Upkeep};
+use sluice_plane::{ServiceBackend as _, Unserved, testing};
 
 use super::*;
 use crate::health_check;
@@ -33,178 +23,7 @@ const HEALTH_TIMEOUT: Duration = Duration::from_secs(60);
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A kernel in memory that records the writes, and fails on demand.
-#[derive(Debug, Default)]
-struct Kernel {
-    objects: BTreeMap<String, String>,
-    observed: usize,
-    applied: usize,
-    /// How many of the next writes fail.
-    failures: usize,
-    /// The family that is not served any more after a write has failed.
-    loses: Option<Unserved>,
-    /// The machine lacks a feature for the service ports whose frontends contain this text.
-    lacks: Option<&'static str>,
-    /// The family that is not served for any Service.
-    unserved: Option<Unserved>,
-    upkeeps: usize,
-    /// Number of calls after a first sync.
-    started: usize,
-    /// Time until the data plane's upkeep is due.
-    waits: Option<Duration>,
-    /// The foreign change that upkeep finds.
-    disturbed: Option<String>,
-    /// The reason to read the kernel again that upkeep finds, without a foreign change.
-    recovered: Option<String>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Fake(Rc<RefCell<Kernel>>);
-
-impl Backend for Fake {
-    type Owner = PortKey;
-    type Plan = PortPlan;
-    type Scene = Scene;
-    type Key = String;
-    type Object = String;
-    type Placement = ();
-
-    const SCENE_SHAPES_OWNERS: bool = false;
-
-    fn upkeep(&mut self) -> Result<Upkeep, BackendError> {
-        let mut kernel = self.0.borrow_mut();
-        kernel.upkeeps += 1;
-        if let Some(reason) = kernel.recovered.take() {
-            return Ok(Upkeep::Resync(reason));
-        }
-        match kernel.disturbed.take() {
-            None => Ok(kernel.waits.into()),
-            Some(reason) => Err(BackendError {
-                operation: "look".to_owned(),
-                reason,
-                source: None,
-            }),
-        }
-    }
-
-    fn probe(&mut self) -> Result<bool, BackendError> {
-        Ok(self.0.borrow().lacks.is_none())
-    }
-
-    fn lacks(&self, scene: &Scene, port: &PortPlan, placement: &()) -> Option<Refusal> {
-        let part = self.0.borrow().lacks?;
-        let objects = self.render(scene, port, placement);
-        let is_hurt = objects.iter().any(|(key, _)| key.contains(part));
-        is_hurt.then(|| Refusal {
-            reason: "not here".to_owned(),
-            is_served: false,
-        })
-    }
-
-    fn is_shared(_: &String) -> bool {
-        false
-    }
-
-    fn standing(&self, _: &Scene) -> Objects<Self> {
-        vec![("table".to_owned(), String::new())]
-    }
-
-    fn place(&mut self, _: &PortPlan, _: Option<(&PortPlan, &())>) {}
-
-    fn recover(&self, _: &PortPlan, _: &BTreeMap<String, String>) {}
-
-    fn render(&self, _: &Scene, port: &PortPlan, _: &()) -> Objects<Self> {
-        let endpoints: Vec<String> = port
-            .reachable()
-            .iter()
-            .map(|it| it.addr.to_string())
-            .collect();
-        let frontends = port.frontends.iter();
-        let object = |frontend: &dyn fmt::Display| (frontend.to_string(), endpoints.join(" "));
-        frontends.map(|it| object(&it.frontend)).collect()
-    }
-
-    fn observe(&mut self) -> Result<BTreeMap<String, String>, BackendError> {
-        let mut kernel = self.0.borrow_mut();
-        kernel.observed += 1;
-        Ok(kernel.objects.clone())
-    }
-
-    fn apply(&mut self, delta: &Delta<String, String>) -> Result<(), BackendError> {
-        let mut kernel = self.0.borrow_mut();
-        kernel.applied += 1;
-        if kernel.failures > 0 {
-            kernel.failures -= 1;
-            kernel.unserved = kernel.loses.take().or(kernel.unserved.take());
-            return Err(BackendError {
-                operation: "apply".to_owned(),
-                reason: "out of memory".to_owned(),
-                source: None,
-            });
-        }
-        let written = delta.add.iter().chain(&delta.replace);
-        kernel.objects.extend(written.cloned());
-        for key in &delta.delete {
-            kernel.objects.remove(key);
-        }
-        Ok(())
-    }
-}
-
-struct NoLeftovers;
-
-impl Leftovers for NoLeftovers {
-    fn remove(&self, _: &Request<'_>, _: &mut Removal) {}
-
-    fn sign_of_kube_proxy(&self, _: &sluice_plane::Keep) -> Option<String> {
-        None
-    }
-}
-
-impl ServiceBackend for Fake {
-    const LARGE: usize = 1000;
-    const PART: usize = 100;
-
-    fn cost(port: &PortPlan) -> usize {
-        port.weight()
-    }
-}
-
-impl DataPlane for Fake {
-    const NAME: &'static str = "fake";
-    const RUNS_PROGRAMS: bool = false;
-    const METRICS: RuleMetrics = Nftables::METRICS;
-    const LEFTOVERS: &'static dyn Leftovers = &NoLeftovers;
-
-    fn open(_: &Options<'_>) -> Result<Self, BackendError> {
-        Ok(Self::default())
-    }
-
-    fn keep(&self) -> Box<sluice_plane::Keep> {
-        Box::new(|_| false)
-    }
-
-    fn started(&mut self, _: ForeignChange) -> Vec<Sysctl> {
-        self.0.borrow_mut().started += 1;
-        Vec::new()
-    }
-
-    fn live(explanation: &Explanation) -> Result<Live, BackendError> {
-        Live::without_rules(explanation)
-    }
-
-    fn text(_: &Plan, _: &Options<'_>) -> String {
-        String::new()
-    }
-
-    fn objects(_: &Plan, _: &Options<'_>) -> Vec<RenderedObject> {
-        Vec::new()
-    }
-
-    fn unserved(&self) -> Option<Unserved> {
-        self.0.borrow().unserved.clone()
-    }
-}
+type Fake = testing::Fake;
 
 struct World {
     kernel: Fake,
