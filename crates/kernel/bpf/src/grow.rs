@@ -8,7 +8,10 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::table::{capacity, copy};
-use crate::{BpfError, MapSize, Pins};
+use crate::{BpfError, Pins};
+
+/// The name of a map, and how many entries it holds at least.
+pub type MapSize = (&'static str, u32);
 
 /// The maps that hold less than this.
 pub(crate) fn too_small(pins: &Pins, sizes: &[MapSize]) -> Result<Vec<&'static str>, BpfError> {

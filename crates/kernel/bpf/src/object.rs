@@ -5,7 +5,8 @@ use std::fmt;
 use aya::programs::{Program, SchedClassifier};
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
 
-use crate::{BpfError, Direction, MapSize, Pins, grow};
+use crate::grow::{self, MapSize};
+use crate::{BpfError, Pins};
 
 /// Programs and maps in one ELF file. They belong to one user: two users have objects and pins of their own.
 #[derive(Clone, Copy)]
@@ -24,6 +25,15 @@ pub struct Object {
     pub order: Order,
     /// Texts about the loss of a feature.
     pub losses: Losses,
+}
+
+/// The direction of a packet through an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// The packet arrives.
+    In,
+    /// The packet leaves.
+    Out,
 }
 
 /// Priority and handle of filters of clsact. Lower priorities run first; the next process replaces its filters by them.

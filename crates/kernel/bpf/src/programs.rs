@@ -8,10 +8,8 @@ use tracing::warn;
 
 use crate::attach::{self, Attacher};
 use crate::follow::{Follower, Interfaces};
-use crate::{BpfError, Object, Pins, cgroup, grow, probe};
-
-/// The name of a map, and how many entries it holds at least.
-pub type MapSize = (&'static str, u32);
+use crate::grow::{self, MapSize};
+use crate::{BpfError, Object, Pins, cgroup, probe};
 
 /// The programs and maps of an object in one network namespace, pinned. When the value is dropped, the programs go on.
 #[derive(Debug)]

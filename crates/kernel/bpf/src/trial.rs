@@ -5,7 +5,7 @@ use std::time::Duration;
 use aya::programs::{TestRun as _, TestRunOptions};
 
 use crate::object::classifier;
-use crate::{BpfError, Programs};
+use crate::{BpfError, Direction, Programs};
 
 /// Offset of `ifindex` in `struct __sk_buff`.
 const IFINDEX: usize = 40;
@@ -13,15 +13,6 @@ const IFINDEX: usize = 40;
 const CONTEXT: usize = 192;
 /// Room for bytes that a program adds to a packet.
 const LONGER: usize = 256;
-
-/// The direction of a packet through an interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// The packet arrives.
-    In,
-    /// The packet leaves.
-    Out,
-}
 
 /// The result of running a program with a packet.
 #[derive(Clone, Debug)]

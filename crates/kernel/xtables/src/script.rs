@@ -3,7 +3,6 @@
 use std::fmt::{self, Display};
 use std::io;
 
-use crate::programs::Variant;
 use crate::rule::{ChainName, Rule, Table};
 use crate::rule_list::RuleList;
 use crate::text::Word;
@@ -108,10 +107,10 @@ impl Lines<'_> {
         }
     }
 
-    /// Ends the step here if it is as large as [`Variant::largest_step`], and goes on with another one.
-    pub fn may_cut(&mut self, variant: Variant) {
+    /// Ends the step here if it declares this many chains, and goes on with another one.
+    pub fn may_cut(&mut self, largest: usize) {
         if let Some(table) = self.table
-            && self.declared >= variant.largest_step()
+            && self.declared >= largest
         {
             self.cut();
             self.table(table);
@@ -183,6 +182,7 @@ impl Lines<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::programs::Variant;
     use crate::rule::{Match, Target};
 
     #[test]
@@ -216,11 +216,11 @@ mod tests {
     fn large_steps_are_cut_where_the_variant_gains() {
         let steps = |variant: Variant| {
             let script = Script::new(|lines| {
-                lines.may_cut(variant);
+                lines.may_cut(variant.largest_step());
                 lines.table(Table::Nat);
                 for number in 0..2 * Variant::Nft.largest_step() {
                     lines.declare(&ChainName::new(&format!("C{number}")));
-                    lines.may_cut(variant);
+                    lines.may_cut(variant.largest_step());
                 }
             });
             let text = script.text();

@@ -8,7 +8,6 @@ use sluice_bpf_abi::{Addr, Interface, interface_flags, node_flags};
 use sluice_route::{Address, Link};
 
 use crate::maps::Maps;
-use crate::programs::Setup;
 
 /// Name of the loopback interface, whose packets are those of the node to itself.
 const LOOPBACK: &str = "lo";
@@ -21,13 +20,14 @@ pub(crate) struct NodeInterfaces {
 }
 
 impl NodeInterfaces {
-    pub(crate) fn new(pins: &Pins, setup: &Setup) -> Result<Self, BpfError> {
+    /// `interfaces` get the programs; packets of pods come through `pods`.
+    pub(crate) fn new(pins: &Pins, interfaces: Patterns, pods: Patterns) -> Result<Self, BpfError> {
         let maps = Maps::open(pins)?;
         Ok(Self {
             known: maps.interfaces.entries()?.into_iter().collect(),
             maps,
-            interfaces: setup.interfaces.clone(),
-            pods: setup.pods.clone(),
+            interfaces,
+            pods,
         })
     }
 

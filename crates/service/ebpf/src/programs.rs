@@ -138,7 +138,11 @@ impl Programs {
         if !self.is_attached() {
             // The other maps grow with what is written.
             self.enlarge(&[(maps::FLOWS, self.setup.sizes.flows)])?;
-            let interfaces = NodeInterfaces::new(self.pins(), &self.setup)?;
+            let interfaces = NodeInterfaces::new(
+                self.pins(),
+                self.setup.interfaces.clone(),
+                self.setup.pods.clone(),
+            )?;
             self.loaded.attach(interfaces)?;
         }
         self.follow_up()

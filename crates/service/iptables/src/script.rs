@@ -60,7 +60,7 @@ pub(crate) fn scripts<'a>(
             for table in ORDER {
                 if let Some(steps) = tables.get(&table) {
                     lines.table(table);
-                    Writer::new(lines, steps, present).write_table(steps, variant);
+                    Writer::new(lines, steps, present).write_table(steps, variant.largest_step());
                 }
             }
         });
@@ -120,9 +120,10 @@ impl<'a, 's, 'l> Writer<'a, 's, 'l> {
         }
     }
 
-    fn write_table(&mut self, steps: &[Step<'a>], variant: Variant) {
+    /// `largest`: how many chains one step may declare before several steps are cheaper.
+    fn write_table(&mut self, steps: &[Step<'a>], largest: usize) {
         let is_chain = |(key, _): &Step<'_>| matches!(key, Key::Chain(_));
-        if steps.iter().filter(|it| is_chain(it)).count() <= variant.largest_step() {
+        if steps.iter().filter(|it| is_chain(it)).count() <= largest {
             return self.write(steps);
         }
         let (chains, others): (Vec<_>, Vec<_>) = steps.iter().partition(|it| is_chain(it));
@@ -132,13 +133,13 @@ impl<'a, 's, 'l> Writer<'a, 's, 'l> {
         new.sort_by_key(level);
         gone.sort_by_key(|it| (Reverse(level(it).0), level(it).1));
         for step in new {
-            self.lines.may_cut(variant);
+            self.lines.may_cut(largest);
             self.write(&[step]);
         }
-        self.lines.may_cut(variant);
+        self.lines.may_cut(largest);
         self.write(&others);
         for step in gone {
-            self.lines.may_cut(variant);
+            self.lines.may_cut(largest);
             self.write(&[step]);
         }
     }

@@ -193,7 +193,7 @@ pub fn render_ports<'a>(
     let layout = MarkLayout::beside(plan.node.masquerade_mark);
     let mut marks = Marks::default();
     plan.ports.iter().map(move |(key, port)| {
-        let mark = render::has_near_clients(port, false).then(|| marks.claim(layout, key, None));
+        let mark = placement::has_near_clients(port, false).then(|| marks.claim(layout, key, None));
         let placement = Placement {
             mark,
             ..Placement::default()
@@ -242,7 +242,7 @@ impl Backend for Ipvs {
     fn place(&mut self, port: &PortPlan, previous: Option<(&PortPlan, &Placement)>) -> Placement {
         let had = previous.and_then(|(_, placement)| placement.mark);
         let claim = || self.marks.claim(self.layout, &port.key, had);
-        let mark = render::has_near_clients(port, had.is_some()).then(claim);
+        let mark = placement::has_near_clients(port, had.is_some()).then(claim);
         Placement {
             mark,
             lacking: self.lacking(port, mark.is_some()),

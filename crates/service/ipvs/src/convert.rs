@@ -6,8 +6,7 @@ use sluice_netlink::ipset::{Fields, HASH_SIZE, Kind, Mark, Member, Set};
 use sluice_netlink::ipvs::{self, Flags, Forwarding, VirtualServer};
 
 use crate::object::{Balancing, Hashing, Server, Triple};
-use crate::set::{Entry, SetKind, SetName};
-use crate::text::MOST_MEMBERS;
+use crate::set::{Entry, MOST_MEMBERS, SetKind, SetName};
 
 /// Every bit of a mark counts.
 const WHOLE_MARK: u32 = u32::MAX;

@@ -104,11 +104,11 @@ impl DialledFrontends {
         if let Entry::Address(ip) = entry {
             self.addresses.insert(*ip);
         }
-        self.triples.extend(entry.triple());
+        self.triples.extend(Triple::of(entry));
     }
 
     fn add_mark(&mut self, set: SetName, entry: &Entry, mark: Option<u32>) {
-        if let Some((triple, mark)) = entry.triple().zip(mark) {
+        if let Some((triple, mark)) = Triple::of(entry).zip(mark) {
             let key = (IpFamily::of(&triple.ip), mark);
             let first = self.marked.entry(key).or_insert((set, triple));
             *first = (set, triple).min(*first);

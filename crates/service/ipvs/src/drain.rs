@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use sluice_model::Protocol;
 use sluice_netlink::ipvs::{Change, RealState};
 use sluice_reconcile::{BackendError, Upkeep};
 
@@ -12,18 +11,6 @@ use crate::convert;
 use crate::kernel::{self, Kernel};
 use crate::object::Server;
 use crate::state::State;
-
-/// The scheduler that hashes the address that clients dial: all of them have one real server, and while
-/// that has weight 0 they are refused (`ip_vs_dh_schedule`, ip_vs_dh.c; no option changes it).
-const DESTINATION_HASHING: &str = "dh";
-
-/// Whether a real server that is to be deleted has to drain first: TCP with connections, unless new
-/// clients would be refused meanwhile. Datagrams have no end to wait for, and SCTP clients find another
-/// path (as in kube-proxy).
-pub(crate) fn has_to_drain(scheduler: &str, server: &Server, real: &RealState) -> bool {
-    let has_connections = real.active + real.inactive > 0;
-    server.protocol() == Protocol::Tcp && has_connections && scheduler != DESTINATION_HASHING
-}
 
 /// Deletes drained real servers: after 1 s, then 2 s … 30 s while nothing changes.
 ///
@@ -80,10 +67,11 @@ fn drained(state: &mut State, server: &Server, listed: &[RealState]) -> Vec<Sock
 
 #[cfg(test)]
 mod tests {
-    use sluice_model::IpFamily;
+    use sluice_model::{IpFamily, Protocol};
 
     use super::*;
     use crate::object::Triple;
+    use crate::state::has_to_drain;
 
     fn real(active: u32, inactive: u32) -> RealState {
         RealState {

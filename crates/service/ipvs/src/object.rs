@@ -113,6 +113,23 @@ pub struct Triple {
     pub protocol: Protocol,
 }
 
+impl Triple {
+    /// The address and port of a member of a `hash:ip,port`.
+    pub(crate) fn of(entry: &Entry) -> Option<Self> {
+        match *entry {
+            Entry::AddressPort(ip, protocol, port) => Some(Self { ip, port, protocol }),
+            _ => None,
+        }
+    }
+}
+
+/// A frontend in a `hash:ip,port`.
+impl From<Triple> for Entry {
+    fn from(Triple { ip, port, protocol }: Triple) -> Self {
+        Self::AddressPort(ip, protocol, port)
+    }
+}
+
 impl Server {
     pub fn family(&self) -> IpFamily {
         match self {

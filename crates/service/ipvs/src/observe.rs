@@ -13,13 +13,12 @@ use sluice_xtables::rule::{ChainName, Rule};
 
 use crate::chain::{CHAINS, JUMPS};
 use crate::convert::{self, Dialled};
-use crate::drain;
 use crate::grow::{SPARE, destroy_spare, grow};
 use crate::kernel::{self, Kernel, again};
 use crate::mark::MarkLayout;
 use crate::object::{DEVICE, Key, Object, Server, Triple};
 use crate::set::{Entry, SetName};
-use crate::state::State;
+use crate::state::{State, has_to_drain};
 
 type Objects = BTreeMap<Key, Object>;
 
@@ -178,7 +177,7 @@ fn servers(
             let drains = if state.is_read {
                 state.draining.contains(&(server, address))
             } else {
-                drain::has_to_drain(&found.scheduler, &server, &real)
+                has_to_drain(&found.scheduler, &server, &real)
             };
             if weight == Some(0) && drains {
                 draining.insert((server, address));

@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use sluice_plan::{Frontend, PortPlan};
+use sluice_plan::{Frontend, PortPlan, Route, Verdict};
 
 use crate::object::{Key, Object, Triple};
-use crate::render;
 use crate::set::{Entry, SetName};
 
 /// State of a service port from one rendering to the next.
@@ -20,9 +19,20 @@ pub struct Placement {
     pub(crate) lacking: BTreeSet<Arc<str>>,
 }
 
+/// Whether near clients of this port have a virtual server of their own: under policy Local, wherever
+/// its endpoints are, since deleting a virtual server ends its connections. Without any endpoint the plan
+/// does not show the policy, and a virtual server that they `had` stays.
+pub(crate) fn has_near_clients(port: &PortPlan, had: bool) -> bool {
+    port.frontends.iter().any(|it| match it.route {
+        Route::ExternalLocal { .. } => true,
+        Route::External(Verdict::Reject) => had,
+        Route::External(_) | Route::Internal(_) => false,
+    })
+}
+
 /// The mark that the kernel's sets have for a frontend of this port.
 pub(crate) fn recover(port: &PortPlan, observed: &BTreeMap<Key, Object>) -> Placement {
-    if !render::has_near_clients(port, true) {
+    if !has_near_clients(port, true) {
         return Placement::default();
     }
     let is_ours = |set: SetName, triple: Triple| {
@@ -42,7 +52,7 @@ pub(crate) fn recover(port: &PortPlan, observed: &BTreeMap<Key, Object>) -> Plac
     let marked = observed.range(first..);
     let mut marked = marked.map_while(|(key, object)| match (key, object) {
         (Key::Member(of, set, entry), Object::Member(mark)) if *of == family && set.leads() => {
-            Some((*set, entry.triple(), *mark))
+            Some((*set, Triple::of(entry), *mark))
         }
         _ => None,
     });

@@ -40,17 +40,6 @@ pub(crate) fn port(
     port.objects
 }
 
-/// Whether near clients of this port have a virtual server of their own: under policy Local, wherever
-/// its endpoints are, since deleting a virtual server ends its connections. Without any endpoint the plan
-/// does not show the policy, and a virtual server that they `had` stays.
-pub(crate) fn has_near_clients(port: &PortPlan, had: bool) -> bool {
-    port.frontends.iter().any(|it| match it.route {
-        Route::ExternalLocal { .. } => true,
-        Route::External(Verdict::Reject) => had,
-        Route::External(_) | Route::Internal(_) => false,
-    })
-}
-
 struct Port<'a> {
     family: IpFamily,
     node: &'a FamilyPlan,

@@ -8,7 +8,10 @@ use sluice_model::{IpFamily, Protocol};
 use sluice_netlink::ipset::Member;
 use sluice_xtables::rule::Side;
 
-use crate::object::Triple;
+/// Most members of a set, which is more than a machine has memory for: one Service must not fill a
+/// set that all share. What one may have is bounded by the plan. The kernel takes memory for members
+/// that there are, not for this number.
+pub(crate) const MOST_MEMBERS: u32 = 1 << 30;
 
 /// An ipset; each family has one of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -306,23 +309,6 @@ pub enum Entry {
     Port(u16),
     /// A member of a form that we do not write, as the kernel has it.
     Foreign(Member),
-}
-
-impl Entry {
-    /// The address and port of a `hash:ip,port`.
-    pub(crate) fn triple(&self) -> Option<Triple> {
-        match *self {
-            Self::AddressPort(ip, protocol, port) => Some(Triple { ip, port, protocol }),
-            _ => None,
-        }
-    }
-}
-
-/// A frontend in a `hash:ip,port`.
-impl From<Triple> for Entry {
-    fn from(Triple { ip, port, protocol }: Triple) -> Self {
-        Self::AddressPort(ip, protocol, port)
-    }
 }
 
 impl fmt::Display for Entry {

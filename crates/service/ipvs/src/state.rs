@@ -5,12 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use sluice_model::Protocol;
 use sluice_netlink::ipvs::RealState;
 use sluice_reconcile::Backoff;
 use sluice_xtables::rule::Rule;
 
-use crate::drain;
 use crate::object::{Key, Object, Server, Triple};
+
+/// The scheduler that hashes the address that clients dial: all of them have one real server, and while
+/// that has weight 0 they are refused (`ip_vs_dh_schedule`, ip_vs_dh.c; no option changes it).
+const DESTINATION_HASHING: &str = "dh";
 
 /// State of one process. A full sync reads it from the kernel, all but [`hidden`](Self::hidden).
 #[derive(Debug, Default)]
@@ -46,6 +50,14 @@ impl State {
     /// Whether a real server that is to be deleted has to drain first.
     pub(crate) fn has_to_drain(&self, server: &Server, real: &RealState) -> bool {
         let scheduler = self.servers.get(server).map_or("", |it| it);
-        drain::has_to_drain(scheduler, server, real)
+        has_to_drain(scheduler, server, real)
     }
+}
+
+/// Whether a real server that is to be deleted has to drain first: TCP with connections, unless new
+/// clients would be refused meanwhile. Datagrams have no end to wait for, and SCTP clients find another
+/// path (as in kube-proxy).
+pub(crate) fn has_to_drain(scheduler: &str, server: &Server, real: &RealState) -> bool {
+    let has_connections = real.active + real.inactive > 0;
+    server.protocol() == Protocol::Tcp && has_connections && scheduler != DESTINATION_HASHING
 }

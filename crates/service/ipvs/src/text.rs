@@ -8,12 +8,7 @@ use sluice_xtables::script::Script;
 
 use crate::object::{Balancing, DEVICE, Key, Object, Server};
 use crate::script;
-use crate::set::{SetKind, SetName};
-
-/// Most members of a set, which is more than a machine has memory for: one Service must not fill a
-/// set that all share. What one may have is bounded by the plan. The kernel takes memory for members
-/// that there are, not for this number.
-pub(crate) const MOST_MEMBERS: u32 = 1 << 30;
+use crate::set::{MOST_MEMBERS, SetKind, SetName};
 
 /// The data plane as text, a section for each program that reads it. Sections begin with a line
 /// of `#`, and each can be fed to its program as it is.

@@ -10,8 +10,9 @@ use proptest::prelude::*;
 use sluice_ipvs::{Entry, Ipvs, Key, Object, Server, SetKind, SetName, Triple, render_plan};
 use sluice_model::{Change, IpFamily, LocalAddresses, Protocol};
 use sluice_plan::Event;
-use sluice_plan::lookup::{HostAddresses, Packet};
+use sluice_plan::lookup::Packet;
 use sluice_plan::settings::{LocalDetector, Settings};
+use sluice_plan::state::HostAddresses;
 use sluice_plan::testing::{
     NODE, arbitrary_events, arbitrary_packet, arbitrary_settings, endpoints, host, packet, planner,
     service,

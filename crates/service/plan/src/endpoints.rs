@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 
+use crate::Scope;
 use crate::state::ServiceEntry;
 use sluice_model::{Endpoint, EndpointSlice, IpFamily, NamespacedName, Protocol, ServicePortName};
 
@@ -32,6 +33,31 @@ impl Candidate<'_> {
     /// May get new connections.
     pub fn is_ready(&self) -> bool {
         self.endpoint.conditions.ready
+    }
+
+    /// Why it is not in the pool.
+    pub(crate) fn why_not(&self, scope: Scope, topology: Topology) -> &'static str {
+        let conditions = self.endpoint.conditions;
+        let is_elsewhere = scope == Scope::Local && !self.local;
+        match (scope, topology) {
+            _ if !conditions.ready && conditions.is_fallback() && !is_elsewhere => {
+                "terminating, and others are ready"
+            }
+            _ if !conditions.ready && !conditions.is_fallback() => {
+                if conditions.terminating {
+                    "terminating"
+                } else {
+                    "not ready"
+                }
+            }
+            (Scope::Local, _) if self.endpoint.node.is_none() => {
+                "has no nodeName, and the policy is Local"
+            }
+            (Scope::Local, _) => "on another node and the policy is Local",
+            (Scope::Cluster, Topology::SameNode) => "hinted for another node",
+            (Scope::Cluster, Topology::SameZone) => "hinted for another zone",
+            (Scope::Cluster, Topology::Anywhere) => "would be chosen for another client",
+        }
     }
 }
 

@@ -15,11 +15,11 @@ use std::net::{IpAddr, SocketAddr};
 use serde::{Deserialize, Serialize};
 
 pub use ends::{Host, Unclear, host_of, is_anybody_outside, pod_of, service_of, unknown};
-pub(crate) use members::why_not;
 
 use crate::endpoints::Topology;
-use crate::lookup::{Client, HostAddresses, Lookup, Packet, treat};
+use crate::lookup::{Client, Lookup, Packet, treat};
 use crate::port::external_policy;
+use crate::state::HostAddresses;
 use crate::{LocalTraffic, PlannedFrontend, Planner, PortPlan, Role, Route, Scope, Verdict};
 use sluice_model::{IpFamily, TrafficPolicy};
 

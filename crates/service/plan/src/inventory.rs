@@ -11,7 +11,6 @@ use std::num::NonZeroU16;
 use serde::{Deserialize, Serialize};
 
 use crate::endpoints::Candidate;
-use crate::explain::why_not;
 use crate::port::external_policy;
 use crate::{Planner, PortKey, Scope};
 use sluice_model::{
@@ -305,7 +304,7 @@ fn endpoints(planner: &Planner, key: &PortKey) -> Vec<EndpointDetail> {
                 (true, false) => {
                     "terminating but serving: used because nothing is ready".to_owned()
                 }
-                (false, _) => why_not(it, scope, sorted.topology).to_owned(),
+                (false, _) => it.why_not(scope, sorted.topology).to_owned(),
             },
             slice: it.slice.to_string(),
         }

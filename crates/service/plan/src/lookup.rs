@@ -3,12 +3,12 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::state::HostAddresses;
 use crate::{
     ClusterIpMasquerade, FamilyPlan, Frontend, Plan, PlannedFrontend, Pool, PortPlan, Route, Scope,
     Verdict,
@@ -25,9 +25,6 @@ pub struct Packet {
     /// Interface that it arrived through; `None` when the node itself sends it.
     pub interface: Option<Arc<str>>,
 }
-
-/// The node's own addresses, loopback included.
-pub type HostAddresses = BTreeSet<IpAddr>;
 
 /// The result of [`Plan::lookup`].
 #[derive(Clone, Debug, PartialEq, Eq)]

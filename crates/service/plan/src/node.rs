@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use crate::lookup::HostAddresses;
 use crate::settings::{DirectReturn, LocalDetector, NodeDns, NodePortAddresses, Settings};
-use crate::state::ClusterState;
+use crate::state::{ClusterState, HostAddresses};
 use sluice_model::{IpFamily, Node};
 
 /// The part of the plan that no Service changes.

@@ -1,15 +1,17 @@
 //! The objects that sources reported, by Service.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use crate::Event;
-use crate::lookup::HostAddresses;
 use sluice_model::{
     AddressType, Change, EndpointSlice, IpFamily, LocalAddresses, Model, NamespacedName, Node,
     Service, ServiceCidr,
 };
+
+/// The node's own addresses, loopback included.
+pub type HostAddresses = BTreeSet<IpAddr>;
 
 /// A Service and the slices that belong to it. Either may arrive first.
 #[derive(Clone, Debug, Default)]

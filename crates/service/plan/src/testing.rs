@@ -12,7 +12,7 @@ pub use strategy::{arbitrary_events, arbitrary_packet, arbitrary_settings};
 
 use std::net::IpAddr;
 
-use crate::lookup::HostAddresses;
+use crate::state::HostAddresses;
 
 /// The addresses of [`NODE`]: two primary ones, a second IPv4 one, loopback, and one load balancer
 /// address of the universe, as some load balancers bind theirs.

@@ -5,7 +5,8 @@ use std::process::Command;
 
 use sluice_plan::Planner;
 use sluice_plan::explain::{self, Explanation};
-use sluice_plan::lookup::{HostAddresses, Packet};
+use sluice_plan::lookup::Packet;
+use sluice_plan::state::HostAddresses;
 use sluice_plane::{DataPlane, Live};
 
 /// Gives loopback of the calling thread's namespace these addresses.

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use sluice_plan::Event;
 use sluice_plan::explain::{self, Decision};
-use sluice_plan::lookup::{HostAddresses, Lookup};
+use sluice_plan::lookup::Lookup;
+use sluice_plan::state::HostAddresses;
 use sluice_plan::{Plan, Planner, Pool, Verdict};
 
 use super::objects::Objects;

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sluice_model::Protocol;
-use sluice_plan::lookup::HostAddresses;
+use sluice_plan::state::HostAddresses;
 
 use super::world::Flow;
 use super::{Expect, Seen, Then};

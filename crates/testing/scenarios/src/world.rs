@@ -7,7 +7,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use sluice_model::{IpFamily, Protocol};
-use sluice_plan::lookup::{HostAddresses, Packet};
+use sluice_plan::lookup::Packet;
+use sluice_plan::state::HostAddresses;
 
 use super::Scenario;
 use sluice_lab::address::{FIRST_CLIENT, FIRST_NODE, FIRST_POD, lan_v4, lan_v6, pod_v4, pod_v6};

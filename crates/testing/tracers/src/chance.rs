@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use sluice_plan::lookup::{HostAddresses, Packet};
+use sluice_plan::lookup::Packet;
+use sluice_plan::state::HostAddresses;
 use sluice_plan::{Plan, Pool, Verdict};
 
 /// The outcome of a packet.

@@ -6,7 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::chance::{Chance, Outcome, every};
 use sluice_model::IpFamily;
-use sluice_plan::lookup::{HostAddresses, Packet};
+use sluice_plan::lookup::Packet;
+use sluice_plan::state::HostAddresses;
 
 use sluice_nftables::{
     Action, Chain, ChainName, ElementKey, ElementValue, Field, HookPoint, Key, KeyKind, Match,

@@ -17,7 +17,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use sluice_model::Protocol;
-use sluice_plan::lookup::{HostAddresses, Packet};
+use sluice_plan::lookup::Packet;
+use sluice_plan::state::HostAddresses;
 
 use sluice_xtables::parse::Ruleset;
 use sluice_xtables::rule::{ChainName, Match, Rule, Sense, Side, States, Table, Target};

@@ -1,6 +1,7 @@
 //! Other Services that name the frontend or the address of a packet.
 
-use crate::lookup::{HostAddresses, Packet};
+use crate::lookup::Packet;
+use crate::state::HostAddresses;
 use crate::{Frontend, Planner, PortKey};
 use sluice_model::{ClusterIps, IpFamily, IpMode, LoadBalancerIngress, Service, ServiceKind};
 

@@ -7,9 +7,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use crate::inventory::listed;
-use crate::lookup::{HostAddresses, Packet};
+use crate::lookup::Packet;
 use crate::port::addresses;
 use crate::settings::LocalDetector;
+use crate::state::HostAddresses;
 use crate::{Frontend, Planner, Role};
 use sluice_model::{
     ClusterIps, Endpoint, IpFamily, NamespacedName, Protocol, Service, ServiceKind, ServicePort,

@@ -2,7 +2,8 @@
 
 use crate::endpoints::{Candidate, Topology};
 use crate::explain::Member;
-use crate::lookup::{HostAddresses, Lookup, Packet};
+use crate::lookup::{Lookup, Packet};
+use crate::state::HostAddresses;
 use crate::{Planner, PortPlan, Scope};
 
 /// The endpoints of `port` for a client that is balanced over the pool of `scope`, and how
@@ -34,7 +35,7 @@ pub(super) fn members(
             (true, _) if candidate.is_ready() => "",
             (true, _) => "terminating but serving: used because nothing is ready",
             (false, _) if is_chosen => "would be chosen for another client",
-            (false, _) => why_not(candidate, scope, topology),
+            (false, _) => candidate.why_not(scope, topology),
         };
         members.push(member(candidate, included, masqueraded, reason.into()));
     }
@@ -55,31 +56,6 @@ pub(super) fn members(
     }
     members.sort_by_key(|it| (it.address, !it.included));
     (topology, members)
-}
-
-/// Why an endpoint is not in the pool.
-pub(crate) fn why_not(candidate: &Candidate<'_>, scope: Scope, topology: Topology) -> &'static str {
-    let conditions = candidate.endpoint.conditions;
-    let is_elsewhere = scope == Scope::Local && !candidate.local;
-    match (scope, topology) {
-        _ if !conditions.ready && conditions.is_fallback() && !is_elsewhere => {
-            "terminating, and others are ready"
-        }
-        _ if !conditions.ready && !conditions.is_fallback() => {
-            if conditions.terminating {
-                "terminating"
-            } else {
-                "not ready"
-            }
-        }
-        (Scope::Local, _) if candidate.endpoint.node.is_none() => {
-            "has no nodeName, and the policy is Local"
-        }
-        (Scope::Local, _) => "on another node and the policy is Local",
-        (Scope::Cluster, Topology::SameNode) => "hinted for another node",
-        (Scope::Cluster, Topology::SameZone) => "hinted for another zone",
-        (Scope::Cluster, Topology::Anywhere) => "would be chosen for another client",
-    }
 }
 
 fn member(candidate: &Candidate<'_>, included: bool, masqueraded: bool, reason: String) -> Member {

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::explain::Hit;
-use crate::lookup::{HostAddresses, Lookup, Packet};
+use crate::lookup::{Lookup, Packet};
+use crate::state::HostAddresses;
 use crate::{Frontend, Planner, PortKey};
 use sluice_model::IpFamily;
 
