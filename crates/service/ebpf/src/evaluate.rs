@@ -12,56 +12,16 @@ use sluice_plan::{Frontend, Scope};
 
 use crate::convert;
 use crate::maps::Maps;
-use crate::object::{AddressKind, Key, ListId, Object};
+use crate::object::{AddressKind, Key, Object};
 
 /// Looks up elements of the maps.
 pub trait Elements {
-    /// The settings of the node.
+    /// The element of a key; of a [`Key::Source`] that of any range which contains its own.
     ///
     /// # Errors
     ///
     /// The map cannot be read.
-    fn node(&self) -> Result<abi::Node, BpfError>;
-
-    /// A frontend.
-    ///
-    /// # Errors
-    ///
-    /// The map cannot be read.
-    fn frontend(&self, frontend: &Frontend) -> Result<Option<abi::Frontend>, BpfError>;
-
-    /// The endpoint in a slot.
-    ///
-    /// # Errors
-    ///
-    /// The map cannot be read.
-    fn endpoint(&self, service: u32, slot: u32) -> Result<Option<abi::Endpoint>, BpfError>;
-
-    /// A part of a table of Maglev.
-    ///
-    /// # Errors
-    ///
-    /// The map cannot be read.
-    fn maglev(
-        &self,
-        service: u32,
-        scope: Scope,
-        chunk: u32,
-    ) -> Result<Option<abi::MaglevChunk>, BpfError>;
-
-    /// Whether an address is of a kind.
-    ///
-    /// # Errors
-    ///
-    /// The map cannot be read.
-    fn is_address(&self, kind: AddressKind, ip: IpAddr) -> Result<bool, BpfError>;
-
-    /// Whether a list of sources has an address.
-    ///
-    /// # Errors
-    ///
-    /// The map cannot be read.
-    fn admits(&self, list: ListId, ip: IpAddr) -> Result<bool, BpfError>;
+    fn element(&self, key: &Key) -> Result<Option<Object>, BpfError>;
 }
 
 /// What the programs do with a packet.
@@ -104,12 +64,16 @@ pub fn evaluate(
     packet: &Packet,
     client: Client,
 ) -> Result<Evaluation, BpfError> {
-    let node = elements.node()?;
+    let node = match elements.element(&Key::Node)? {
+        Some(Object::Node(node)) => *node,
+        _ => abi::Node::default(),
+    };
     let family = &node.families[IpFamily::of(&packet.destination) as usize];
     let Some((key, frontend)) = frontend(elements, packet)? else {
         let addr = packet.destination.into();
         let cidrs = &family.service_cidrs[..family.cidr_count as usize];
-        let fate = if elements.is_address(AddressKind::ClusterIp, packet.destination)? {
+        let cluster_ip = Key::Address(AddressKind::ClusterIp, packet.destination);
+        let fate = if elements.element(&cluster_ip)?.is_some() {
             Fate::Rejected
         } else if cidrs.iter().any(|it| it.contains(&addr)) {
             Fate::Dropped
@@ -149,21 +113,19 @@ fn frontend(
         port,
         protocol,
     };
-    if let Some(found) = elements.frontend(&address)? {
-        return Ok(Some((address, found)));
-    }
     let node_port = Frontend::NodePort {
         family: IpFamily::of(&packet.destination),
         port,
         protocol,
     };
-    let answers = elements.is_address(AddressKind::NodePorts, packet.destination)?;
-    let found = if answers {
-        elements.frontend(&node_port)?
-    } else {
-        None
-    };
-    Ok(found.map(|it| (node_port, it)))
+    let answers = Key::Address(AddressKind::NodePorts, packet.destination);
+    let answers = elements.element(&answers)?.is_some();
+    for frontend in std::iter::once(address).chain(answers.then_some(node_port)) {
+        if let Some(Object::Frontend(found)) = elements.element(&Key::Frontend(frontend))? {
+            return Ok(Some((frontend, found)));
+        }
+    }
+    Ok(None)
 }
 
 fn of_frontend(
@@ -173,7 +135,11 @@ fn of_frontend(
     family: &abi::FamilyNode,
     frontend: &abi::Frontend,
 ) -> Result<Vec<Fate>, BpfError> {
-    if frontend.sources != [0; 2] && !elements.admits(frontend.sources, packet.source)? {
+    let has_source = |list| {
+        let found = elements.element(&Key::Source(list, packet.source.into()))?;
+        Ok::<bool, BpfError>(found.is_some())
+    };
+    if frontend.sources != [0; 2] && !has_source(frontend.sources)? {
         return Ok(vec![Fate::Dropped]);
     }
     let index = match client {
@@ -193,13 +159,14 @@ fn of_frontend(
     };
     let is_direct = frontend.flags & abi::frontend_flags::DSR != 0
         && client == Client::Other
-        && !elements.admits(abi::NOT_TUNNELLED, packet.source)?;
+        && !has_source(abi::NOT_TUNNELLED)?;
     let slots = match frontend.maglev_size {
         0 => (slots.first..slots.first.saturating_add(slots.count)).collect(),
         size => by_hash(elements, frontend.service, scope, size, slots.first)?,
     };
     let fate = |slot| {
-        let Some(endpoint) = elements.endpoint(frontend.service, slot)? else {
+        let element = elements.element(&Key::Endpoint(frontend.service, slot))?;
+        let Some(Object::Endpoint(endpoint)) = element else {
             return Ok(Fate::EmptySlot(slot));
         };
         let ip = IpAddr::from(endpoint.addr);
@@ -227,94 +194,62 @@ fn by_hash(
     first: u32,
 ) -> Result<BTreeSet<u32>, BpfError> {
     let mut slots = BTreeSet::new();
-    for index in 0..size {
-        let (chunk, place) = (
-            index / abi::MAGLEV_CHUNK as u32,
-            index as usize % abi::MAGLEV_CHUNK,
-        );
-        if let Some(chunk) = elements.maglev(service, scope, chunk)? {
-            slots.insert(first + u32::from(chunk.slots[place]));
+    let size = size as usize;
+    for (chunk, start) in (0..).zip((0..size).step_by(abi::MAGLEV_CHUNK)) {
+        let element = elements.element(&Key::Maglev(service, scope, chunk))?;
+        if let Some(Object::Maglev(chunk)) = element {
+            let used = chunk.slots.iter().take(size - start);
+            slots.extend(used.map(|it| first + u32::from(*it)));
         }
     }
     Ok(slots)
 }
 
 impl Elements for Maps {
-    fn node(&self) -> Result<abi::Node, BpfError> {
-        Self::node(self)
-    }
-
-    fn frontend(&self, frontend: &Frontend) -> Result<Option<abi::Frontend>, BpfError> {
-        self.frontends.get(&convert::frontend_key(frontend))
-    }
-
-    fn endpoint(&self, service: u32, slot: u32) -> Result<Option<abi::Endpoint>, BpfError> {
-        self.endpoints.get(&abi::EndpointKey { service, slot })
-    }
-
-    fn maglev(
-        &self,
-        service: u32,
-        scope: Scope,
-        chunk: u32,
-    ) -> Result<Option<abi::MaglevChunk>, BpfError> {
-        self.maglev.get(&convert::maglev_key(service, scope, chunk))
-    }
-
-    fn is_address(&self, kind: AddressKind, ip: IpAddr) -> Result<bool, BpfError> {
-        Ok(self
-            .addresses
-            .get(&convert::address_key(kind, ip))?
-            .is_some())
-    }
-
-    fn admits(&self, list: ListId, ip: IpAddr) -> Result<bool, BpfError> {
-        let address = convert::source_key(list, &ip.into());
-        Ok(self.sources.get(&address)?.is_some())
+    fn element(&self, key: &Key) -> Result<Option<Object>, BpfError> {
+        Ok(match key {
+            Key::Node => Some(Object::Node(Box::new(self.node()?))),
+            Key::Source(list, net) => {
+                let found = self.sources.get(&convert::source_key(*list, net))?;
+                found.map(|_| Object::Present)
+            }
+            Key::Endpoint(service, slot) => {
+                let (service, slot) = (*service, *slot);
+                let key = abi::EndpointKey { service, slot };
+                self.endpoints.get(&key)?.map(Object::Endpoint)
+            }
+            Key::Member(service, scope, addr) => {
+                let key = convert::member_key(*service, *scope, *addr);
+                self.members.get(&key)?.map(Object::Member)
+            }
+            Key::Maglev(service, scope, chunk) => {
+                let found = self
+                    .maglev
+                    .get(&convert::maglev_key(*service, *scope, *chunk))?;
+                found.map(|it| Object::Maglev(Box::new(it)))
+            }
+            Key::Address(kind, ip) => {
+                let found = self.addresses.get(&convert::address_key(*kind, *ip))?;
+                found.map(|_| Object::Present)
+            }
+            Key::Frontend(frontend) => {
+                let found = self.frontends.get(&convert::frontend_key(frontend))?;
+                found.map(Object::Frontend)
+            }
+        })
     }
 }
 
 impl Elements for BTreeMap<Key, Object> {
-    fn node(&self) -> Result<abi::Node, BpfError> {
-        Ok(match self.get(&Key::Node) {
-            Some(Object::Node(node)) => **node,
-            _ => abi::Node::default(),
-        })
-    }
-
-    fn frontend(&self, frontend: &Frontend) -> Result<Option<abi::Frontend>, BpfError> {
-        Ok(match self.get(&Key::Frontend(*frontend)) {
-            Some(Object::Frontend(it)) => Some(*it),
-            _ => None,
-        })
-    }
-
-    fn endpoint(&self, service: u32, slot: u32) -> Result<Option<abi::Endpoint>, BpfError> {
-        Ok(match self.get(&Key::Endpoint(service, slot)) {
-            Some(Object::Endpoint(it)) => Some(*it),
-            _ => None,
-        })
-    }
-
-    fn maglev(
-        &self,
-        service: u32,
-        scope: Scope,
-        chunk: u32,
-    ) -> Result<Option<abi::MaglevChunk>, BpfError> {
-        Ok(match self.get(&Key::Maglev(service, scope, chunk)) {
-            Some(Object::Maglev(it)) => Some(**it),
-            _ => None,
-        })
-    }
-
-    fn is_address(&self, kind: AddressKind, ip: IpAddr) -> Result<bool, BpfError> {
-        Ok(self.contains_key(&Key::Address(kind, ip)))
-    }
-
-    fn admits(&self, list: ListId, ip: IpAddr) -> Result<bool, BpfError> {
-        let has =
-            |key: &Key| matches!(key, Key::Source(of, net) if *of == list && net.contains(&ip));
-        Ok(self.keys().any(has))
+    fn element(&self, key: &Key) -> Result<Option<Object>, BpfError> {
+        let found = match key {
+            Key::Source(list, wanted) => {
+                let mut all = self.iter();
+                let has = |(key, _): &(&Key, &Object)| matches!(key, Key::Source(of, net) if of == list && net.contains(wanted));
+                all.find(has).map(|(_, it)| it)
+            }
+            key => self.get(key),
+        };
+        Ok(found.cloned())
     }
 }
