@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 use sluice_bpf_abi::Slots;
 use sluice_model::Protocol;
 use sluice_plan::{Pool, PortKey, PortPlan, Scope};
+use sluice_plane::slots;
 
 use crate::object::{Key, Object};
 
@@ -91,46 +92,20 @@ fn candidates(key: &PortKey) -> impl Iterator<Item = u32> {
         .filter(|id| *id != 0)
 }
 
-/// Places the endpoints of a port so that few slots change: who stays keeps its slot, newcomers take the slots
-/// of those who left, and what is then too many at the end moves into the gaps.
+/// Places the endpoints of a port so that few slots change.
 pub(crate) fn place(port: &PortPlan, service: u32, previous: Option<&Placement>) -> Placement {
     let pool = |scope| {
-        let old = previous.map(|it| it.addresses(scope));
-        assign(port.pool(scope), old.unwrap_or_default())
+        let old = previous.map_or(&[][..], |it| it.addresses(scope));
+        let pool = port.pool(scope);
+        let endpoints = pool.map_or(&[][..], Pool::endpoints);
+        let slots = slots::assign(pool, old).into_iter();
+        slots.map(|it| endpoints[it as usize].addr).collect()
     };
     Placement {
         service,
         cluster: pool(Scope::Cluster),
         local: pool(Scope::Local),
     }
-}
-
-fn assign(pool: Option<&Pool>, old: &[SocketAddr]) -> Box<[SocketAddr]> {
-    let Some(pool) = pool else {
-        return Box::default();
-    };
-    let endpoints = pool.endpoints();
-    let index_of = |addr: &SocketAddr| endpoints.binary_search_by(|it| it.addr.cmp(addr)).ok();
-    let mut slots: Vec<Option<SocketAddr>> = vec![None; endpoints.len()];
-    let mut placed = vec![false; endpoints.len()];
-    for (slot, addr) in old.iter().enumerate().take(slots.len()) {
-        if let Some(index) = index_of(addr)
-            && !placed[index]
-        {
-            placed[index] = true;
-            slots[slot] = Some(*addr);
-        }
-    }
-    // Whoever has no slot yet: those beyond the new end, and newcomers.
-    let waiting = endpoints
-        .iter()
-        .zip(&placed)
-        .filter(|(_, placed)| !**placed);
-    let mut waiting = waiting.map(|(it, _)| it.addr);
-    slots
-        .into_iter()
-        .filter_map(|slot| slot.or_else(|| waiting.next()))
-        .collect()
 }
 
 /// Reads id and slots of a port back from the maps.

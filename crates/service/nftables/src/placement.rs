@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use sluice_plan::{Frontend, Pool, PortPlan, Scope};
+use sluice_plan::{Frontend, PortPlan, Scope};
+use sluice_plane::slots;
 
 use crate::frontend::{slot_key, slots_set};
 use crate::labels::Labels;
@@ -49,8 +50,7 @@ impl Placement {
     }
 }
 
-/// Places the endpoints of a port so that few slots change: an endpoint that stays keeps its slot, new endpoints take
-/// the slots of those that left, and endpoints beyond the new end move into the gaps.
+/// Places the endpoints of a port so that few slots change.
 pub(crate) fn place(port: &PortPlan, previous: Option<(&PortPlan, &Placement)>) -> Placement {
     if port.affinity_seconds.is_some() {
         let labels = previous.and_then(|(_, it)| it.labels.as_deref());
@@ -58,7 +58,7 @@ pub(crate) fn place(port: &PortPlan, previous: Option<(&PortPlan, &Placement)>) 
     }
     let place_pool = |scope| {
         let old = previous.map(|(plan, placement)| addresses(plan, placement, scope));
-        assign(port.pool(scope), &old.unwrap_or_default())
+        slots::assign(port.pool(scope), &old.unwrap_or_default())
     };
     Placement {
         cluster: place_pool(Scope::Cluster),
@@ -79,35 +79,6 @@ fn addresses(plan: &PortPlan, placement: &Placement, scope: Scope) -> Vec<Socket
         .collect()
 }
 
-/// `old` are the present addresses by slot.
-fn assign(pool: Option<&Pool>, old: &[SocketAddr]) -> Box<[u32]> {
-    let Some(pool) = pool else {
-        return Box::default();
-    };
-    let endpoints = pool.endpoints();
-    let index_of = |addr: &SocketAddr| endpoints.binary_search_by(|it| it.addr.cmp(addr)).ok();
-    let mut slots: Vec<Option<u32>> = vec![None; endpoints.len()];
-    let mut placed = vec![false; endpoints.len()];
-    for (slot, addr) in old.iter().enumerate().take(slots.len()) {
-        if let Some(index) = index_of(addr)
-            && !placed[index]
-        {
-            placed[index] = true;
-            slots[slot] = Some(to_u32(index));
-        }
-    }
-    // Endpoints without a slot: those beyond the new end, and new endpoints.
-    let mut waiting = (0..endpoints.len()).filter(|&index| !placed[index]);
-    let filled = slots
-        .iter()
-        .map(|slot| slot.or_else(|| waiting.next().map(to_u32)));
-    filled.flatten().collect()
-}
-
-fn to_u32(index: usize) -> u32 {
-    u32::try_from(index).expect("a pool has fewer than 2^32 endpoints: slices are bounded")
-}
-
 /// Reads the slots of a port back from the kernel's elements. All frontends of a port share them, so the first
 /// frontend that has any is enough.
 pub(crate) fn recover(port: &PortPlan, observed: &BTreeMap<Key, Object>) -> Placement {
@@ -120,7 +91,7 @@ pub(crate) fn recover(port: &PortPlan, observed: &BTreeMap<Key, Object>) -> Plac
             let seen = observed_slots(&planned.frontend, set, observed);
             (!seen.is_empty()).then_some(seen)
         });
-        assign(port.pool(scope), &seen.unwrap_or_default())
+        slots::assign(port.pool(scope), &seen.unwrap_or_default())
     };
     Placement {
         cluster: recover_pool(Scope::Cluster),

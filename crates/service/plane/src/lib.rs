@@ -23,6 +23,7 @@ mod rendered;
 mod rule_counts;
 pub mod rules;
 mod scene;
+pub mod slots;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod unserved;
