@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use sluice_bpf::{BpfError, Interfaces, Machine, Patterns, Pins};
 use sluice_bpf_abi::{Addr, Interface, interface_flags, node_flags};
+use sluice_plan::is_beyond_link;
 use sluice_route::{Address, Link};
 
 use crate::maps::Maps;
@@ -83,12 +84,8 @@ impl Interfaces for NodeInterfaces {
 
 /// The first address of an interface that others can answer to; unspecified for none.
 fn masquerading(index: u32, addresses: &[Address], family: fn(&IpAddr) -> bool) -> Addr {
-    let answered = |ip: &IpAddr| match ip {
-        IpAddr::V4(ip) => !ip.is_loopback() && !ip.is_link_local(),
-        IpAddr::V6(ip) => !ip.is_loopback() && !ip.is_unicast_link_local(),
-    };
     let usable = |it: &&Address| it.interface == index && it.is_usable && !it.is_deprecated;
     let mut own = addresses.iter().filter(usable).map(|it| it.ip);
-    let found = own.find(|ip| family(ip) && answered(ip));
+    let found = own.find(|ip| family(ip) && is_beyond_link(ip));
     found.map_or(Addr::ANY_V6, Addr::from)
 }

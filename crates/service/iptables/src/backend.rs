@@ -243,7 +243,8 @@ impl Backend for Iptables {
     }
 
     fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), BackendError> {
-        let scripts = script::scripts(delta, &self.present, self.programs.variant());
+        let largest = self.programs.variant().largest_step();
+        let scripts = script::scripts(delta, &self.present, largest);
         for (family, script) in scripts {
             let Err(error) = self.watch.restore(&self.programs, family, &script) else {
                 continue;

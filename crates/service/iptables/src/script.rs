@@ -8,7 +8,7 @@
 //! endpoint is translated before its Service's refusal is deleted. A Service that loses its last endpoint
 //! is neither translated nor refused for a moment.
 //!
-//! More than [`Variant::largest_step`] is written in several transactions, so that every
+//! More than [`largest_step`](sluice_xtables::programs::Variant::largest_step) is written in several transactions, so that every
 //! chain is complete before or together with the rules that jump to it: endpoints, the chains that choose
 //! among them, the chains that jump to those, common chains and jumps; at last stale chains are removed,
 //! in the opposite order.
@@ -18,7 +18,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_model::IpFamily;
 use sluice_reconcile::Delta;
-use sluice_xtables::programs::Variant;
 use sluice_xtables::rule::{ChainName, Rule, Table};
 use sluice_xtables::script::{Lines, Script};
 
@@ -40,11 +39,12 @@ pub(crate) struct Present {
 /// An object that is written, or one that is deleted.
 type Step<'a> = (&'a Key, Option<&'a Object>);
 
-/// The script of each family that a delta changes, IPv4 first.
+/// The script of each family that a delta changes, IPv4 first. `largest`: how many chains one step may declare before
+/// several steps are cheaper.
 pub(crate) fn scripts<'a>(
     delta: &'a Delta<Key, Object>,
     present: &'a Present,
-    variant: Variant,
+    largest: usize,
 ) -> Vec<(IpFamily, Script<'a>)> {
     let writes = delta.add.iter().chain(&delta.replace);
     let writes = writes.map(|(key, object)| (key, Some(object)));
@@ -60,7 +60,7 @@ pub(crate) fn scripts<'a>(
             for table in ORDER {
                 if let Some(steps) = tables.get(&table) {
                     lines.table(table);
-                    Writer::new(lines, steps, present).write_table(steps, variant.largest_step());
+                    Writer::new(lines, steps, present).write_table(steps, largest);
                 }
             }
         });
@@ -120,7 +120,6 @@ impl<'a, 's, 'l> Writer<'a, 's, 'l> {
         }
     }
 
-    /// `largest`: how many chains one step may declare before several steps are cheaper.
     fn write_table(&mut self, steps: &[Step<'a>], largest: usize) {
         let is_chain = |(key, _): &Step<'_>| matches!(key, Key::Chain(_));
         if steps.iter().filter(|it| is_chain(it)).count() <= largest {

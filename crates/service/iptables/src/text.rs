@@ -6,13 +6,8 @@ use std::fmt::Write;
 use sluice_model::IpFamily;
 use sluice_reconcile::Delta;
 
-use sluice_xtables::programs::Variant;
-
 use crate::object::{Key, Object};
 use crate::script::{Present, scripts};
-
-/// The variant for which each table is one step.
-const WHOLE: Variant = Variant::Legacy;
 
 /// The input of both programs, each part under a comment with the program.
 pub fn ruleset(objects: &[(Key, Object)]) -> String {
@@ -34,6 +29,6 @@ pub fn script(objects: &[(Key, Object)]) -> Vec<(IpFamily, String)> {
         ..Delta::default()
     };
     let present = Present::default();
-    let scripts = scripts(&delta, &present, WHOLE).into_iter();
+    let scripts = scripts(&delta, &present, usize::MAX).into_iter();
     scripts.map(|(family, it)| (family, it.text())).collect()
 }

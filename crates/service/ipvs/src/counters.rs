@@ -30,7 +30,7 @@ impl RealServerCounters {
     pub(crate) fn open(families: &[IpFamily]) -> Result<Self, BackendError> {
         Ok(Self {
             ipvs: kernel::open_ipvs()?,
-            sets: Sets::open().map_err(|error| BackendError::new("open ipset", error))?,
+            sets: kernel::open_sets()?,
             families: families.to_vec(),
         })
     }

@@ -41,10 +41,7 @@ fn drain(kernel: &mut Kernel, state: &mut State) -> Result<(), BackendError> {
         changes.extend(drained.map(|it| Change::DeleteReal(key, it)));
     }
     let refused = kernel.ipvs.apply(&changes).map_err(kernel::asked)?;
-    match refused.into_iter().next() {
-        None => Ok(()),
-        Some(first) => Err(kernel::asked(first.error)),
-    }
+    kernel::all_taken(refused)
 }
 
 /// Removes real servers of one virtual server from [`State::draining`] that need not drain any more.

@@ -45,8 +45,5 @@ fn fill(sets: &mut Sets, name: &str) -> Result<(), BackendError> {
     let members = kernel::again(|| sets.members(name))?;
     let members: Vec<Change> = members.into_iter().map(Change::Add).collect();
     let refused = sets.apply(SPARE, &members).map_err(kernel::asked)?;
-    match refused.into_iter().next() {
-        None => Ok(()),
-        Some(failure) => Err(kernel::asked(failure.error)),
-    }
+    kernel::all_taken(refused)
 }

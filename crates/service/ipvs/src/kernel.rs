@@ -1,8 +1,8 @@
 //! Connections to the parts of the kernel that are written.
 
-use sluice_netlink::RequestError;
 use sluice_netlink::ipset::Sets;
 use sluice_netlink::ipvs::{self, Ipvs};
+use sluice_netlink::{Failure, RequestError};
 use sluice_reconcile::BackendError;
 use sluice_route::Addresses;
 use sluice_xtables::programs::Programs;
@@ -22,7 +22,7 @@ impl Kernel {
         let ipvs = open_ipvs()?;
         Ok(Self {
             ipvs,
-            sets: Sets::open().map_err(|error| BackendError::new("open ipset", error))?,
+            sets: open_sets()?,
             addresses: Addresses::open()
                 .map_err(|error| BackendError::new("open rtnetlink", error))?,
             watch: Watch::open(programs.variant())
@@ -43,6 +43,11 @@ pub(crate) fn open_ipvs() -> Result<Ipvs, BackendError> {
                 .into(),
         source: None,
     })
+}
+
+/// A connection to ipset.
+pub(crate) fn open_sets() -> Result<Sets, BackendError> {
+    Sets::open().map_err(|error| BackendError::new("open ipset", error))
 }
 
 /// The real servers of a virtual one; see [`again`].
@@ -82,4 +87,10 @@ pub(crate) fn asked(error: RequestError) -> BackendError {
         reason,
         source: Some(Box::new(error)),
     }
+}
+
+/// The error of the first change that was refused.
+pub(crate) fn all_taken(refused: Vec<Failure>) -> Result<(), BackendError> {
+    let first = refused.into_iter().next();
+    first.map_or(Ok(()), |it| Err(asked(it.error)))
 }

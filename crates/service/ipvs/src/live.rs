@@ -12,7 +12,7 @@ use sluice_plane::live::{End, Evidence, Findings, Question};
 use sluice_reconcile::BackendError;
 
 use crate::convert;
-use crate::kernel::{again, asked, real_servers};
+use crate::kernel::{again, asked, open_sets, real_servers};
 use crate::object::{DEVICE, Server, Triple};
 use crate::set::{Entry, SetKind, SetName};
 
@@ -26,12 +26,11 @@ pub(crate) fn live(explanation: &Explanation) -> Result<Live, BackendError> {
     let mut findings = Findings::default();
     match Ipvs::open().map_err(asked)? {
         Some(ipvs) => {
-            let sets = Sets::open().map_err(|error| BackendError::new("open ipset", error))?;
             let reading = Reading {
                 explanation,
                 question: &question,
                 ipvs,
-                sets,
+                sets: open_sets()?,
                 findings: &mut findings,
             };
             let end = reading.decide()?;

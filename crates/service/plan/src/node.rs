@@ -267,7 +267,7 @@ fn own_addresses(machine: &BTreeSet<IpAddr>, node: &[IpAddr], family: IpFamily) 
 }
 
 /// Whether an address means the same beyond its link: it is neither loopback nor link-local.
-pub(crate) fn is_beyond_link(ip: &IpAddr) -> bool {
+pub fn is_beyond_link(ip: &IpAddr) -> bool {
     let is_link_local = match ip {
         IpAddr::V4(ip) => ip.is_link_local(),
         IpAddr::V6(ip) => ip.is_unicast_link_local(),

@@ -6,7 +6,7 @@ use sluice_plan::Planner;
 use sluice_plan::settings::Settings;
 use sluice_plan::testing::{self, arbitrary_events, arbitrary_settings};
 use sluice_xtables::parse::{Ruleset, play};
-use sluice_xtables::programs::Listing;
+use sluice_xtables::programs::{Listing, Variant};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -23,12 +23,12 @@ type Kernel = BTreeMap<IpFamily, Ruleset>;
 
 /// The scripts of all families.
 fn text(delta: &Delta<Key, Object>, present: &Present) -> String {
-    let scripts = scripts(delta, present, Variant::Nft);
+    let scripts = scripts(delta, present, Variant::Nft.largest_step());
     scripts.iter().map(|(_, it)| it.text()).collect()
 }
 
 fn carry_out(kernel: &mut Kernel, delta: &Delta<Key, Object>, present: &mut Present) {
-    for (family, script) in scripts(delta, present, Variant::Nft) {
+    for (family, script) in scripts(delta, present, Variant::Nft.largest_step()) {
         play(kernel.entry(family).or_default(), &script.text());
     }
     present.written(delta);
@@ -114,7 +114,9 @@ fn what_is_cut_leaves_every_step_right() {
     for events in [Some(few), Some(many), None] {
         let desired = events.map_or(Vec::new(), |it| absorb(&mut planner, it));
         let delta = Delta::between(believed.clone(), desired.clone());
-        let text = scripts(&delta, &present, Variant::Nft)[0].1.text();
+        let text = scripts(&delta, &present, Variant::Nft.largest_step())[0]
+            .1
+            .text();
         let (before, mut after) = (ruleset.clone(), ruleset.clone());
         play(&mut after, &text);
         for step in text.split_inclusive("COMMIT\n") {

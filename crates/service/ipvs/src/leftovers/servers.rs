@@ -9,7 +9,6 @@ use std::io::{self, BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
-use nix::ifaddrs::getifaddrs;
 use nix::net::if_::if_nametoindex;
 use sluice_model::Protocol;
 use sluice_netlink::conntrack::{Conntrack, Flow, Tuple};
@@ -219,14 +218,10 @@ impl Owned {
 }
 
 fn device_addresses() -> BTreeSet<IpAddr> {
-    let all = getifaddrs().into_iter().flatten();
-    let here = all.filter(|it| it.interface_name == DEVICE);
-    here.filter_map(|it| it.address)
-        .filter_map(|it| {
-            let v4 = it.as_sockaddr_in().map(|it| it.ip().into());
-            v4.or_else(|| it.as_sockaddr_in6().map(|it| it.ip().into()))
-        })
-        .collect()
+    let index = if_nametoindex(DEVICE).ok();
+    let all = sluice_route::addresses().unwrap_or_default().into_iter();
+    let here = all.filter(|it| Some(it.interface) == index);
+    here.map(|it| it.ip).collect()
 }
 
 /// Calls `visit` with every connection to these virtual servers.
