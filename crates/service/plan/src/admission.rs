@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 
 use ipnet::IpNet;
 
-use crate::issue::{Issue, NodePortProblem, Shadowed};
+use crate::issue::{self, Issue, NodePortProblem, Shadowed};
 use crate::node::is_beyond_link;
 use crate::port::Wanted;
 use crate::settings::{LocalDetector, Settings};
@@ -128,18 +128,12 @@ impl Admission {
         role: Role,
         addr: IpAddr,
     ) -> Option<Issue> {
-        let service = service.clone();
         if !self.allows(role, addr) {
-            return Some(Issue::ExternalIpNotAllowed { service, addr });
+            return Some(issue::external_ip_not_allowed(service, addr));
         }
         let shadowed = self.shadowed(role, addr)?;
-        Some(Issue::Shadows {
-            service,
-            role,
-            addr,
-            shadowed,
-            refused: self.refuses(shadowed),
-        })
+        let refused = self.refuses(shadowed);
+        Some(issue::shadows(service, role, addr, shadowed, refused))
     }
 
     fn refuses(&self, shadowed: Shadowed) -> bool {

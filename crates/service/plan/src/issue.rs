@@ -3,135 +3,264 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use ipnet::IpNet;
 
 use crate::{Frontend, Role};
-use sluice_model::{IpFamily, NamespacedName, Protocol, ServicePortName};
+use sluice_model::{EndpointSlice, IpFamily, NamespacedName, Protocol, ServicePortName};
 
-/// Most issues of one kind that one Service has, before [`Issue::More`].
+/// Most issues of one kind that one Service has, before one that counts the others.
 pub const SHOWN: usize = 10;
 
-/// Most ports of an EndpointSlice that [`Issue::PortMismatch`] names.
-pub(crate) const SLICE_PORTS: usize = 3;
+/// Most ports of an EndpointSlice that an issue names.
+const SLICE_PORTS: usize = 3;
 
-/// A problem that planning found. Everything else is planned; the status shows the issue.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Issue {
+/// The kind of an issue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Two Services have one ClusterIP. Ports that differ work for both.
+    ClusterIpShared,
+    /// A Service has another Service's ClusterIP as an external address.
+    ClusterIpTaken,
+    /// An external IP is not among those that the operator allows.
+    ExternalIpNotAllowed,
     /// Two Services ask for one frontend: the one whose ClusterIP it is keeps it, else by role, age and
     /// name.
-    FrontendTaken {
-        /// The frontend that both ask for.
-        frontend: Frontend,
-        /// The service port that owns it.
-        holder: ServicePortName,
-        /// The service port that does not get it.
-        loser: ServicePortName,
-    },
-    /// Two Services have one ClusterIP. Ports that differ work for both.
-    ClusterIpShared {
-        /// The address.
-        addr: IpAddr,
-        /// The Service that owns the address.
-        holder: NamespacedName,
-        /// The other Service.
-        other: NamespacedName,
-    },
-    /// A Service has another Service's ClusterIP as an external address.
-    ClusterIpTaken {
-        /// The Service, which gets no port of the address.
-        service: NamespacedName,
-        /// Where the Service names the address.
-        role: Role,
-        /// The address that both Services name.
-        addr: IpAddr,
-        /// The Service whose ClusterIP it is.
-        holder: NamespacedName,
-    },
-    /// A port of the node cannot be a Service's.
-    NodePortRefused {
-        service: NamespacedName,
-        /// Where the Service names the port.
-        field: &'static str,
-        /// The port, which is not served.
-        port: u16,
-        /// Why it is not served.
-        problem: NodePortProblem,
-    },
-    /// The Service has endpoints, but no EndpointSlice of a family gives them a port with the name and
-    /// the protocol of this port, so the port has no endpoint.
-    PortMismatch {
-        /// The service port.
-        port: ServicePortName,
-        /// The first slice of the Service with an endpoint.
-        slice: NamespacedName,
-        /// Name and protocol of the first three ports of the slice.
-        found: Vec<(Arc<str>, Protocol)>,
-        /// Number of further ports of the slice.
-        more: usize,
-    },
-    /// An external IP is not among those that the operator allows.
-    ExternalIpNotAllowed {
-        service: NamespacedName,
-        /// The address, which is not served.
-        addr: IpAddr,
-    },
-    /// A Service names an address that belongs to the node or to pods.
-    Shadows {
-        service: NamespacedName,
-        /// Where the Service names the address.
-        role: Role,
-        /// The address.
-        addr: IpAddr,
-        /// The owner of the address.
-        shadowed: Shadowed,
-        /// The address is not served.
-        refused: bool,
-    },
-    /// A Service exceeds a limit of one Service; its ports are served in their order up to the limit.
-    TooLarge {
-        service: NamespacedName,
-        /// The family; each has the limit for itself.
-        family: IpFamily,
-        /// The resource whose limit is exceeded.
-        what: &'static str,
-        /// Number that the Service asks for.
-        asked: usize,
-        limit: usize,
-    },
-    /// A Service has more issues of a kind than the [first ones](SHOWN).
-    More {
-        service: NamespacedName,
-        /// The [kind](Issue::reason).
-        reason: &'static str,
-        /// Number of issues that are left out.
-        count: usize,
-    },
+    FrontendTaken,
+    /// The Service that stands in for the node's DNS server does not exist, or has no ClusterIP.
+    NoDnsService,
     /// There is no Node object for this node: topology hints are ignored, and the node's addresses
     /// come from the machine.
-    NoNode {
-        /// The node's name.
-        name: String,
-    },
+    NoNode,
     /// `detectLocalMode: NodeCIDR`, and the Node object has no pod CIDR: nothing tells the node's pods
     /// from other clients. kube-proxy waits for it (`cmd/kube-proxy/app/server_linux.go`).
-    NoPodCidr {
-        /// The node's name.
-        name: String,
-    },
-    /// The Service that stands in for the node's DNS server does not exist, or has no ClusterIP.
-    NoDnsService {
-        /// The Service that the settings name.
-        service: NamespacedName,
-    },
+    NoPodCidr,
+    /// A port of the node cannot be a Service's.
+    NodePortRefused,
+    /// The Service has endpoints, but no EndpointSlice of a family gives them a port with the name and
+    /// the protocol of this port, so the port has no endpoint.
+    PortMismatch,
+    /// A Service names an address that belongs to the node or to pods.
+    Shadows,
+    /// A Service exceeds a limit of one Service; its ports are served in their order up to the limit.
+    TooLarge,
     /// An address that the node's DNS server answers as a ClusterIP of the cluster's DNS Service is none.
-    WrongDnsClusterIp {
-        /// The address.
-        addr: IpAddr,
-        /// The Service that the settings name.
-        service: NamespacedName,
-    },
+    WrongDnsClusterIp,
+}
+
+impl Kind {
+    /// The kinds in one word each, for metrics and scripts, in the order of the enum.
+    pub const NAMES: [&'static str; 12] = [
+        "ClusterIPShared",
+        "ClusterIPTaken",
+        "ExternalIPNotAllowed",
+        "FrontendTaken",
+        "NoDNSService",
+        "NoNode",
+        "NoPodCIDR",
+        "NodePortRefused",
+        "PortMismatch",
+        "Shadows",
+        "TooLarge",
+        "WrongDNSClusterIP",
+    ];
+
+    /// The kind in one word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
+/// A problem that planning found. Everything else is planned; the status shows the issue. Displays as a line for a
+/// person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Issue {
+    pub kind: Kind,
+    /// The Service that has the problem; `None` when it is the node's.
+    pub service: Option<NamespacedName>,
+    /// The users of the Service can do something about it now.
+    pub is_for_users: bool,
+    /// The number of issues that this stands for.
+    pub count: usize,
+    text: String,
+}
+
+impl fmt::Display for Issue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+fn issue(kind: Kind, service: Option<&NamespacedName>, text: String) -> Issue {
+    Issue {
+        kind,
+        service: service.cloned(),
+        is_for_users: service.is_some(),
+        count: 1,
+        text,
+    }
+}
+
+/// An issue of a Service; its name comes before the text.
+fn of(kind: Kind, service: &NamespacedName, text: &str) -> Issue {
+    issue(kind, Some(service), format!("Service {service}: {text}"))
+}
+
+pub(crate) fn frontend_taken(
+    frontend: Frontend,
+    holder: &ServicePortName,
+    loser: &ServicePortName,
+) -> Issue {
+    let text = format!(
+        "Service {loser}: {frontend} belongs to Service {holder} (a ClusterIP comes before \
+         a load balancer's address, that before an external IP; then the older, else the \
+         first by name, keeps it): give one of them another address or port"
+    );
+    issue(Kind::FrontendTaken, Some(&loser.service), text)
+}
+
+/// `holder` owns the address.
+pub(crate) fn cluster_ip_shared(
+    service: &NamespacedName,
+    addr: IpAddr,
+    holder: &NamespacedName,
+) -> Issue {
+    let text = format!("spec.clusterIPs: {addr} is also the ClusterIP of Service {holder}");
+    of(Kind::ClusterIpShared, service, &text)
+}
+
+/// `service` gets no port of the address.
+pub(crate) fn cluster_ip_taken(
+    service: &NamespacedName,
+    role: Role,
+    addr: IpAddr,
+    holder: &NamespacedName,
+) -> Issue {
+    let field = field(role);
+    let text = format!("{field}: {addr} is the ClusterIP of Service {holder}: it is not served");
+    of(Kind::ClusterIpTaken, service, &text)
+}
+
+/// `field`: where the Service names the port.
+pub(crate) fn node_port_refused(
+    service: &NamespacedName,
+    field: &str,
+    port: u16,
+    problem: &NodePortProblem,
+) -> Issue {
+    let text = format!("{field}: {port} {problem}: it is not served");
+    of(Kind::NodePortRefused, service, &text)
+}
+
+/// `slice`: the first one of the Service with an endpoint.
+pub(crate) fn port_mismatch(port: &ServicePortName, slice: &EndpointSlice) -> Issue {
+    let wanted = named(&port.port, port.protocol);
+    let first = slice.ports.iter().take(SLICE_PORTS);
+    let first: Vec<String> = first.map(|it| named(&it.name, it.protocol)).collect();
+    let more = slice.ports.len() - first.len();
+    let mend = "give both the same name and protocol";
+    let found = match (&first[..], more) {
+        ([], _) => format!("has no port: write {wanted} in its ports"),
+        ([only], 0) => format!("has only port {only}: {mend}"),
+        (_, 0) => format!("has only ports {}: {mend}", first.join(", ")),
+        _ => format!(
+            "has only ports {} and {more} more: {mend}",
+            first.join(", ")
+        ),
+    };
+    let text = format!(
+        "port {wanted} has no endpoint: EndpointSlice {} {found}",
+        slice.name
+    );
+    Issue {
+        // The slices of a Service whose ports have changed come later.
+        is_for_users: false,
+        ..of(Kind::PortMismatch, &port.service, &text)
+    }
+}
+
+pub(crate) fn external_ip_not_allowed(service: &NamespacedName, addr: IpAddr) -> Issue {
+    let text = format!(
+        "spec.externalIPs: {addr} is not allowed on this node (--external-ip-allow): it is not served"
+    );
+    of(Kind::ExternalIpNotAllowed, service, &text)
+}
+
+/// `refused`: the address is not served.
+pub(crate) fn shadows(
+    service: &NamespacedName,
+    role: Role,
+    addr: IpAddr,
+    shadowed: Shadowed,
+    refused: bool,
+) -> Issue {
+    let owner = match shadowed {
+        Shadowed::Node => "is an address of this node".to_owned(),
+        Shadowed::Pods(net) => format!("lies in the pods' range {net}"),
+        Shadowed::ServiceCidr(net) => format!("lies in the ServiceCIDR {net}"),
+        Shadowed::NodeDns => "is the address of this node's DNS server".to_owned(),
+    };
+    let outcome = match (refused, shadowed) {
+        (true, Shadowed::ServiceCidr(_) | Shadowed::NodeDns) => "it is not served",
+        (true, _) => "it is not served (--refuse-shadowing-vips)",
+        (false, _) => "its ports lead to the Service now",
+    };
+    let text = format!("{}: {addr} {owner}: {outcome}", field(role));
+    Issue {
+        // Load balancers that hand out the addresses of nodes do so on purpose.
+        is_for_users: refused || role != Role::LoadBalancer,
+        ..of(Kind::Shadows, service, &text)
+    }
+}
+
+/// `what`: the resource whose limit is exceeded. Each family has the limit for itself.
+pub(crate) fn too_large(
+    service: &NamespacedName,
+    family: IpFamily,
+    what: &str,
+    asked: usize,
+    limit: usize,
+) -> Issue {
+    let text = format!(
+        "{asked} {what} of {family} are more than one Service may have ({limit}): its ports are \
+         served in their order up to that"
+    );
+    of(Kind::TooLarge, service, &text)
+}
+
+pub(crate) fn no_node(name: &str) -> Issue {
+    let text = format!(
+        "Node {name}: no such object: topology hints are ignored, and only the machine tells the \
+         node's addresses"
+    );
+    issue(Kind::NoNode, None, text)
+}
+
+pub(crate) fn no_pod_cidr(name: &str) -> Issue {
+    let text = format!(
+        "Node {name}: spec.podCIDRs: is empty, and --detect-local-mode=NodeCIDR needs it: until \
+         it is set, no client of a ClusterIP is masqueraded and policy Local takes pods of this \
+         node for outside clients; without an allocator of pod CIDRs set --cluster-cidr and \
+         --detect-local-mode=ClusterCIDR"
+    );
+    issue(Kind::NoPodCidr, None, text)
+}
+
+pub(crate) fn no_dns_service(service: &NamespacedName) -> Issue {
+    let text = format!(
+        "--dns-service: Service {service} does not exist, or has no ClusterIP: nobody answers the \
+         DNS queries of this node while its own server does not"
+    );
+    issue(Kind::NoDnsService, None, text)
+}
+
+pub(crate) fn wrong_dns_cluster_ip(addr: IpAddr, service: &NamespacedName) -> Issue {
+    let text = format!(
+        "--dns-cluster-ip: {addr} is no ClusterIP of Service {service}: the cluster's DNS does not answer \
+         there while the DNS server of this node does not"
+    );
+    issue(Kind::WrongDnsClusterIp, None, text)
 }
 
 /// The owner of an address that a Service names.
@@ -175,189 +304,6 @@ impl fmt::Display for NodePortProblem {
     }
 }
 
-impl Issue {
-    /// The number of issues that this stands for.
-    pub fn count(&self) -> usize {
-        match self {
-            Self::More { count, .. } => *count,
-            _ => 1,
-        }
-    }
-
-    /// The Service that has the problem; `None` when it is the node's.
-    pub fn service(&self) -> Option<&NamespacedName> {
-        match self {
-            Self::FrontendTaken { loser, .. } => Some(&loser.service),
-            Self::ClusterIpShared { other, .. } => Some(other),
-            Self::PortMismatch { port, .. } => Some(&port.service),
-            Self::ExternalIpNotAllowed { service, .. }
-            | Self::Shadows { service, .. }
-            | Self::ClusterIpTaken { service, .. }
-            | Self::NodePortRefused { service, .. }
-            | Self::TooLarge { service, .. }
-            | Self::More { service, .. } => Some(service),
-            Self::NoNode { .. }
-            | Self::NoPodCidr { .. }
-            | Self::NoDnsService { .. }
-            | Self::WrongDnsClusterIp { .. } => None,
-        }
-    }
-
-    /// The kind of issue in one word, for metrics and scripts.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::FrontendTaken { .. } => "FrontendTaken",
-            Self::ClusterIpShared { .. } => "ClusterIPShared",
-            Self::PortMismatch { .. } => "PortMismatch",
-            Self::ExternalIpNotAllowed { .. } => "ExternalIPNotAllowed",
-            Self::Shadows { .. } => "Shadows",
-            Self::ClusterIpTaken { .. } => "ClusterIPTaken",
-            Self::NodePortRefused { .. } => "NodePortRefused",
-            Self::TooLarge { .. } => "TooLarge",
-            Self::More { reason, .. } => reason,
-            Self::NoNode { .. } => "NoNode",
-            Self::NoPodCidr { .. } => "NoPodCIDR",
-            Self::NoDnsService { .. } => "NoDNSService",
-            Self::WrongDnsClusterIp { .. } => "WrongDNSClusterIP",
-        }
-    }
-}
-
-impl fmt::Display for Issue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::FrontendTaken {
-                frontend,
-                holder,
-                loser,
-            } => write!(
-                f,
-                "Service {loser}: {frontend} belongs to Service {holder} (a ClusterIP comes before \
-                 a load balancer's address, that before an external IP; then the older, else the \
-                 first by name, keeps it): give one of them another address or port"
-            ),
-            Self::ClusterIpShared {
-                addr,
-                holder,
-                other,
-            } => write!(
-                f,
-                "Service {other}: spec.clusterIPs: {addr} is also the ClusterIP of Service {holder}"
-            ),
-            Self::ClusterIpTaken {
-                service,
-                role,
-                addr,
-                holder,
-            } => write!(
-                f,
-                "Service {service}: {}: {addr} is the ClusterIP of Service {holder}: it is not \
-                 served",
-                field(*role)
-            ),
-            Self::NodePortRefused {
-                service,
-                field,
-                port,
-                problem,
-            } => write!(
-                f,
-                "Service {service}: {field}: {port} {problem}: it is not served"
-            ),
-            Self::PortMismatch {
-                port,
-                slice,
-                found,
-                more,
-            } => {
-                let (service, port) = (&port.service, named(&port.port, port.protocol));
-                write!(
-                    f,
-                    "Service {service}: port {port} has no endpoint: EndpointSlice {slice} "
-                )?;
-                match (&found[..], more) {
-                    ([], _) => return write!(f, "has no port: write {port} in its ports"),
-                    ([only], 0) => write!(f, "has only port {}", named(&only.0, only.1))?,
-                    (found, more) => {
-                        let found = found.iter().map(|(name, protocol)| named(name, *protocol));
-                        write!(f, "has only ports {}", found.collect::<Vec<_>>().join(", "))?;
-                        if *more > 0 {
-                            write!(f, " and {more} more")?;
-                        }
-                    }
-                }
-                f.write_str(": give both the same name and protocol")
-            }
-            Self::ExternalIpNotAllowed { service, addr } => write!(
-                f,
-                "Service {service}: spec.externalIPs: {addr} is not allowed on this node \
-                 (--external-ip-allow): it is not served"
-            ),
-            Self::Shadows {
-                service,
-                role,
-                addr,
-                shadowed,
-                refused,
-            } => {
-                write!(f, "Service {service}: {}: {addr} ", field(*role))?;
-                match shadowed {
-                    Shadowed::Node => write!(f, "is an address of this node")?,
-                    Shadowed::Pods(net) => write!(f, "lies in the pods' range {net}")?,
-                    Shadowed::ServiceCidr(net) => write!(f, "lies in the ServiceCIDR {net}")?,
-                    Shadowed::NodeDns => write!(f, "is the address of this node's DNS server")?,
-                }
-                f.write_str(match (refused, shadowed) {
-                    (true, Shadowed::ServiceCidr(_) | Shadowed::NodeDns) => ": it is not served",
-                    (true, _) => ": it is not served (--refuse-shadowing-vips)",
-                    (false, _) => ": its ports lead to the Service now",
-                })
-            }
-            Self::TooLarge {
-                service,
-                family,
-                what,
-                asked,
-                limit,
-            } => write!(
-                f,
-                "Service {service}: {asked} {what} of {family} are more than one Service may have \
-                 ({limit}): its ports are served in their order up to that"
-            ),
-            Self::More {
-                service,
-                reason,
-                count,
-            } => write!(
-                f,
-                "Service {service}: {reason}: and {count} more of this kind"
-            ),
-            Self::NoNode { name } => write!(
-                f,
-                "Node {name}: no such object: topology hints are ignored, and only the machine tells \
-                 the node's addresses"
-            ),
-            Self::NoPodCidr { name } => write!(
-                f,
-                "Node {name}: spec.podCIDRs: is empty, and --detect-local-mode=NodeCIDR needs it: until \
-                 it is set, no client of a ClusterIP is masqueraded and policy Local takes pods of this \
-                 node for outside clients; without an allocator of pod CIDRs set --cluster-cidr and \
-                 --detect-local-mode=ClusterCIDR"
-            ),
-            Self::NoDnsService { service } => write!(
-                f,
-                "--dns-service: Service {service} does not exist, or has no ClusterIP: nobody answers the \
-                 DNS queries of this node while its own server does not"
-            ),
-            Self::WrongDnsClusterIp { addr, service } => write!(
-                f,
-                "--dns-cluster-ip: {addr} is no ClusterIP of Service {service}: the cluster's DNS does not answer \
-                 there while the DNS server of this node does not"
-            ),
-        }
-    }
-}
-
 /// A port as `http/TCP`, and as `""/TCP` without a name: so people write it.
 fn named(name: &str, protocol: Protocol) -> String {
     let protocol = protocol.as_str().to_uppercase();
@@ -382,15 +328,16 @@ fn field(role: Role) -> &'static str {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Issues {
     all: Vec<Issue>,
-    counts: BTreeMap<&'static str, usize>,
+    counts: BTreeMap<Kind, usize>,
 }
 
 impl Issues {
-    pub(crate) fn push(&mut self, issue: Issue) {
-        let count = self.counts.entry(issue.reason()).or_default();
+    /// Adds an issue of this kind. There may be 50,000, of which most are only counted.
+    pub(crate) fn push(&mut self, kind: Kind, issue: impl FnOnce() -> Issue) {
+        let count = self.counts.entry(kind).or_default();
         *count += 1;
         if *count <= SHOWN {
-            self.all.push(issue);
+            self.all.push(issue());
         }
     }
 
@@ -398,10 +345,15 @@ impl Issues {
     pub(crate) fn of(self, service: &NamespacedName) -> Vec<Issue> {
         let mut all = self.all;
         let over = self.counts.into_iter().filter(|(_, it)| *it > SHOWN);
-        all.extend(over.map(|(reason, count)| Issue::More {
-            service: service.clone(),
-            reason,
-            count: count - SHOWN,
+        all.extend(over.map(|(kind, count)| {
+            let count = count - SHOWN;
+            let text = format!("{}: and {count} more of this kind", kind.name());
+            Issue {
+                count,
+                // The first issues of this kind are enough.
+                is_for_users: false,
+                ..of(kind, service, &text)
+            }
         }));
         all
     }
@@ -409,6 +361,6 @@ impl Issues {
 
 impl Extend<Issue> for Issues {
     fn extend<T: IntoIterator<Item = Issue>>(&mut self, issues: T) {
-        issues.into_iter().for_each(|it| self.push(it));
+        issues.into_iter().for_each(|it| self.push(it.kind, || it));
     }
 }

@@ -8,7 +8,7 @@
 //! theirs, the ClusterIP first. Each family has the limits for itself.
 
 use crate::Role;
-use crate::issue::Issue;
+use crate::issue::{self, Issue};
 use crate::settings::Costs;
 use sluice_model::{IpFamily, Service, SessionAffinity};
 
@@ -82,12 +82,5 @@ fn too_large(
     asked: usize,
     limit: usize,
 ) -> Option<Issue> {
-    let service = service.name.clone();
-    (asked > limit).then_some(Issue::TooLarge {
-        service,
-        family,
-        what,
-        asked,
-        limit,
-    })
+    (asked > limit).then(|| issue::too_large(&service.name, family, what, asked, limit))
 }

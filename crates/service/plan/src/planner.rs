@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::admission::Admission;
 use crate::claims::{Claim, Claimant};
-use crate::issue::Issue;
+use crate::issue::{self, Issue};
 use crate::limit::FRONTENDS;
 use crate::port::{Wanted, addresses, cluster_ip, is_served, wanted};
 use crate::settings::{DirectReturn, LocalDetector, Settings};
@@ -168,11 +168,11 @@ impl Planner {
 
     pub fn node_issues(&self) -> Vec<Issue> {
         let node = self.state.node(&self.settings.node_name);
-        let name = || self.settings.node_name.to_string();
-        let no_node = node.is_none().then(|| Issue::NoNode { name: name() });
+        let name = &self.settings.node_name;
+        let no_node = node.is_none().then(|| issue::no_node(name));
         let no_pod_cidr = self.settings.local_detector == LocalDetector::NodeCidr
             && node.is_none_or(|it| it.pod_cidrs.is_empty());
-        let no_pod_cidr = no_pod_cidr.then(|| Issue::NoPodCidr { name: name() });
+        let no_pod_cidr = no_pod_cidr.then(|| issue::no_pod_cidr(name));
         let of_node = no_node.into_iter().chain(no_pod_cidr);
         of_node.chain(self.dns_issues()).collect()
     }
@@ -184,16 +184,13 @@ impl Planner {
         };
         let service = &dns.service;
         let Some(served) = self.served(service) else {
-            let service = service.clone();
-            return vec![Issue::NoDnsService { service }];
+            return vec![issue::no_dns_service(service)];
         };
         let is_own = |it: &&IpAddr| cluster_ip(served, IpFamily::of(it)) == Some(**it);
         let wrong = dns.cluster_ips.iter().filter(|it| !is_own(it));
-        let issue = |it: &IpAddr| Issue::WrongDnsClusterIp {
-            addr: *it,
-            service: service.clone(),
-        };
-        wrong.map(issue).collect()
+        wrong
+            .map(|it| issue::wrong_dns_cluster_ip(*it, service))
+            .collect()
     }
 
     /// The problems that sources reported, by origin.

@@ -182,7 +182,7 @@ proptest! {
             part(&mut planner, 1);
         }
         prop_assert_eq!(product(&planner), scratch(&settings, &events));
-        let no_node = planner.issues().filter(|it| it.service().is_none()).count();
+        let no_node = planner.issues().filter(|it| it.service.is_none()).count();
         let told = issues.values().map(Vec::len).sum::<usize>();
         prop_assert_eq!(planner.issues().count(), told + no_node);
     }
@@ -232,7 +232,7 @@ proptest! {
         let _ = planner.replan();
         prop_assert!(planner.plan().ports.is_empty());
         prop_assert_eq!(planner.state().services().count(), 0);
-        let of_node = planner.issues().all(|it| it.service().is_none());
+        let of_node = planner.issues().all(|it| it.service.is_none());
         prop_assert!(of_node, "there is no node, and nothing else is wrong");
     }
 }

@@ -137,7 +137,7 @@ mod service_ports {
         ];
         let planner = planner(here(), events);
         assert_eq!(print(planner.plan()), Vec::<String>::new());
-        let issues: Vec<_> = planner.issues().map(|it| it.reason()).collect();
+        let issues: Vec<_> = planner.issues().map(|it| it.kind.name()).collect();
         assert_eq!(issues, ["NoNode"]);
     }
 
@@ -610,8 +610,9 @@ mod the_node {
 
     #[test]
     fn a_node_without_pod_cidr_is_an_issue_while_the_detector_needs_it() {
-        let reasons =
-            |planner: &Planner| -> Vec<&str> { planner.issues().map(|it| it.reason()).collect() };
+        let reasons = |planner: &Planner| -> Vec<&str> {
+            planner.issues().map(|it| it.kind.name()).collect()
+        };
         let mut planner = planner(with(LocalDetector::NodeCidr), vec![]);
         assert_eq!(reasons(&planner), ["NoNode", "NoPodCIDR"]);
         planner.absorb(node("node-a 192.168.0.1"));

@@ -5,7 +5,7 @@ use sluice_model::{IpFamily, Protocol};
 use sluice_node::PerFamily;
 use sluice_node::metrics::{Registrar, to_gauge};
 use sluice_plan::PortKey;
-use sluice_plan::issue::Issue;
+use sluice_plan::issue::{Issue, Kind};
 
 use super::connections;
 
@@ -38,29 +38,18 @@ pub(crate) struct Ours {
     pub(crate) health_checks: IntGauge,
 }
 
-/// Every [reason](sluice_plan::issue::Issue::reason) of an issue.
-pub(super) const ISSUES: [&str; 12] = [
-    "ClusterIPShared",
-    "ClusterIPTaken",
-    "ExternalIPNotAllowed",
-    "FrontendTaken",
-    "NoDNSService",
-    "NoNode",
-    "NoPodCIDR",
-    "NodePortRefused",
-    "PortMismatch",
-    "Shadows",
-    "TooLarge",
-    "WrongDNSClusterIP",
+/// The kinds of issues of the node.
+const OF_NODE: [Kind; 4] = [
+    Kind::NoDnsService,
+    Kind::NoNode,
+    Kind::NoPodCidr,
+    Kind::WrongDnsClusterIp,
 ];
-
-/// The reasons of issues of the node.
-const OF_NODE: [&str; 4] = ["NoDNSService", "NoNode", "NoPodCIDR", "WrongDNSClusterIP"];
 
 impl Ours {
     pub(super) fn new(to: Registrar<'_>) -> Self {
         let issues = to.gauges("sluice_issues", &["reason"]);
-        for reason in ISSUES {
+        for reason in Kind::NAMES {
             issues.with_label_values(&[reason]);
         }
         let [syncs_succeeded, syncs_failed] =
@@ -131,16 +120,16 @@ impl Ours {
     /// Adds issues to the gauges (`sign` 1), or takes them away (`sign` -1).
     pub(crate) fn count_issues(&self, issues: &[Issue], sign: i64) {
         for it in issues {
-            let gauge = self.issues.with_label_values(&[it.reason()]);
-            gauge.add(sign * to_gauge(it.count()));
+            let gauge = self.issues.with_label_values(&[it.kind.name()]);
+            gauge.add(sign * to_gauge(it.count));
         }
     }
 
     /// Sets the issues of the node.
     pub(crate) fn set_node_issues(&self, issues: &[Issue]) {
-        for reason in OF_NODE {
-            let count = issues.iter().filter(|it| it.reason() == reason).count();
-            let gauge = self.issues.with_label_values(&[reason]);
+        for kind in OF_NODE {
+            let count = issues.iter().filter(|it| it.kind == kind).count();
+            let gauge = self.issues.with_label_values(&[kind.name()]);
             gauge.set(to_gauge(count));
         }
     }

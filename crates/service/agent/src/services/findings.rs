@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use sluice_model::{Announcement, NamespacedName, Reference, Service};
-use sluice_plan::Role;
-use sluice_plan::issue::Issue;
+use sluice_plan::issue::{Issue, Kind};
 use tracing::{info, warn};
 
 /// Most lines logged at once; `sluice status` has the rest.
@@ -161,29 +160,10 @@ fn compare<'a>(
 /// The reason of the Event about an issue; `None` when the Service's users can do nothing about
 /// it, or when it passes as soon as another controller has done its work.
 pub(super) fn event_reason(issue: &Issue) -> Option<&'static str> {
-    match issue {
-        Issue::FrontendTaken { .. } => Some("FrontendConflict"),
-        // Load balancers that hand out the addresses of nodes do so on purpose.
-        Issue::Shadows {
-            role: Role::LoadBalancer,
-            refused: false,
-            ..
-        } => None,
-        Issue::ClusterIpShared { .. }
-        | Issue::ClusterIpTaken { .. }
-        | Issue::NodePortRefused { .. }
-        | Issue::ExternalIpNotAllowed { .. }
-        | Issue::Shadows { .. }
-        | Issue::TooLarge { .. } => Some(issue.reason()),
-        // The slices of a Service whose ports have changed come later.
-        Issue::PortMismatch { .. } => None,
-        // The Event of the first issues of this kind is enough.
-        Issue::More { .. }
-        | Issue::NoNode { .. }
-        | Issue::NoPodCidr { .. }
-        | Issue::NoDnsService { .. }
-        | Issue::WrongDnsClusterIp { .. } => None,
-    }
+    issue.is_for_users.then_some(match issue.kind {
+        Kind::FrontendTaken => "FrontendConflict",
+        kind => kind.name(),
+    })
 }
 
 /// The Service that a source could not read: its origin is the object, as [`Reference`] displays it.

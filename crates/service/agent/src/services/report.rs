@@ -77,11 +77,11 @@ impl<P: DataPlane> Services<P> {
 }
 
 fn of_issue(issue: &Issue) -> Finding {
-    let service = issue.service();
+    let service = issue.service.as_ref();
     let name = service.map_or_else(String::new, ToString::to_string);
     Finding {
         from: "object",
-        about: format!("{} {name}", issue.reason()),
+        about: format!("{} {name}", issue.kind.name()),
         text: issue.to_string(),
         event: service.cloned().zip(event_reason(issue)),
     }

@@ -135,7 +135,7 @@ fn full_table(it: &TableFill) -> Option<IssueStatus> {
 
 fn issue(it: &Issue) -> IssueStatus {
     IssueStatus {
-        reason: it.reason().to_owned(),
+        reason: it.kind.name().to_owned(),
         message: it.to_string(),
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::{Changes, IssueChange, Planner};
 use crate::claims::{Claim, Purpose};
 use crate::endpoints::{Candidate, Categorized, SlicePorts};
-use crate::issue::{Issue, Issues, NodePortProblem, SLICE_PORTS};
+use crate::issue::{self, Issue, Issues, Kind, NodePortProblem};
 use crate::limit::{OBJECTS, Price, too_many_frontends, too_many_objects};
 use crate::port::{Inputs, Wanted, addresses, cluster_ip, health_check_node_port, plan_port};
 use crate::state::ServiceEntry;
@@ -186,19 +186,16 @@ impl Planner {
         let Some(holder) = claims.holder(Claim::Frontend(wanted.frontend)) else {
             return true;
         };
-        let holder_name = || holder.key().name.clone();
+        let holder_name = &holder.key().name;
         match holder.purpose() {
             Purpose::Traffic if holder.key() == key => return true,
-            Purpose::Traffic => issues.push(Issue::FrontendTaken {
-                frontend: wanted.frontend,
-                holder: holder_name(),
-                loser: key.name.clone(),
+            Purpose::Traffic => issues.push(Kind::FrontendTaken, || {
+                issue::frontend_taken(wanted.frontend, holder_name, &key.name)
             }),
-            Purpose::HealthCheck => issues.push(Issue::NodePortRefused {
-                service: key.name.service.clone(),
-                field: NODE_PORT,
-                port: wanted.frontend.port(),
-                problem: NodePortProblem::HealthCheck(holder_name().service),
+            Purpose::HealthCheck => issues.push(Kind::NodePortRefused, || {
+                let problem = NodePortProblem::HealthCheck(holder_name.service.clone());
+                let port = wanted.frontend.port();
+                issue::node_port_refused(&key.name.service, NODE_PORT, port, &problem)
             }),
         }
         false
@@ -296,7 +293,8 @@ impl Planner {
             let number = port.node_port.map(NonZeroU16::get);
             issues.extend(number.and_then(|number| {
                 let problem = self.admission.node_port_problem(number, port.protocol)?;
-                Some(node_port_refused(service, NODE_PORT, number, problem))
+                let name = &service.name;
+                Some(issue::node_port_refused(name, NODE_PORT, number, &problem))
             }));
         }
         issues.extend(self.health_check_issue(service));
@@ -311,19 +309,10 @@ impl Planner {
         let holder = owner.map(|it| &it.name.service);
         // A Service without ports claims no ClusterIP, so no change of the claim replans it.
         let holder = holder.filter(|it| *it != name && !service.ports.is_empty());
-        match (holder.cloned(), role) {
+        match (holder, role) {
             (None, _) => self.admission.issue(name, role, addr),
-            (Some(holder), Role::ClusterIp) => Some(Issue::ClusterIpShared {
-                addr,
-                holder,
-                other: name.clone(),
-            }),
-            (Some(holder), _) => Some(Issue::ClusterIpTaken {
-                service: name.clone(),
-                role,
-                addr,
-                holder,
-            }),
+            (Some(holder), Role::ClusterIp) => Some(issue::cluster_ip_shared(name, addr, holder)),
+            (Some(holder), _) => Some(issue::cluster_ip_taken(name, role, addr, holder)),
         }
     }
 
@@ -342,11 +331,12 @@ impl Planner {
                 })
             })?,
         };
-        Some(node_port_refused(
-            service,
-            "spec.healthCheckNodePort",
+        let field = "spec.healthCheckNodePort";
+        Some(issue::node_port_refused(
+            &service.name,
+            field,
             port,
-            problem,
+            &problem,
         ))
     }
 
@@ -390,28 +380,8 @@ fn port_mismatches(inputs: &Inputs<'_>) -> impl Iterator<Item = Issue> {
     service.ports.iter().filter_map(move |port| {
         let port = service.port_name(port);
         let slice = families.iter().find_map(|it| it.mismatch(&port))?;
-        let found = slice.ports.iter().take(SLICE_PORTS);
-        Some(Issue::PortMismatch {
-            port,
-            slice: slice.name.clone(),
-            found: found.map(|it| (it.name.clone(), it.protocol)).collect(),
-            more: slice.ports.len().saturating_sub(SLICE_PORTS),
-        })
+        Some(issue::port_mismatch(&port, slice))
     })
 }
 
 const NODE_PORT: &str = "spec.ports.nodePort";
-
-fn node_port_refused(
-    service: &Service,
-    field: &'static str,
-    port: u16,
-    problem: NodePortProblem,
-) -> Issue {
-    Issue::NodePortRefused {
-        service: service.name.clone(),
-        field,
-        port,
-        problem,
-    }
-}

@@ -64,7 +64,10 @@ fn undefined_ports_of_a_cluster_ip_are_rejected_whoever_names_it() {
     let _ = planner.replan();
     assert_eq!(reason(&planner), "no endpoint anywhere answers");
     assert_eq!(
-        planner.issues().map(|it| it.reason()).collect::<Vec<_>>(),
+        planner
+            .issues()
+            .map(|it| it.kind.name())
+            .collect::<Vec<_>>(),
         ["NoNode"]
     );
 }

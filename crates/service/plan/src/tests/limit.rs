@@ -120,7 +120,7 @@ fn issues_of_one_kind_are_bounded() {
         all[SHOWN],
         "Service default/b: FrontendTaken: and 990 more of this kind"
     );
-    assert_eq!(planner.issues().map(|it| it.count()).sum::<usize>(), 1_000);
+    assert_eq!(planner.issues().map(|it| it.count).sum::<usize>(), 1_000);
     // Somebody else's change tells nothing about them.
     planner.absorb(service("c 10.96.0.3 :80"));
     assert!(planner.replan().issues.is_empty());
