@@ -183,18 +183,18 @@ impl Ebpf {
         let wanted = filled.sizes(&now);
         let tables = wanted.larger_than(&now);
         if tables.is_empty() {
-            self.fills.refuse(Vec::new(), String::new());
+            self.fills.refuse(&[], "");
             return Ok(());
         }
         let names = tables.join(", ");
         match self.programs.grow(&wanted) {
             Ok(()) => {
-                self.fills.refuse(Vec::new(), String::new());
+                self.fills.refuse(&[], "");
                 info!(maps = names, "maps have room for more entries");
                 Ok(())
             }
             Err(error) => {
-                let is_new = self.fills.refuse(tables, error.to_string());
+                let is_new = self.fills.refuse(&tables, &error.to_string());
                 if !filled.fits(&now) {
                     return Err(BackendError::new(format!("make room in {names}"), error));
                 }

@@ -1,7 +1,6 @@
 //! How full the maps are, for metrics and status.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sluice_plane::{TableFill, TableFills};
 
@@ -36,49 +35,41 @@ pub(crate) fn fill(table: &'static str, entries: u32, capacity: u32) -> TableFil
 }
 
 /// Numbers that the agent and the sweeper write, and anybody reads.
-#[derive(Debug, Default)]
-pub(crate) struct Fills {
-    tables: [(AtomicU32, AtomicU32); TABLES.len()],
-    refused: Mutex<Refused>,
+#[derive(Debug)]
+pub(crate) struct Fills(Mutex<Vec<TableFill>>);
+
+impl Default for Fills {
+    fn default() -> Self {
+        Self(Mutex::new(TABLES.map(|it| fill(it, 0, 0)).into()))
+    }
 }
 
-/// The maps that the kernel gave no larger ones for, and why.
-type Refused = (Vec<&'static str>, String);
-
 impl Fills {
+    fn all(&self) -> MutexGuard<'_, Vec<TableFill>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A map has this many entries, and room for so many.
     pub(crate) fn set(&self, table: &'static str, entries: u32, capacity: u32) {
-        let known = TABLES.iter().position(|it| *it == table);
-        if let Some((all, most)) = known.map(|it| &self.tables[it]) {
-            all.store(entries, Ordering::Relaxed);
-            most.store(capacity, Ordering::Relaxed);
+        if let Some(known) = self.all().iter_mut().find(|it| it.table == table) {
+            (known.entries, known.capacity) = (entries.into(), capacity.into());
         }
     }
 
     /// The kernel gives no larger ones for these maps, for this reason. Whether that is new.
-    pub(crate) fn refuse(&self, tables: Vec<&'static str>, reason: String) -> bool {
-        let refused = (tables, reason);
-        let mut known = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = *known != refused;
-        *known = refused;
+    pub(crate) fn refuse(&self, tables: &[&'static str], reason: &str) -> bool {
+        let mut is_new = false;
+        for known in self.all().iter_mut() {
+            let refused = tables.contains(&known.table).then(|| reason.to_owned());
+            is_new |= known.refused != refused;
+            known.refused = refused;
+        }
         is_new
     }
 
     /// A reader of them.
     pub(crate) fn reader(self: &Arc<Self>) -> TableFills {
         let fills = Arc::clone(self);
-        Arc::new(move || {
-            let refused = fills.refused.lock().unwrap_or_else(PoisonError::into_inner);
-            let (refused, reason) = &*refused;
-            let tables = TABLES.iter().zip(&fills.tables);
-            let fills = tables.map(|(table, (entries, capacity))| {
-                let load = |it: &AtomicU32| it.load(Ordering::Relaxed);
-                TableFill {
-                    refused: refused.contains(table).then(|| reason.clone()),
-                    ..fill(table, load(entries), load(capacity))
-                }
-            });
-            fills.collect()
-        })
+        Arc::new(move || fills.all().clone())
     }
 }
