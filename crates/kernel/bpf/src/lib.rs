@@ -26,7 +26,8 @@ mod probe;
 mod programs;
 mod ring;
 mod table;
-mod trial;
+#[cfg(feature = "testing")]
+mod testing;
 
 pub use aya::maps::MapType;
 pub use aya::maps::lpm_trie::Key as Prefix;
@@ -42,4 +43,5 @@ pub use probe::{Lack, probe};
 pub use programs::{Programs, remove};
 pub use ring::{Ring, are_unread};
 pub use table::{Counters, Single, Table};
-pub use trial::Trial;
+#[cfg(feature = "testing")]
+pub use testing::Trial;

@@ -54,6 +54,8 @@ pub use placement::Placement;
 pub use programs::{BUILT, LOSSES, Programs, Setup, pins, remove};
 pub use render::{Facts, masquerade_ports};
 pub use sizes::Sizes;
-pub use sluice_bpf::{Direction, Patterns, Trial, cgroup_root};
+#[cfg(feature = "testing")]
+pub use sluice_bpf::Trial;
+pub use sluice_bpf::{Direction, Patterns, cgroup_root};
 pub use sockets::SocketSetup;
 pub use tunnel::create as create_tunnel;
