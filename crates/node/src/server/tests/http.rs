@@ -1,8 +1,9 @@
 //! A client of a server that has just been started.
 
 use std::io::{self, Read, Write};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use sluice_lab::eventually;
 
 /// How long an answer may take.
 pub(crate) const WITHIN: Duration = Duration::from_secs(10);
@@ -28,14 +29,7 @@ pub(crate) fn send_text<S: Read + Write>(
     connect: impl Fn() -> io::Result<S>,
     request: &str,
 ) -> String {
-    let deadline = Instant::now() + WITHIN;
-    let mut stream = loop {
-        match connect() {
-            Ok(stream) => break stream,
-            Err(error) if Instant::now() > deadline => panic!("no server: {error}"),
-            Err(_) => thread::yield_now(),
-        }
-    };
+    let mut stream = eventually(WITHIN, || connect().ok()).expect("a server");
     // A server that refuses the head may close before it has read the rest.
     let _ = stream.write_all(request.as_bytes());
     let mut answer = String::new();

@@ -6,6 +6,7 @@ use std::thread;
 
 use jiff::Timestamp;
 use sluice_http::Own;
+use sluice_lab::eventually;
 use sluice_nftables::Nftables;
 use sluice_node::metrics::Metrics;
 use sluice_node::{NodeObject, StepClock};
@@ -103,11 +104,8 @@ fn ask(address: &str, port: u16) -> Option<String> {
 /// Asks until the answer is as expected.
 #[track_caller]
 fn until(what: &str, mut met: impl FnMut() -> bool) {
-    let deadline = Instant::now() + WITHIN;
-    while !met() {
-        assert!(Instant::now() < deadline, "in vain: {what}");
-        thread::yield_now();
-    }
+    let is_met = eventually(WITHIN, || met().then_some(()));
+    assert!(is_met.is_some(), "in vain: {what}");
 }
 
 fn answers(port: u16, part: &str) -> bool {

@@ -6,11 +6,11 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
 use std::thread;
-use std::time::Instant;
 
 use jiff::Timestamp;
 use serde_json::Value;
 use sluice_http::{Budget, Own};
+use sluice_lab::eventually;
 use sluice_model::Protocol;
 use sluice_nftables::Nftables;
 use sluice_node::metrics::Metrics;
@@ -153,10 +153,7 @@ fn connections_are_those_of_services() {
     let connections = Connections::start(counters, running.plans.clone()).expect("a thread");
     running.metrics.show_connections(connections);
     let grown = || json(address, "/api/connections")["services"]["default/web"].as_u64();
-    let deadline = Instant::now() + WITHIN;
-    while grown().is_none() {
-        assert!(Instant::now() < deadline, "nothing is counted");
-    }
+    eventually(WITHIN, grown).expect("something is counted");
     let of_one = json(address, "/api/connections?name=default/web");
     assert_eq!(of_one[0]["endpoints"][0]["endpoint"], "10.0.1.5:80");
     assert_eq!(
@@ -357,11 +354,9 @@ fn connections_are_shown_where_they_are_counted() {
         .show_connections(connections.expect("a thread"));
     let shown = "sluice_service_connections_total{ip_family=\"IPv4\",namespace=\"default\",\
                  port=\"\",protocol=\"tcp\",service=\"web\"} 1\n";
-    let deadline = Instant::now() + WITHIN;
     // A request during the first reading gets no series yet.
-    while !scrape().contains(shown) {
-        assert!(Instant::now() < deadline, "{}", scrape());
-    }
+    let is_shown = eventually(WITHIN, || scrape().contains(shown).then_some(()));
+    assert!(is_shown.is_some(), "{}", scrape());
     let answer = report();
     assert!(answer.contains("\"connections\":1,"), "{answer}");
 }
