@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use sluice_nft::{Fate, NumberedRule, Step, TableFamily};
+use sluice_nft::{Fate, NumberedRule, Step, TableFamily, Verdict};
 use sluice_xtables::programs;
 
 use super::checkpoints::{Checkpoint, Checkpoints};
@@ -95,7 +95,7 @@ fn printable(text: &str) -> String {
 }
 
 fn is_policy(step: &Step) -> bool {
-    step.handle.is_none() && matches!(step.fate, Fate::Accept | Fate::Drop)
+    step.handle.is_none() && matches!(step.fate, Fate::Verdict(Verdict::Accept | Verdict::Drop))
 }
 
 /// The rules of a chain. A chain that cannot be read, or is gone, has none.

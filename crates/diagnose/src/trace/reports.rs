@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use sluice_netlink::SocketError;
-use sluice_nft::{Fate, HookPoint, Step};
+use sluice_nft::{Fate, HookPoint, Step, Verdict};
 
 use super::checkpoints::{Checkpoint, Checkpoints};
 use super::way::{LOOPBACK, interface};
@@ -45,7 +45,7 @@ pub(super) fn collect(
         if reports.steps.is_empty() {
             deadline = Instant::now() + PATIENCE;
         }
-        let is_end = step.fate == Fate::Drop || packet.is_at_end;
+        let is_end = step.fate == Fate::Verdict(Verdict::Drop) || packet.is_at_end;
         reports.steps.push((step, checkpoint));
         if is_end {
             return Ok(reports);

@@ -15,6 +15,7 @@ use super::any::TableFamily;
 use super::observe::kind;
 use super::scope::Family;
 use super::uapi;
+use super::value::{Verdict, verdict};
 
 /// Most kernel memory for unread reports in bytes: some thousand packets.
 const QUEUE: usize = 4 << 20;
@@ -24,56 +25,36 @@ const QUEUE: usize = 4 << 20;
 pub enum Fate {
     /// The next rule sees the packet.
     Continue,
-    /// The packet leaves the base chain; later chains of the hook still see it.
-    Accept,
-    /// The packet is dropped, with an answer when the rule rejects.
-    Drop,
     /// A program decides about the packet.
     Queue,
     /// The rule took the packet out of the kernel's path, for example to another interface.
     Stolen,
-    /// The packet returns to the chain that jumped here.
-    Return,
-    /// The packet continues in the chain of this name, and returns after it.
-    Jump(String),
-    /// The packet continues in the chain of this name.
-    Goto(String),
+    /// Any other verdict. A packet is also dropped by a rule that rejects.
+    Verdict(Verdict),
 }
 
 impl fmt::Display for Fate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Continue => "continue",
-            Self::Accept => "accept",
-            Self::Drop => "drop",
-            Self::Queue => "queue",
-            Self::Stolen => "stolen",
-            Self::Return => "return",
-            Self::Jump(chain) => return write!(f, "jump {chain}"),
-            Self::Goto(chain) => return write!(f, "goto {chain}"),
-        })
+        match self {
+            Self::Continue => f.write_str("continue"),
+            Self::Queue => f.write_str("queue"),
+            Self::Stolen => f.write_str("stolen"),
+            Self::Verdict(it) => it.fmt(f),
+        }
     }
 }
 
 impl Fate {
-    fn decode(verdict: &Attrs<'_>) -> Option<Self> {
-        let chain = || verdict.string(uapi::NFTA_VERDICT_CHAIN);
-        Some(
-            match verdict.u32_be(uapi::NFTA_VERDICT_CODE)?.cast_signed() {
-                uapi::NFT_CONTINUE => Self::Continue,
-                uapi::NFT_JUMP => Self::Jump(chain()?),
-                uapi::NFT_GOTO => Self::Goto(chain()?),
-                uapi::NFT_RETURN => Self::Return,
-                code if code < 0 => return None,
-                code => match code & uapi::NF_VERDICT_MASK {
-                    uapi::NF_DROP => Self::Drop,
-                    uapi::NF_ACCEPT => Self::Accept,
-                    uapi::NF_STOLEN => Self::Stolen,
-                    uapi::NF_QUEUE => Self::Queue,
-                    _ => return None,
-                },
-            },
-        )
+    fn decode(attrs: &Attrs<'_>) -> Option<Self> {
+        let code = attrs.u32_be(uapi::NFTA_VERDICT_CODE)?.cast_signed();
+        // The upper bits are the number of a queue, or of an error.
+        let of_netfilter = code & uapi::NF_VERDICT_MASK;
+        Some(match if code < 0 { code } else { of_netfilter } {
+            uapi::NFT_CONTINUE => Self::Continue,
+            uapi::NF_STOLEN => Self::Stolen,
+            uapi::NF_QUEUE => Self::Queue,
+            code => Self::Verdict(verdict(code, attrs)?.to_owned()),
+        })
     }
 }
 
@@ -110,8 +91,8 @@ impl Step {
         let attrs = message.attrs();
         let fate = match attrs.u32_be(uapi::NFTA_TRACE_TYPE)? {
             uapi::NFT_TRACETYPE_POLICY => match attrs.u32_be(uapi::NFTA_TRACE_POLICY)? {
-                0 => Fate::Drop,
-                _ => Fate::Accept,
+                0 => Fate::Verdict(Verdict::Drop),
+                _ => Fate::Verdict(Verdict::Accept),
             },
             uapi::NFT_TRACETYPE_RETURN | uapi::NFT_TRACETYPE_RULE => {
                 Fate::decode(&attrs.nested(uapi::NFTA_TRACE_VERDICT))?

@@ -1,10 +1,12 @@
 //! Data of a register or a map element: bytes or a verdict (`NFTA_DATA_*`).
 
-use sluice_netlink::attr::{Attr, AttrWriter};
+use std::fmt::{self, Display};
+
+use sluice_netlink::attr::{Attr, AttrWriter, Attrs};
 
 use super::uapi;
 
-/// The fate of a packet.
+/// The fate of a packet. Displays as nft writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict<Name = String> {
     /// The packet leaves this base chain; later base chains of the hook still see it.
@@ -17,6 +19,18 @@ pub enum Verdict<Name = String> {
     Goto(Name),
     /// The packet continues in a chain, which returns to the next rule.
     Jump(Name),
+}
+
+impl<Name: Display> Display for Verdict<Name> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Accept => f.write_str("accept"),
+            Self::Drop => f.write_str("drop"),
+            Self::Return => f.write_str("return"),
+            Self::Goto(chain) => write!(f, "goto {chain}"),
+            Self::Jump(chain) => write!(f, "jump {chain}"),
+        }
+    }
 }
 
 impl Verdict<&str> {
@@ -78,13 +92,18 @@ pub(crate) fn data(attr: Attr<'_>) -> Option<DataRef<'_>> {
     }
     let attrs = attr.nested().find(uapi::NFTA_DATA_VERDICT)?.nested();
     let code = attrs.u32_be(uapi::NFTA_VERDICT_CODE)?.cast_signed();
+    verdict(code, &attrs).map(DataRef::Verdict)
+}
+
+/// The verdict of this code; `None` for one that [`Verdict`] lacks.
+pub(crate) fn verdict<'a>(code: i32, attrs: &Attrs<'a>) -> Option<Verdict<&'a str>> {
     let chain = || attrs.str(uapi::NFTA_VERDICT_CHAIN);
-    Some(DataRef::Verdict(match code {
+    Some(match code {
         uapi::NF_ACCEPT => Verdict::Accept,
         uapi::NF_DROP => Verdict::Drop,
         uapi::NFT_RETURN => Verdict::Return,
         uapi::NFT_GOTO => Verdict::Goto(chain()?),
         uapi::NFT_JUMP => Verdict::Jump(chain()?),
         _ => return None,
-    }))
+    })
 }

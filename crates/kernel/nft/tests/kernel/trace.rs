@@ -66,7 +66,10 @@ fn the_way_of_a_packet_is_reported() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.send_to(&[], "127.0.0.2:9").unwrap();
         let mut steps: Vec<Step> = Vec::new();
-        while !steps.last().is_some_and(|it| it.fate == Fate::Drop) {
+        while !steps
+            .last()
+            .is_some_and(|it| it.fate == Fate::Verdict(Verdict::Drop))
+        {
             let step = tracer.wait(Instant::now() + DEADLINE).unwrap();
             steps.push(step.expect("the packet reaches the rule that drops"));
         }
@@ -77,7 +80,7 @@ fn the_way_of_a_packet_is_reported() {
         let [.., goto, drop] = &steps[..] else {
             panic!("{steps:?}")
         };
-        assert_eq!(goto.fate, Fate::Goto("more".into()));
+        assert_eq!(goto.fate, Fate::Verdict(Verdict::Goto("more".into())));
         assert_eq!(
             (drop.family, &*drop.table, &*drop.chain),
             (TableFamily::Inet, "f", "more")

@@ -59,7 +59,7 @@ fn read(set: &Set, element: &ElementRef<'_>) -> Found {
     let mut text = words::value(set.key_type, element.key);
     let data = match (element.data, set.data) {
         (Some(DataRef::Verdict(it)), _) => {
-            text += &format!(" : {}", words::verdict(&it));
+            text += &format!(" : {}", it);
             Data::Verdict(it.to_owned())
         }
         (Some(DataRef::Value(it)), Some(SetData::Value { type_id, .. })) => {

@@ -225,7 +225,7 @@ impl Machine<'_> {
             Expr::Verdict(verdict) => {
                 let step = step(verdict);
                 if matches!(step, Step::End(_)) {
-                    self.show(at, &words::verdict(verdict), state)?;
+                    self.show(at, &verdict.to_string(), state)?;
                 }
                 self.evidence(state);
                 state.end(|_| step.clone());

@@ -3,8 +3,6 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use sluice_model::Protocol;
-use sluice_nft::Verdict;
-
 use sluice_nft::shape::{
     TYPE_INET_PROTO, TYPE_INET_SERVICE, TYPE_INTEGER, TYPE_IPV4_ADDR, TYPE_IPV6_ADDR,
 };
@@ -43,16 +41,6 @@ fn fields(type_id: u32, mut bytes: &[u8]) -> Option<String> {
 fn protocol(number: u8) -> String {
     let known = Protocol::ALL.into_iter().find(|it| it.number() == number);
     known.map_or_else(|| number.to_string(), |it| it.to_string())
-}
-
-pub(super) fn verdict(verdict: &Verdict<impl AsRef<str>>) -> String {
-    match verdict {
-        Verdict::Accept => "accept".into(),
-        Verdict::Drop => "drop".into(),
-        Verdict::Return => "return".into(),
-        Verdict::Goto(chain) => format!("goto {}", chain.as_ref()),
-        Verdict::Jump(chain) => format!("jump {}", chain.as_ref()),
-    }
 }
 
 #[cfg(test)]
