@@ -140,6 +140,9 @@ impl Hub {
     /// # Errors
     /// [`SourceError::Folder`] when the folder cannot be listed now, [`SourceError::Watch`] when
     /// the kernel has no watch left.
+    ///
+    /// [`Notice::Synced`]: sluice_model::Notice::Synced
+    /// [`Notice::Problems`]: sluice_model::Notice::Problems
     pub fn watch(&self, dir: impl AsRef<Path>) -> Result<Watch, SourceError> {
         watch::watch(dir.as_ref(), self.clone())
     }
@@ -156,6 +159,9 @@ impl Hub {
     ///
     /// # Errors
     /// [`SourceError::Follow`] when the machine has no thread left.
+    ///
+    /// [`Notice::Synced`]: sluice_model::Notice::Synced
+    /// [`Notice::Problems`]: sluice_model::Notice::Problems
     pub fn follow(
         &self,
         client: &Client,

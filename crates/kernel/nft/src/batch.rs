@@ -155,7 +155,7 @@ impl Batch {
         self.message(tag, scope, uapi::NFT_MSG_NEWRULE, flags, |it| rule.put(it));
     }
 
-    /// Deletes one rule by its [`super::Jump::handle`]; refused when it is gone.
+    /// Deletes one rule by its handle; refused when it is gone.
     pub fn delete_rule(&mut self, tag: u32, scope: Scope<'_>, chain: &str, handle: u64) {
         self.message(tag, scope, uapi::NFT_MSG_DELRULE, 0, |it| {
             it.string(uapi::NFTA_RULE_CHAIN, chain);

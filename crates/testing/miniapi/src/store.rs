@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use sluice_api::{Collection, Event, History, Incoming, Key, Misplaced, Object, Resource, State};
 use sluice_api::{now, uid};
 
-/// The content of the store at one moment, for [`restore`].
+/// The content of the store at one moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     revision: u64,
