@@ -1,7 +1,7 @@
 //! Objects of the API between JSON and their types.
 //!
-//! k8s-openapi's code for one type is generic over the format, and large: about 2 MB of a program that reads all kinds in
-//! two ways. [`Typed`] is the only way, and this crate has the only instance for each type.
+//! k8s-openapi's code for one type is generic over the format, and large. [`Typed`] is the only way, and this crate has the
+//! only instance for each type.
 
 use k8s_openapi::api::apps::v1::{
     ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
