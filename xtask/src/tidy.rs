@@ -459,7 +459,13 @@ mod tests {
     fn dependencies_of_dependencies_are_found() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let mut problems = Vec::new();
-        needs(&root, "service/plan", &["serde_core", "tokio"], &mut problems).unwrap();
+        needs(
+            &root,
+            "service/plan",
+            &["serde_core", "tokio"],
+            &mut problems,
+        )
+        .unwrap();
         assert_eq!(
             problems,
             ["crates/service/plan: serde_core is among its dependencies"]
