@@ -8,8 +8,9 @@ use sluice_plan::settings::Settings;
 use sluice_plane::Sysctl;
 use sluice_xtables::programs::Programs;
 
-/// Scenarios that IPVS cannot play, and why; `README.md` says what users see instead.
-const IMPOSSIBLE: &[(&str, &str)] = &[
+/// Scenarios that are not played here, and why. First those that IPVS cannot play: `README.md` says what users see
+/// instead.
+const NOT_PLAYED: &[(&str, &str)] = &[
     (
         "cluster_ip::through_a_bridge",
         "the node's source is the virtual IP, so it is masqueraded: to the address of the bridge",
@@ -30,6 +31,14 @@ const IMPOSSIBLE: &[(&str, &str)] = &[
         "changes::connections_survive",
         "connections end with their virtual server and its address (ip_vs_in_hook)",
     ),
+    (
+        "topology::",
+        "the plan chooses the endpoints, and `equivalence` proves that its objects have them",
+    ),
+    (
+        "conflicts::",
+        "the plan gives a frontend to one Service, and `equivalence` proves that its objects do",
+    ),
 ];
 
 fn make(settings: &Settings) -> Ipvs {
@@ -48,6 +57,6 @@ fn make(settings: &Settings) -> Ipvs {
 
 // Each on one of the kernels: emulation is slow. SCTP, which differs most, on both.
 sluice_scenarios::scenarios_in_vm! { make;
-    first_half_6_1: "6.1", part_without(0, 2, &["ports::sctp"], super::IMPOSSIBLE);
-    second_half_6_12: "6.12", part_without(1, 2, &["ports::sctp"], super::IMPOSSIBLE);
+    first_half_6_1: "6.1", part_without(0, 2, &["ports::sctp"], super::NOT_PLAYED);
+    second_half_6_12: "6.12", part_without(1, 2, &["ports::sctp"], super::NOT_PLAYED);
 }

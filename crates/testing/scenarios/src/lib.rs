@@ -158,11 +158,6 @@ pub fn all() -> Vec<Scenario> {
     crate::for_each_scenario!(@list all)
 }
 
-/// The scenario of this name; `None` when there is none.
-fn named(name: &str) -> Option<Scenario> {
-    all().into_iter().find(|it| it.name == name)
-}
-
 /// Makes tests that each run many scenarios in one virtual machine, for data planes and protocols
 /// that many kernels lack. `make` opens the backend, as for [`run_all`].
 ///

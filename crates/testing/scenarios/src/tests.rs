@@ -6,6 +6,11 @@ use sluice_plane::testing::{Fake, Shape};
 use super::testbed::Testbed;
 use super::*;
 
+/// The scenario of this name; `None` when there is none.
+fn named(name: &str) -> Option<Scenario> {
+    all().into_iter().find(|it| it.name == name)
+}
+
 #[test]
 fn names_are_unique_and_many() {
     let all = all();
