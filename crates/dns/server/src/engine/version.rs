@@ -14,7 +14,7 @@ pub(crate) struct Version {
     pub(crate) files: u64,
 }
 
-/// How often the next response to the same query shall differ.
+/// What an encoded response needs to be sent again.
 #[derive(Debug)]
 pub(crate) struct Reusable {
     /// The state that it was computed from.

@@ -102,14 +102,14 @@ impl Hosts {
         if query.query_type == RecordType::PTR {
             return self.reverse(&name, &tables, record);
         }
-        let addresses = || tables.iter().flat_map(|it| it.addresses(&name));
+        let mut addresses = tables.iter().flat_map(|it| it.addresses(&name)).peekable();
         let data = |ip: &IpAddr| match (query.query_type, *ip) {
             (RecordType::A, IpAddr::V4(ip)) => Some(RData::A(A(ip))),
             (RecordType::AAAA, IpAddr::V6(ip)) => Some(RData::AAAA(AAAA(ip))),
             _ => None,
         };
-        if addresses().next().is_some() {
-            let records = addresses().filter_map(data).map(record).collect();
+        if addresses.peek().is_some() {
+            let records = addresses.filter_map(data).map(record).collect();
             Some(Reply::authoritative(records, Plugin::Hosts))
         } else if self.config.fallthrough.includes(&name) {
             None
@@ -150,6 +150,8 @@ fn stamp(path: &Path) -> Option<Stamp> {
     Some((metadata.modified().ok(), metadata.len()))
 }
 
+/// The text of a hosts file of at most [`MOST_BYTES`].
+///
 /// # Errors
 /// Why it cannot be read, in one line.
 fn read(path: &Path) -> Result<String, String> {

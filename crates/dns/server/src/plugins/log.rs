@@ -18,8 +18,7 @@ pub(crate) fn rule<'a>(
     name: &Name,
     response: &Message,
 ) -> Option<&'a LogRule> {
-    let class = class(response);
-    let fits = |it: &&LogRule| it.zone.zone_of(name) && it.classes.contains(&class);
+    let fits = |it: &&LogRule| it.zone.zone_of(name) && it.classes.contains(&class(response));
     rules.iter().find(fits)
 }
 

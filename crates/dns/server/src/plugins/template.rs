@@ -89,10 +89,12 @@ struct Values<'a> {
 impl<'a> Values<'a> {
     fn reply(&self, template: &Template) -> Result<Reply, Fault> {
         let section = |section, texts: &[Text]| {
-            let records = texts.iter().map(|it| self.records(it));
-            let records: Result<Vec<_>, _> = records.collect();
-            let records = records.map_err(|error| Fault::Record { section, error })?;
-            Ok(records.concat())
+            let mut records = Vec::new();
+            for text in texts {
+                let fault = |error| Fault::Record { section, error };
+                records.extend(self.records(text).map_err(fault)?);
+            }
+            Ok(records)
         };
         let mut reply =
             Reply::authoritative(section("answer", &template.answer)?, Plugin::Template);
