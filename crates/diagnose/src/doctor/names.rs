@@ -14,7 +14,7 @@ use super::proxy::{NodeDns, kube_proxy};
 use super::question::{Kubelet, Question};
 use super::report::{Finding, State};
 use super::resolver::{Reader, search_path, upstreams};
-use super::sources::{Plan, Sources};
+use super::sources::{Plan, ResolvConf, Sources};
 
 /// Why nothing is known of Services.
 pub(super) const NOBODY: &str = "no agent to ask, and no source of Services";
@@ -58,19 +58,20 @@ pub(super) fn of_machine(question: &Question, sources: &dyn Sources) -> Vec<Find
         findings.extend(answers(plan, &central, &local, &question.domain, has_rules));
     }
     let ours: Vec<IpAddr> = local.iter().chain(&central.cluster_ips).copied().collect();
-    let upstreams = |path: &str, reader| match sources.resolv_conf(path) {
+    let upstreams = |path: &str, file: &Result<ResolvConf, String>, reader| match file {
         Ok(file) => upstreams(path, &file.servers, &ours, reader),
         Err(error) => Finding::skip("upstreams", format!("{path}: {error}")),
     };
     let of_pods = kubelet.resolv_conf.as_deref().unwrap_or(RESOLV_CONF);
     let has_kubelet = kubelet.cluster_dns.is_some();
     if has_kubelet {
-        findings.push(upstreams(of_pods, Reader::Pod));
         let file = sources.resolv_conf(of_pods);
+        findings.push(upstreams(of_pods, &file, Reader::Pod));
         findings.extend(file.map(|it| search_path(of_pods, &it.search, &question.domain)));
     }
     if server.is_some() && !(has_kubelet && of_pods == RESOLV_CONF) {
-        findings.push(upstreams(RESOLV_CONF, Reader::Machine));
+        let file = sources.resolv_conf(RESOLV_CONF);
+        findings.push(upstreams(RESOLV_CONF, &file, Reader::Machine));
     }
     findings
 }
@@ -87,7 +88,8 @@ fn answers(
         let detail = service(plan, name).ok()?;
         Some((name.to_owned(), cluster_ips(&detail).first().copied()?))
     };
-    let Some((name, ip)) = of(API).or_else(|| of(&central.name)) else {
+    let server = || Some((central.name.clone(), *central.cluster_ips.first()?));
+    let Some((name, ip)) = of(API).or_else(server) else {
         return Vec::new();
     };
     // Without rules the packets to a ClusterIP leave the machine for somebody else.

@@ -224,10 +224,8 @@ fn bridges(ways: &[(&Hop, Way)], links: &BTreeMap<u32, Link>) -> Vec<Finding> {
         } else {
             "bridge-nf-call-ip6tables"
         };
-        let evidence = match read(&format!("/proc/sys/net/bridge/{name}")) {
-            Some(value) if value == "1" => {
-                return Finding::ok("bridge", format!("{bridge}: {name} is 1"));
-            }
+        let evidence = match sysctl(&format!("net/bridge/{name}")) {
+            Some(1) => return Finding::ok("bridge", format!("{bridge}: {name} is 1")),
             Some(value) => format!("{bridge}: {name} is {value}"),
             None => format!("{bridge}: the kernel module br_netfilter is not loaded"),
         };
