@@ -1,17 +1,25 @@
 //! What objects of every kind have in common: a kind, a name, changes.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crate::{EndpointSlice, Labels, Namespace, NamespacedName, Node, Pod, Service, ServiceCidr};
 
 /// A kind of objects. Any crate may have its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KindName {
     /// `kind`: `Service`.
     pub name: &'static str,
     /// `apiVersion`: `v1`.
     pub version: &'static str,
+}
+
+/// Without the version: two kinds seldom share a name, and every event is looked up by its [`Reference`].
+impl Hash for KindName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
 }
 
 /// Identity of an object of any kind. Displays as `Service default/web`, or `Node n1` without a namespace.

@@ -5,7 +5,7 @@
 //! drops the value it names; the text says which.
 
 pub(crate) mod address;
-pub(crate) mod fault;
+mod fault;
 mod intern;
 pub(crate) mod name;
 

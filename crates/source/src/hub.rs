@@ -54,9 +54,8 @@ struct Queue {
 
 /// A change of the consumers.
 pub(crate) enum Request {
-    /// Adds one.
     Join(Box<dyn FnOnce(&mut Core) -> Joined + Send>),
-    /// Removes the one with this number.
+    /// The consumer with this number.
     Leave(usize),
 }
 

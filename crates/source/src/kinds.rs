@@ -1,5 +1,5 @@
 //! The kinds that come with this crate, each in a file of its own: its fields at the API, its model's conversion, its
-//! faults. A kind of another crate can do the same.
+//! faults. Endpoints have their field table in `manifest`. A kind of another crate can do the same.
 
 mod endpoint_slice;
 mod endpoints;

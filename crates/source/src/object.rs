@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use sluice_model::{Labels, Model, NamespacedName, Owner, Reference};
+use sluice_model::{KindName, Labels, Model, NamespacedName, Owner, Reference};
 
 /// An object whose kind is known when the program runs.
 #[derive(Clone, Debug)]
@@ -13,6 +13,10 @@ pub(crate) struct Object(Arc<dyn Erased>);
 impl Object {
     pub(crate) fn new(model: impl Model) -> Self {
         Self(Arc::new(model))
+    }
+
+    pub(crate) fn kind(&self) -> &'static KindName {
+        self.0.kind()
     }
 
     pub(crate) fn reference(&self) -> Reference {
@@ -48,6 +52,7 @@ impl PartialEq for Object {
 }
 
 trait Erased: Any + Debug + Send + Sync {
+    fn kind(&self) -> &'static KindName;
     fn reference(&self) -> Reference;
     fn owner(&self) -> Option<Owner>;
     fn labels(&self) -> Option<&Labels>;
@@ -58,6 +63,10 @@ trait Erased: Any + Debug + Send + Sync {
 }
 
 impl<M: Model> Erased for M {
+    fn kind(&self) -> &'static KindName {
+        M::KIND
+    }
+
     fn reference(&self) -> Reference {
         Reference::to::<M>(self.name())
     }

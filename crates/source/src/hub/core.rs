@@ -83,8 +83,6 @@ impl Core {
             is_synced: false,
         };
         self.consumers.insert(consumer, Box::new(added));
-        topics.sort_unstable();
-        topics.dedup();
         Joined {
             consumer,
             topics,
@@ -171,7 +169,7 @@ impl Core {
         let mut told = Vec::new();
         for event in events {
             let kind = match &event {
-                Event::Set(object) => object.reference().kind.name,
+                Event::Set(object) => object.kind().name,
                 Event::Delete(key) => key.kind.name,
                 Event::Problems { origin, problems } => {
                     told.push(Told::Problems(None, origin.clone(), problems.clone()));
@@ -253,7 +251,7 @@ impl Core {
         was_fresh
     }
 
-    /// Marks the topic as up to date. Returns whether it was not before.
+    /// Marks the topic as up to date, and reports it if it was not before.
     pub(crate) fn report_fresh(&mut self, topic: usize) {
         if self.topics[topic].stale.take().is_some() {
             let kind = self.topics[topic].topic.known.objects;

@@ -121,7 +121,10 @@ impl Selection {
 
     /// Whether the selection may leave out objects of a manifest.
     pub(crate) fn is_narrow(&self) -> bool {
-        *self != Self::default()
+        !(self.labels.is_empty()
+            && self.fields.is_empty()
+            && self.namespaces.is_empty()
+            && self.names.is_empty())
     }
 }
 
@@ -138,7 +141,7 @@ impl PartialEq for Topic {
     }
 }
 
-/// All topics that some consumer wants, in the order in which they were first wanted.
+/// All topics that some consumer wants.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Topics(pub(crate) Vec<Topic>);
 
@@ -155,7 +158,7 @@ impl Topics {
 
     /// Whether a topic has the object.
     pub(crate) fn select(&self, object: &Object) -> bool {
-        let kind = object.reference().kind.name;
+        let kind = object.kind().name;
         let mut own = self.0.iter().filter(|it| it.known.form.kind() == kind);
         own.any(|it| it.selection.has(object))
     }

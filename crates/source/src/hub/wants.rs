@@ -105,9 +105,7 @@ impl<E> Wants<E> {
     pub(crate) fn events_of(&self, objects: &[Object]) -> Vec<E> {
         let of_want = |want: &Want<E>| {
             let kind = want.topic.known.form.kind();
-            let own = objects
-                .iter()
-                .filter(move |it| it.reference().kind.name == kind);
+            let own = objects.iter().filter(move |it| it.kind().name == kind);
             let own = own.filter(|it| want.topic.selection.has(it));
             own.map(|it| (want.event)(Stated::Set(it.clone())))
                 .collect::<Vec<E>>()

@@ -15,8 +15,7 @@ use super::endpoint_slice::{
 };
 use crate::api::{ObjectMeta, nullable};
 use crate::convert::address::{not_special, parse_ip};
-use crate::convert::fault::{At, Converted, Faults};
-use crate::convert::{Interner, name};
+use crate::convert::{At, Converted, Faults, Interner, name};
 
 /// An Endpoints object: what EndpointSlices were before Kubernetes 1.21.
 #[derive(Debug, Default, Deserialize)]

@@ -1,4 +1,4 @@
-//! Services.
+//! Services: the wire type, its conversion, and what the API server would refuse.
 
 mod addresses;
 mod ports;

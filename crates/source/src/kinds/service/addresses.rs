@@ -8,7 +8,7 @@ use sluice_model::{ClusterIps, IpFamily, IpMode, LoadBalancerIngress, ServiceKin
 
 use super::{Ingress, ServiceSpec};
 use crate::convert::address::{not_special, one_of, parse_ip, parse_net, routable};
-use crate::convert::fault::{At, Faults};
+use crate::convert::{At, Faults};
 use sluice_yaml::quoted;
 
 pub(super) fn cluster_ips(

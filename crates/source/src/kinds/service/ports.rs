@@ -6,8 +6,7 @@ use sluice_model::{self as model, ClusterIps, ServiceKind};
 
 use super::{ServicePort, ServiceSpec};
 use crate::convert::address::{port, protocol};
-use crate::convert::fault::{At, Faults};
-use crate::convert::name;
+use crate::convert::{At, Faults, name};
 use crate::kinds::endpoint_slice::MAX_PORTS;
 
 pub(super) fn ports(
