@@ -4,7 +4,8 @@
 
 use nix::errno::Errno;
 
-use crate::message::{self, Message};
+use crate::attr::AttrWriter;
+use crate::message;
 use crate::request::{Request, RequestError, unless};
 use crate::socket::{Socket, SocketError};
 
@@ -57,7 +58,9 @@ impl Accounts {
     pub fn ensure(&mut self, name: &str) -> Result<(), RequestError> {
         // Without `NLM_F_REPLACE`, which would reset an existing counter.
         let flags = message::ACK | message::CREATE;
-        let result = self.request("create", NFNL_MSG_ACCT_NEW, name, flags, &mut |_| {});
+        let object = object(name);
+        let request = request("create", NFNL_MSG_ACCT_NEW, &object, name);
+        let result = request.exchange(&mut self.socket, flags, &mut |_| {});
         unless(Errno::EBUSY, result).map(drop)
     }
 
@@ -66,11 +69,11 @@ impl Accounts {
     /// # Errors
     /// Any [`RequestError`].
     pub fn packets(&mut self, name: &str) -> Result<Option<u64>, RequestError> {
-        let mut packets = None;
-        let result = self.request("read", NFNL_MSG_ACCT_GET, name, message::ACK, &mut |it| {
-            packets = it.attrs().u64_be(NFACCT_PKTS);
-        });
-        unless(Errno::ENOENT, result).map(|_| packets)
+        let object = object(name);
+        let request = request("read", NFNL_MSG_ACCT_GET, &object, name);
+        request.find(&mut self.socket, Errno::ENOENT, |it| {
+            it.attrs().u64_be(NFACCT_PKTS)
+        })
     }
 
     /// Deletes a counter; `false` when there is no counter of this name.
@@ -78,24 +81,20 @@ impl Accounts {
     /// # Errors
     /// Any [`RequestError`]; [`RequestError::Refused`] with `EBUSY` while a rule uses it.
     pub fn delete(&mut self, name: &str) -> Result<bool, RequestError> {
-        let result = self.request("delete", NFNL_MSG_ACCT_DEL, name, message::ACK, &mut |_| {});
+        let object = object(name);
+        let request = request("delete", NFNL_MSG_ACCT_DEL, &object, name);
+        let result = request.exchange(&mut self.socket, message::ACK, &mut |_| {});
         unless(Errno::ENOENT, result)
     }
+}
 
-    fn request(
-        &mut self,
-        operation: &'static str,
-        message: u16,
-        name: &str,
-        flags: u16,
-        visit: &mut dyn FnMut(&Message<'_>),
-    ) -> Result<(), RequestError> {
-        let object = format!("nfacct object {name}");
-        Request::new(operation, &object, SUBSYSTEM | message, |it| {
-            it.string(NFACCT_NAME, name);
-        })
-        .exchange(&mut self.socket, flags, visit)
-    }
+fn object(name: &str) -> String {
+    format!("nfacct object {name}")
+}
+
+fn request<'a>(operation: &'static str, message: u16, object: &'a str, name: &str) -> Request<'a> {
+    let put = |it: &mut AttrWriter| it.string(NFACCT_NAME, name);
+    Request::new(operation, object, SUBSYSTEM | message, put)
 }
 
 #[cfg(test)]

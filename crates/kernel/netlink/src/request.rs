@@ -95,6 +95,25 @@ pub fn unless(expected: Errno, result: Result<(), RequestError>) -> Result<bool,
     }
 }
 
+/// How often a listing is tried that others change meanwhile.
+const ATTEMPTS: u32 = 20;
+
+/// Repeats a listing while others change what it lists.
+///
+/// # Errors
+/// Any other error of it, and [`RequestError::Interrupted`] after 20 listings.
+pub fn uninterrupted<T>(
+    mut list: impl FnMut() -> Result<T, RequestError>,
+) -> Result<T, RequestError> {
+    for _ in 1..ATTEMPTS {
+        match list() {
+            Err(RequestError::Interrupted { .. }) => {}
+            listed => return listed,
+        }
+    }
+    list()
+}
+
 /// A request, and how errors name it.
 pub struct Request<'a> {
     operation: &'static str,

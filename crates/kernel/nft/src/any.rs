@@ -7,7 +7,7 @@ use sluice_netlink::{Family, RequestError};
 
 use super::connection::Connection;
 use super::expr::Expr;
-use super::object::{Chain, Hook, Policy, put_table_name};
+use super::object::{Chain, Hook, Policy};
 use super::observe::get;
 use super::uapi;
 use super::userdata;
@@ -148,18 +148,9 @@ impl Connection {
         table: &str,
         chain: Option<&str>,
     ) -> Result<Vec<NumberedRule>, RequestError> {
-        let object = match chain {
-            Some(chain) => format!("{family} {table} {chain}"),
-            None => table.to_owned(),
-        };
         let message = uapi::NFT_MSG_GETRULE;
-        let request = get("list rules of", &object, message, family as u8, |writer| {
-            put_table_name(writer, table);
-            if let Some(chain) = chain {
-                writer.string(uapi::NFTA_RULE_CHAIN, chain);
-            }
-        });
-        self.list(&request, NumberedRule::decode)
+        let scope = (family as u8, table);
+        self.within("list rules of", scope, message, chain, NumberedRule::decode)
     }
 }
 

@@ -40,7 +40,7 @@ impl Kernel for Connection {
 
     fn chains(&mut self, scope: Scope<'_>) -> Result<Vec<Chain>, RequestError> {
         let message = uapi::NFT_MSG_GETCHAIN;
-        self.within("list chains of", scope, message, None, Chain::decode)
+        self.within("list chains of", of(scope), message, None, Chain::decode)
     }
 
     fn rules(
@@ -49,12 +49,18 @@ impl Kernel for Connection {
         chain: Option<&str>,
     ) -> Result<Vec<KernelRule>, RequestError> {
         let message = uapi::NFT_MSG_GETRULE;
-        self.within("list rules of", scope, message, chain, KernelRule::decode)
+        self.within(
+            "list rules of",
+            of(scope),
+            message,
+            chain,
+            KernelRule::decode,
+        )
     }
 
     fn sets(&mut self, scope: Scope<'_>) -> Result<Vec<(Set, Option<u32>)>, RequestError> {
         let message = uapi::NFT_MSG_GETSET;
-        self.within("list sets of", scope, message, None, |attrs| {
+        self.within("list sets of", of(scope), message, None, |attrs| {
             Set::decode(attrs).map(|set| (set, attrs.u32_be(uapi::NFTA_SET_COUNT)))
         })
     }
@@ -142,7 +148,7 @@ impl Connection {
         chain: &str,
     ) -> Result<Vec<Option<u64>>, RequestError> {
         let (message, chain) = (uapi::NFT_MSG_GETRULE, Some(chain));
-        self.within("list counters of", scope, message, chain, |attrs| {
+        self.within("list counters of", of(scope), message, chain, |attrs| {
             let mut exprs = attrs.nested(uapi::NFTA_RULE_EXPRESSIONS);
             Some(exprs.find_map(|it| counted(&it.nested())))
         })
@@ -163,25 +169,24 @@ impl Connection {
         request.find(&mut self.socket, Errno::ENOENT, decode)
     }
 
-    /// Lists objects of a table, or of one of its chains. `decode` returns `None` for an object that is left out.
+    /// Lists objects of a table, given by family and name, or of one of its chains. `decode` returns `None` for an object that is left out.
     pub(super) fn within<T>(
         &mut self,
         operation: &'static str,
-        scope: Scope<'_>,
+        (family, table): (u8, &str),
         message: u16,
         chain: Option<&str>,
         decode: impl Fn(&Attrs<'_>) -> Option<T>,
     ) -> Result<Vec<T>, RequestError> {
-        let family = scope.family.number();
-        let request = get(operation, scope.table, message, family, |writer| {
-            put_table_name(writer, scope.table);
+        let request = get(operation, table, message, family, |writer| {
+            put_table_name(writer, table);
             if let Some(chain) = chain {
                 writer.string(uapi::NFTA_RULE_CHAIN, chain);
             }
         });
         self.list(&request, |attrs| {
             // The kernel ignores the names for some kinds of objects.
-            let is_within = attrs.str(uapi::NFTA_TABLE_NAME) == Some(scope.table)
+            let is_within = attrs.str(uapi::NFTA_TABLE_NAME) == Some(table)
                 && chain.is_none_or(|it| attrs.str(uapi::NFTA_RULE_CHAIN) == Some(it));
             is_within.then(|| decode(attrs))?
         })
@@ -223,4 +228,8 @@ fn elements(message: &Message<'_>, visit: &mut impl FnMut(ElementRef<'_>)) {
 
 pub(super) fn kind(message: u16) -> u16 {
     (uapi::NFNL_SUBSYS_NFTABLES << 8) | message
+}
+/// What a listing names of a table: number of its family, and name.
+fn of(scope: Scope<'_>) -> (u8, &str) {
+    (scope.family.number(), scope.table)
 }

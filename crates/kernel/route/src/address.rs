@@ -133,7 +133,7 @@ impl Object for Address {
 /// Every address in the network namespace of the calling thread, loopback included.
 ///
 /// # Errors
-/// Any [`RequestError`]; [`RequestError::Interrupted`] when the addresses changed during 16 listings.
+/// Any [`RequestError`]; [`RequestError::Interrupted`] when the addresses changed during 20 listings.
 pub fn addresses() -> Result<Vec<Address>, RequestError> {
     Connection::open()?.list()
 }

@@ -7,13 +7,10 @@ use nix::sys::socket::SockProtocol;
 use sluice_netlink::RequestError;
 use sluice_netlink::attr::AttrWriter;
 use sluice_netlink::message::{self, Message};
-use sluice_netlink::request::{Request, unless};
+use sluice_netlink::request::{Request, uninterrupted, unless};
 use sluice_netlink::socket::{Socket, SocketError};
 
 use crate::Namespace;
-
-/// Attempts to list objects when they change during the listing.
-const ATTEMPTS: usize = 16;
 
 /// `RTM_NEW*`, `RTM_DEL*` and `RTM_GET*` of one kind of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,18 +136,11 @@ impl Connection {
     /// Every object of a kind.
     ///
     /// # Errors
-    /// Any [`RequestError`]; [`RequestError::Interrupted`] when they changed during 16 listings.
+    /// Any [`RequestError`]; [`RequestError::Interrupted`] when they changed during 20 listings.
     pub fn list<O: Listed>(&mut self) -> Result<Vec<O>, RequestError> {
         let rest = |it: &mut AttrWriter| it.raw(&[0; 16][..O::HEADER - 4]);
         let request = Request::new("list", O::PLURAL, O::MESSAGES.get, rest).family(O::FAMILY);
-        let mut attempt = || request.list(&mut self.socket, listed::<O>);
-        for _ in 1..ATTEMPTS {
-            match attempt() {
-                Err(RequestError::Interrupted { .. }) => {}
-                result => return result,
-            }
-        }
-        attempt()
+        uninterrupted(|| request.list(&mut self.socket, listed::<O>))
     }
 
     pub(crate) fn ask(

@@ -2,6 +2,7 @@
 
 use sluice_netlink::ipset::Sets;
 use sluice_netlink::ipvs::{self, Ipvs};
+use sluice_netlink::request::uninterrupted;
 use sluice_netlink::{Failure, RequestError};
 use sluice_reconcile::BackendError;
 use sluice_route::Addresses;
@@ -58,20 +59,9 @@ pub(crate) fn real_servers(
     again(|| ipvs.real_servers(key))
 }
 
-/// How often a listing is tried that changes while it is read.
-const ATTEMPTS: u32 = 20;
-
-/// Repeats a listing that changes while it is read.
-pub(crate) fn again<T>(
-    mut list: impl FnMut() -> Result<T, RequestError>,
-) -> Result<T, BackendError> {
-    let mut attempt = 1;
-    loop {
-        match list() {
-            Err(RequestError::Interrupted { .. }) if attempt < ATTEMPTS => attempt += 1,
-            result => return result.map_err(asked),
-        }
-    }
+/// Repeats a listing while others change what it lists.
+pub(crate) fn again<T>(list: impl FnMut() -> Result<T, RequestError>) -> Result<T, BackendError> {
+    uninterrupted(list).map_err(asked)
 }
 
 /// The error of a request.

@@ -77,15 +77,6 @@ impl<K: Kernel> Nftables<K> {
         self
     }
 
-    /// Removes our tables of these families; returns those that were there.
-    ///
-    /// # Errors
-    ///
-    /// The kernel could not be asked, refused, or a table of our name is not ours.
-    pub fn cleanup(&mut self, families: &[IpFamily]) -> Result<Vec<String>, BackendError> {
-        tables::remove_ours(&mut self.kernel, families)
-    }
-
     /// Asks the kernel to check that it has nf_tables and lets us use it, without changing
     /// anything: a table is added and deleted in one transaction.
     ///

@@ -4,6 +4,7 @@
 //! lock (`nft_counter.c`).
 
 use sluice_model::IpFamily;
+use sluice_netlink::request::uninterrupted;
 use sluice_nft::Connection;
 use sluice_plane::DenialReason::{
     self, NoEndpoints, NoLocalEndpoints, SourceRanges, UnallocatedClusterIp, UndefinedPort,
@@ -44,7 +45,7 @@ impl DenialCounters for RuleCounters {
             for (chain, reasons) in COUNTING {
                 let name = ChainName::Standing(chain).to_string();
                 let list = || self.connection.rule_packets(scope(family), &name);
-                let counts = tables::retry(list);
+                let counts = uninterrupted(list);
                 let counts = counts.map_err(|error| tables::failed(family, error))?;
                 let counts = reasons.iter().zip(counts);
                 all.extend(counts.filter_map(|(reason, packets)| {

@@ -16,6 +16,7 @@ mod words;
 use std::collections::BTreeSet;
 
 use sluice_model::IpFamily;
+use sluice_netlink::request::uninterrupted;
 use sluice_nft::{Chain, ChainKind, Connection, HookPoint, Kernel, Scope};
 use sluice_plan::explain::{Decision, Explanation};
 use sluice_plane::Live;
@@ -24,7 +25,7 @@ use sluice_plane::live::{End, Findings, Question, Walk};
 use sluice_reconcile::BackendError;
 
 use crate::name::{TABLE, scope};
-use crate::tables::{connect, has_table, retry};
+use crate::tables::{connect, has_table};
 use machine::Machine;
 
 /// Compares the kernel's decision about the packet of an explanation with the plan's.
@@ -70,7 +71,7 @@ fn findings(
     mut connection: Connection,
     scope: Scope<'_>,
 ) -> Result<Findings, BackendError> {
-    let chains = retry(|| connection.chains(scope));
+    let chains = uninterrupted(|| connection.chains(scope));
     let chains = chains.map_err(|error| failed(scope, error))?;
     let mut walk = Walk::new(Machine::new(connection, scope, question));
     let (mut missing, mut ends) = (Vec::new(), [End::Past].into());

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use sluice_model::IpFamily;
+use sluice_netlink::request::uninterrupted;
 use sluice_netlink::{Errno, RequestError, octets};
 use sluice_nft::{Kernel, Range, Ranges, Set};
 use sluice_reconcile::BackendError;
@@ -19,7 +20,7 @@ use crate::object::{Chain, Key, Object, Objects, Rules};
 use crate::set::{Counting, Element, ElementKey, ElementValue, KeyKind, SetName, ValueKind};
 use crate::slots;
 use crate::source_list::SourceList;
-use crate::tables::{failed, owns_table, retry};
+use crate::tables::{failed, owns_table};
 
 /// Elements in the endpoint maps of a table up to which these are listed. Listing 16,384 elements
 /// takes as long as asking for them by key (10 ms); 500,000 take 8 s and 0.4 s.
@@ -42,7 +43,7 @@ pub(crate) fn tables(
     let (mut objects, mut unlisted) = (Objects::new(), Unlisted::new());
     for family in IpFamily::ALL {
         if owns_table(kernel, family)? {
-            let table = retry(|| table(kernel, family, counting));
+            let table = uninterrupted(|| table(kernel, family, counting));
             let mut table = table.map_err(|error| failed(family, error))?;
             objects.append(&mut table.0);
             unlisted.append(&mut table.1);

@@ -1,6 +1,7 @@
 //! Tables as a whole: whose they are, their removal, and the errors of listing and writing them.
 
 use sluice_model::IpFamily;
+use sluice_netlink::request::uninterrupted;
 use sluice_netlink::{Errno, RequestError, SocketError};
 use sluice_nft::{Batch, CommitError, Connection, Failure, Kernel};
 use sluice_plane::LeftoverError;
@@ -8,9 +9,6 @@ use sluice_reconcile::BackendError;
 
 use crate::name::{TABLE, netlink, scope};
 use crate::object::TABLE_COMMENT;
-
-/// Attempts to list a table when transactions interrupt the listing.
-const ATTEMPTS: u32 = 20;
 
 /// Connects to nf_tables of the calling thread's network namespace.
 pub(crate) fn connect() -> Result<Connection, BackendError> {
@@ -27,7 +25,7 @@ pub(crate) fn unconnected(error: SocketError) -> BackendError {
 ///
 /// The kernel could not be asked, or a table of our name is not ours: it lacks our comment.
 pub(crate) fn owns_table(kernel: &mut impl Kernel, family: IpFamily) -> Result<bool, BackendError> {
-    let tables = retry(|| kernel.tables(netlink(family)));
+    let tables = uninterrupted(|| kernel.tables(netlink(family)));
     let tables = tables.map_err(|error| failed(family, error))?;
     let Some(table) = tables.into_iter().find(|it| it.name == TABLE) else {
         return Ok(false);
@@ -83,19 +81,6 @@ pub(crate) fn has_table(
         }) => Ok(false),
         Err(error) => Err(LeftoverError::Request(error)),
     }
-}
-
-/// Repeats a listing while transactions interrupt it.
-pub(crate) fn retry<T>(
-    mut list: impl FnMut() -> Result<T, RequestError>,
-) -> Result<T, RequestError> {
-    for _ in 1..ATTEMPTS {
-        match list() {
-            Err(RequestError::Interrupted { .. }) => {}
-            listed => return listed,
-        }
-    }
-    list()
 }
 
 /// The error of a table that could not be listed.

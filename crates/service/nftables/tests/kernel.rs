@@ -9,7 +9,7 @@ use sluice_model::{Change, IpFamily, NamespacedName};
 use sluice_nftables::{Counting, Nftables, render_plan, text};
 use sluice_plan::Event;
 use sluice_plan::testing::{endpoints, service};
-use sluice_plane::{Counter, DataPlane as _};
+use sluice_plane::{Counter, DataPlane as _, Purpose, Removal, Request};
 use sluice_scenarios::Drive as _;
 
 fn root() -> PathBuf {
@@ -28,6 +28,18 @@ fn programs() -> Vec<PathBuf> {
         eprintln!("SKIP: Debian 13's nft is not there: run `make setup`");
     }
     programs
+}
+
+/// `sluice cleanup` of what this data plane has.
+fn cleanup() -> Removal {
+    let mut removal = Removal::default();
+    let request = Request {
+        purpose: Purpose::Cleanup,
+        families: &IpFamily::ALL,
+        keep: &|_| false,
+    };
+    Nftables::LEFTOVERS.remove(&request, &mut removal);
+    removal
 }
 
 #[test]
@@ -214,16 +226,9 @@ fn tables_of_others_are_left_alone() {
         let mut node = with_examples();
         node.synced();
         node.resync();
-        let mut backend = Nftables::connect().unwrap();
-        assert_eq!(
-            backend.cleanup(&IpFamily::ALL).unwrap(),
-            ["ip sluice", "ip6 sluice"]
-        );
-        assert_eq!(
-            backend.cleanup(&IpFamily::ALL).unwrap(),
-            [""; 0],
-            "nothing is left"
-        );
+        let removed = cleanup().removed;
+        assert_eq!(removed, ["table ip sluice", "table ip6 sluice"]);
+        assert_eq!(cleanup().removed, [""; 0], "nothing is left");
         assert_eq!(nft(&["list", "ruleset"]), theirs);
     });
 }
@@ -243,12 +248,7 @@ fn a_foreign_table_of_our_name_stops_us() {
             error.to_string().contains("nft delete table ip sluice"),
             "{error}"
         );
-        assert!(
-            Nftables::connect()
-                .unwrap()
-                .cleanup(&IpFamily::ALL)
-                .is_err()
-        );
+        assert_eq!(cleanup().errors.len(), 1);
         assert_eq!(nft(&["list", "ruleset"]), before, "nothing was changed");
     });
 }

@@ -135,7 +135,7 @@ impl Conntrack {
         unless(Errno::ENOENT, result).map(drop)
     }
 
-    /// Shows the connections that the kernel lists for the filter to `visit`.
+    /// The connections that the kernel lists for the filter, as `decode` reads them.
     fn list<T>(
         &mut self,
         filter: &FlowFilter,

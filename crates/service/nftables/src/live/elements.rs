@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use sluice_netlink::RequestError;
+use sluice_netlink::request::uninterrupted;
 use sluice_nft::{Connection, DataRef, ElementRef, Kernel, Scope, Set, SetData, SetFlags, Verdict};
 
 use super::words;
-use crate::tables::retry;
 
 /// The data of an element.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ pub(super) fn find(
     }
     for key in keys {
         let mut element = None;
-        retry(|| {
+        uninterrupted(|| {
             connection.find_elements(scope, &set.name, &[&key], |it| {
                 element = Some(read(set, &it));
             })

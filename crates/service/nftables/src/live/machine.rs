@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use sluice_model::IpFamily;
 use sluice_netlink::octets;
+use sluice_netlink::request::uninterrupted;
 use sluice_nft::{
     CmpOp, Connection, CtKey, Expr, FibAddress, Kernel, KernelRule, MetaKey, PayloadBase, Reader,
     Register, Scope, Set, SetFlags, Verdict,
@@ -15,7 +16,6 @@ use sluice_reconcile::BackendError;
 use super::elements::{self, Data, Found};
 use super::{failed, place, words};
 use crate::name::netlink;
-use crate::tables::retry;
 
 /// Most values of a random number: a Service has fewer endpoints.
 const VALUES: u32 = 65_536;
@@ -78,7 +78,7 @@ impl<'a> Machine<'a> {
 
 impl Chains for Machine<'_> {
     fn rules(&mut self, chain: &str) -> Result<usize, BackendError> {
-        let rules = retry(|| self.connection.rules(self.scope, Some(chain)));
+        let rules = uninterrupted(|| self.connection.rules(self.scope, Some(chain)));
         let rules = rules.map_err(|error| failed(self.scope, error))?;
         let count = rules.len();
         self.rules.insert(chain.to_owned(), rules);
@@ -350,7 +350,7 @@ impl Machine<'_> {
         let rules = self.rules.get(chain).and_then(|it| it.get(rule));
         let counts = rules.is_some_and(|it| it.exprs.contains(&Expr::Counter));
         let packets = if counts {
-            retry(|| self.connection.rule_packets(self.scope, chain))
+            uninterrupted(|| self.connection.rule_packets(self.scope, chain))
         } else {
             Ok(Vec::new())
         };
