@@ -136,10 +136,17 @@ impl ClusterState {
 
     fn set_service(&mut self, change: &Change<Service>) -> Option<Touched> {
         let name = change.name();
-        let entry = self.services.entry(name.clone()).or_default();
-        let old = std::mem::replace(&mut entry.service, change.object().cloned());
-        let is_changed = old != entry.service;
-        self.drop_if_empty(&name);
+        let is_changed = match change {
+            Change::Set(new) => {
+                let entry = self.services.entry(name.clone()).or_default();
+                entry.service.replace(new.clone()).as_ref() != Some(new)
+            }
+            Change::Delete(_) => {
+                let old = self.services.get_mut(&name)?.service.take();
+                self.drop_if_empty(&name);
+                old.is_some()
+            }
+        };
         is_changed.then(|| Touched::Services(vec![name]))
     }
 

@@ -13,7 +13,7 @@ use crate::limit::{OBJECTS, Price, too_many_frontends, too_many_objects};
 use crate::port::{Inputs, Wanted, addresses, cluster_ip, health_check_node_port, plan_port};
 use crate::state::ServiceEntry;
 use crate::{HealthCheck, PortKey, PortPlan, Role};
-use sluice_model::{IpFamily, NamespacedName, Protocol, Service};
+use sluice_model::{EndpointSlice, IpFamily, NamespacedName, Protocol, Service, ServicePortName};
 
 /// How far the planning of one Service has come.
 #[derive(Debug, Default)]
@@ -114,7 +114,10 @@ impl Planner {
         let inputs = self.inputs(service, entry);
         if wanted.is_empty() || (progress.ports == 0 && *left > 0) {
             self.service_issues_of(service, &mut progress.issues);
-            progress.issues.extend(port_mismatches(&inputs));
+            for (port, slice) in port_mismatches(&inputs) {
+                let issue = || issue::port_mismatch(&port, slice);
+                progress.issues.push(Kind::PortMismatch, issue);
+            }
         }
         for (key, wanted) in wanted.iter().skip(progress.ports) {
             if *left == 0 {
@@ -291,11 +294,12 @@ impl Planner {
         }
         for port in &service.ports {
             let number = port.node_port.map(NonZeroU16::get);
-            issues.extend(number.and_then(|number| {
-                let problem = self.admission.node_port_problem(number, port.protocol)?;
-                let name = &service.name;
-                Some(issue::node_port_refused(name, NODE_PORT, number, &problem))
-            }));
+            let problem_of = |it| self.admission.node_port_problem(it, port.protocol);
+            if let Some((number, problem)) = number.and_then(|it| Some((it, problem_of(it)?))) {
+                issues.push(Kind::NodePortRefused, || {
+                    issue::node_port_refused(&service.name, NODE_PORT, number, &problem)
+                });
+            }
         }
         issues.extend(self.health_check_issue(service));
     }
@@ -371,8 +375,10 @@ impl Planner {
 }
 
 /// The ports of a Service that no slice names although there are endpoints: in the first family of
-/// the Service for which that is so.
-fn port_mismatches(inputs: &Inputs<'_>) -> impl Iterator<Item = Issue> {
+/// the Service for which that is so, with its first slice that has an endpoint.
+fn port_mismatches<'a>(
+    inputs: &Inputs<'a>,
+) -> impl Iterator<Item = (ServicePortName, &'a EndpointSlice)> {
     let service = inputs.service;
     let families = IpFamily::ALL.into_iter();
     let families = families.filter(|it| cluster_ip(service, *it).is_some());
@@ -380,7 +386,7 @@ fn port_mismatches(inputs: &Inputs<'_>) -> impl Iterator<Item = Issue> {
     service.ports.iter().filter_map(move |port| {
         let port = service.port_name(port);
         let slice = families.iter().find_map(|it| it.mismatch(&port))?;
-        Some(issue::port_mismatch(&port, slice))
+        Some((port, slice))
     })
 }
 
