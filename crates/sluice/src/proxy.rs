@@ -22,7 +22,7 @@ use sluice_agent::{
 use sluice_config::{Mode, encode};
 use sluice_dns_agent::{NameEvent, Names};
 use sluice_http::{Budget, Own};
-use sluice_model::{Announcement, Node, Notice, Reference};
+use sluice_model::{Announcement, Node, Reference};
 use sluice_node::addresses::Addresses;
 use sluice_node::metrics::Metrics;
 use sluice_node::sysctl::{self, Memory};
@@ -33,7 +33,6 @@ use sluice_node::{
 use sluice_plan::Event;
 use sluice_plane::{DataPlane, Options, Sysctl};
 use sluice_source::Hub;
-use sluice_zone::Event as NamedEvent;
 use tracing::{info, warn};
 
 use crate::cli::{NodeArgs, ProxyArgs};
@@ -295,10 +294,7 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
     let _of_names = dns.is_some().then(|| {
         let (wanted, to) = (wanted::Names::of_agent(&node_name), names.handle());
         hub.subscribe(wanted.wants(), move |events| {
-            // The proxy reports the problems.
-            let is_problem = |it: &_| matches!(it, NamedEvent::Notice(Notice::Problems { .. }));
-            let events = events.into_iter().filter(|it| !is_problem(it));
-            to.events(events.map(NameEvent));
+            to.events(events.into_iter().filter_map(NameEvent::new));
         })
     });
     let _source = source::start(from, &node_name, &hub, announcements, &of_process)?;

@@ -28,9 +28,24 @@ pub struct DnsStatus {
     pub addresses: Vec<IpAddr>,
 }
 
-/// An event that a name may depend on.
+/// An event that a name may depend on: about an object, or that the first list is complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NameEvent(pub Event);
+pub struct NameEvent(Event);
+
+impl NameEvent {
+    /// `None` for the problems of a source, which the Service proxy reports.
+    #[must_use]
+    pub fn new(event: Event) -> Option<Self> {
+        let is_problem = matches!(event, Event::Notice(Notice::Problems { .. }));
+        (!is_problem).then_some(Self(event))
+    }
+
+    /// What a DNS server takes in.
+    #[must_use]
+    pub fn event(&self) -> &Event {
+        &self.0
+    }
+}
 
 /// The key is the object, or `None` for the first complete list.
 impl Keyed for NameEvent {

@@ -4,7 +4,7 @@ use super::*;
 
 #[track_caller]
 fn check(event: Event, expected: &Wait) {
-    assert_eq!(&Names::wait(&NameEvent(event)), expected);
+    assert_eq!(&Names::wait(&NameEvent::new(event).unwrap()), expected);
 }
 
 /// `sluice-agent` tests the same rules with a proxy: `services/tests/names.rs`.

@@ -10,7 +10,7 @@ impl World {
     /// The events since the last call, as text.
     fn heard(&mut self) -> Vec<String> {
         let events = std::mem::take(&mut self.named).into_iter();
-        let word = |NameEvent(it): NameEvent| match (it.reference(), &it) {
+        let word = |it: NameEvent| match (it.event().reference(), it.event()) {
             (
                 Some(key),
                 Named::Service(Change::Delete(_)) | Named::EndpointSlice(Change::Delete(_)),
@@ -31,22 +31,20 @@ fn headless(text: &str) -> Event {
 }
 
 fn namespace(name: &str) -> NameEvent {
-    NameEvent(Named::Namespace(Change::Set(Arc::new(Namespace {
+    let namespace = Namespace {
         name: name.into(),
         labels: Labels::default(),
-    }))))
+    };
+    NameEvent::new(Named::Namespace(Change::Set(Arc::new(namespace)))).unwrap()
 }
 
 /// The same for a DNS server; `None` when no name depends on the event.
 pub(super) fn event(event: &Event) -> Option<NameEvent> {
     match event {
-        Event::Service(it) => Some(NameEvent(Named::Service(it.clone()))),
-        Event::EndpointSlice(it) => Some(NameEvent(Named::EndpointSlice(it.clone()))),
-        Event::Notice(Notice::Synced) => Some(NameEvent(Named::SYNCED)),
-        Event::Notice(Notice::Problems { .. })
-        | Event::Node(_)
-        | Event::ServiceCidr(_)
-        | Event::LocalAddresses(_) => None,
+        Event::Service(it) => NameEvent::new(Named::Service(it.clone())),
+        Event::EndpointSlice(it) => NameEvent::new(Named::EndpointSlice(it.clone())),
+        Event::Notice(it) => NameEvent::new(Named::Notice(it.clone())),
+        Event::Node(_) | Event::ServiceCidr(_) | Event::LocalAddresses(_) => None,
     }
 }
 
@@ -107,7 +105,7 @@ fn what_has_no_rules_does_not_wait() {
     let mut world = World::synced();
     let _ = world.heard();
     world.fail(100);
-    let pod = NameEvent(Named::Pod(Change::Set(Arc::new(Pod {
+    let pod = Pod {
         name: name("web-1"),
         labels: Labels::default(),
         ports: ContainerPorts::default(),
@@ -115,7 +113,8 @@ fn what_has_no_rules_does_not_wait() {
         node: None,
         host_network: false,
         dns: PodDns::default(),
-    }))));
+    };
+    let pod = NameEvent::new(Named::Pod(Change::Set(Arc::new(pod)))).unwrap();
     world.say_names(vec![namespace("new"), pod]);
     world.say([headless("db"), service("web", "10.96.0.1")]);
     assert_eq!(
