@@ -26,7 +26,7 @@ use sluice_plan::settings::Settings;
 use sluice_plan::stale::StaleFlows;
 use sluice_plane::{DataPlane, ForeignChange, Proxy, Superseded, Sysctl};
 use sluice_reconcile::Upkeep;
-use tracing::{debug, info, trace};
+use tracing::{Level, debug, enabled, info, trace};
 
 use self::changelog::Changelog;
 use self::findings::Findings;
@@ -181,10 +181,11 @@ impl<P: DataPlane> Consumer for Services<P> {
         for change in changes {
             let state = self.proxy.planner().state();
             self.waiting.add(&change, state, metrics);
-            match change.event.reference() {
-                Some(object) if change.event.is_deletion() => trace!(%object, "deleted"),
-                Some(object) => trace!(%object, "changed"),
-                None => {}
+            if enabled!(Level::TRACE)
+                && let Some(object) = change.event.reference()
+            {
+                let is_deletion = change.event.is_deletion();
+                trace!(%object, "{}", if is_deletion { "deleted" } else { "changed" });
             }
             self.proxy.absorb(change.event);
         }
