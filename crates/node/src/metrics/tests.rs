@@ -1,18 +1,7 @@
-use std::time::Duration;
+mod request;
 
 use super::*;
-
-fn request(host: &str, code: Option<u16>) -> ApiRequest<'_> {
-    ApiRequest {
-        method: "GET",
-        host,
-        code,
-        elapsed: Duration::from_millis(20),
-        waited: Some(Duration::from_millis(200)),
-        sent: Some(0),
-        received: code.map(|_| 4000),
-    }
-}
+use request::request;
 
 #[test]
 fn requests_to_the_api_server() {

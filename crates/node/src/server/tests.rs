@@ -20,7 +20,7 @@ use crate::health::{HealthReport, NodeObject, NodeState, StepClock};
 use crate::metrics::for_test;
 use crate::runtime::Runtime;
 use crate::status::AgentStatus;
-use http::{WITHIN, ask, send};
+use http::{WITHIN, ask, metrics_server, send};
 
 struct Running {
     directory: tempfile::TempDir,
@@ -91,19 +91,6 @@ fn try_start(plan: Plan) -> (Result<Served, NodeError>, Running) {
 fn start(plan: Plan) -> (Served, Running) {
     let (served, running) = try_start(plan);
     (served.expect("a free directory and ports"), running)
-}
-
-fn metrics_server(address: SocketAddr) -> MetricsServer {
-    MetricsServer {
-        address,
-        mode: "nftables",
-        config: serde_json::json!({"kubeproxy.config.k8s.io": {"mode": "nftables"}}),
-        flags: [("v", "2"), ("proxy-mode", "nftables")]
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .into(),
-        version: "0.1.0".to_owned(),
-        set_verbosity: None,
-    }
 }
 
 #[test]

@@ -1,9 +1,12 @@
-//! A client of a server that has just been started.
+//! Servers of a test, and a client of one that has just been started. The tests of the Service proxy share it.
 
 use std::io::{self, Read, Write};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use sluice_lab::eventually;
+
+use super::MetricsServer;
 
 /// How long an answer may take.
 pub(crate) const WITHIN: Duration = Duration::from_secs(10);
@@ -35,4 +38,18 @@ pub(crate) fn send_text<S: Read + Write>(
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("a whole answer");
     answer
+}
+
+/// A metrics server with a configuration and two flags.
+pub(crate) fn metrics_server(address: SocketAddr) -> MetricsServer {
+    MetricsServer {
+        address,
+        mode: "nftables",
+        config: serde_json::json!({"kubeproxy.config.k8s.io": {"mode": "nftables"}}),
+        flags: [("v", "2"), ("proxy-mode", "nftables")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
+        version: "0.1.0".to_owned(),
+        set_verbosity: None,
+    }
 }

@@ -1,3 +1,6 @@
+#[path = "../../../../node/src/metrics/tests/request.rs"]
+mod request;
+
 use std::collections::BTreeSet;
 
 use prometheus::proto::{MetricFamily, MetricType};
@@ -5,12 +8,12 @@ use prometheus::proto::{MetricFamily, MetricType};
 use sluice_ebpf::Ebpf;
 use sluice_iptables::Iptables;
 use sluice_ipvs::Ipvs;
-use sluice_model::ApiRequest;
 use sluice_nftables::Nftables;
 use sluice_node::Probe;
 use sluice_plane::TableFill;
 
 use super::*;
+use request::request;
 
 /// Name, type and labels of every metric, one line each.
 fn shapes(families: &[MetricFamily]) -> Vec<String> {
@@ -118,18 +121,6 @@ kubeproxy_sync_proxy_rules_iptables_total gauge ip_family,table";
 
 const IPVS: &str = "\
 kubeproxy_sync_proxy_rules_iptables_restore_failures_total counter ip_family";
-
-fn request(host: &str, code: Option<u16>) -> ApiRequest<'_> {
-    ApiRequest {
-        method: "GET",
-        host,
-        code,
-        elapsed: Duration::from_millis(20),
-        waited: Some(Duration::from_millis(200)),
-        sent: Some(0),
-        received: code.map(|_| 4000),
-    }
-}
 
 #[test]
 fn every_metric_has_its_name_type_and_labels_from_the_start() {

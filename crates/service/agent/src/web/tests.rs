@@ -27,7 +27,7 @@ use super::*;
 use crate::connections::Connections;
 use crate::metrics::for_test;
 use crate::testing::free_port;
-use http::{WITHIN, ask, send_text};
+use http::{WITHIN, ask, metrics_server, send_text};
 
 const TOKEN: &str = "correct-horse-battery";
 
@@ -295,19 +295,6 @@ fn slow_clients_share_the_budget() {
     let open: u64 = open.expect("shown").parse().expect("a number");
     assert!(open <= 128, "{open} connections with 1,024 descriptors");
     drop(slow);
-}
-
-fn metrics_server(address: SocketAddr) -> MetricsServer {
-    MetricsServer {
-        address,
-        mode: "nftables",
-        config: serde_json::json!({"kubeproxy.config.k8s.io": {"mode": "nftables"}}),
-        flags: [("v", "2"), ("proxy-mode", "nftables")]
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .into(),
-        version: "0.1.0".to_owned(),
-        set_verbosity: None,
-    }
 }
 
 /// Counters that grow by one connection with each reading.
