@@ -86,16 +86,17 @@ fn succeed(new: &mut Map<String, Value>, old: &Object) -> bool {
     if *new == old {
         return false;
     }
-    let contents = |it: &Map<String, Value>| {
-        let fields = it.clone().into_iter();
-        let fields = fields.filter(|(name, _)| !["metadata", "status"].contains(&name.as_str()));
-        fields.collect::<Vec<_>>()
-    };
-    if contents(new) != contents(&old) {
+    if !contents(new).eq(contents(&old)) {
         let generation = old["metadata"]["generation"].as_u64().unwrap_or_default();
         new["metadata"]["generation"] = (generation + 1).into();
     }
     true
+}
+
+/// The fields whose change is a new generation.
+fn contents(object: &Map<String, Value>) -> impl Iterator<Item = (&String, &Value)> {
+    let is_content = |name: &str| !["metadata", "status"].contains(&name);
+    object.iter().filter(move |(name, _)| is_content(name))
 }
 
 /// Sets a field of the metadata that is missing.
