@@ -86,6 +86,10 @@ fn works(program: &str) {
     let described = good(&["describe", "pods", "-l", "app=web"]);
     assert!(described.contains("Started container web"), "{described}");
     assert!(good(&["describe", "svc", "web"]).contains("NodePort:"));
+    // One of the old revision may still be terminating.
+    lab.until("the pods of the new revision alone", || {
+        (lab.items(&["pods"]).len() == 4).then_some(())
+    });
     let pod = good(&["get", "pods", "-o", "jsonpath={.items[0].metadata.name}"]);
     assert!(good(&["logs", &pod]).contains("listens on 8080/tcp"));
     let said = text(&run(&["logs", &pod, "--since=1m"]).stderr);
