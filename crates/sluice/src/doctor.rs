@@ -52,17 +52,10 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let findings = doctor::check(&question, &machine).map_err(anyhow::Error::msg)?;
     let report = Report {
         service: question.service,
-        node: match machine {
-            Machine {
-                plan:
-                    Some(Asked {
-                        view: View::Plan(it),
-                        ..
-                    }),
-                ..
-            } => it.config.settings.node_name.to_string(),
-            Machine { agent: Ok(it), .. } => it.status.agent.node,
-            Machine { .. } => config::host_name(),
+        node: match (machine.plan.map(|it| it.view), machine.agent) {
+            (Some(View::Plan(it)), _) => it.config.settings.node_name.to_string(),
+            (_, Ok(it)) => it.status.agent.node,
+            (_, Err(_)) => config::host_name(),
         },
         findings,
     };
