@@ -24,7 +24,7 @@ pub struct Question {
 /// The part of a KubeletConfiguration that decides what resolvers of pods are told.
 #[derive(Clone, Debug)]
 pub struct Kubelet {
-    /// Its file.
+    /// Where its configuration is, or would be.
     pub path: PathBuf,
     /// The nameservers of pods; `None` where no kubelet has a readable configuration.
     pub cluster_dns: Option<Vec<IpAddr>>,

@@ -183,5 +183,4 @@ pub(crate) fn registered<M: Collector + Clone + 'static>(
 /// Server and zone.
 type Key = (String, String);
 
-/// All tallies.
 type Tallies = BTreeMap<Key, Arc<Tally>>;

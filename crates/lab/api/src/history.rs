@@ -51,7 +51,7 @@ impl History {
         self.state.lock().expect("nobody panics with the store")
     }
 
-    /// All collections.
+    /// The collections that the API serves.
     pub fn resources(&self) -> &[&'static Resource] {
         &self.resources
     }
@@ -141,7 +141,7 @@ impl History {
         state.created
     }
 
-    /// Wakes watches.
+    /// Tells watches that something was written.
     pub fn wake(&self) {
         self.changed.send_replace(());
     }

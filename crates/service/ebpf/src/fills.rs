@@ -7,7 +7,7 @@ use sluice_plane::{TableFill, TableFills};
 pub(crate) const FLOWS: &str = "FLOWS";
 pub(crate) const AFFINITY: &str = "AFFINITY";
 
-/// The maps.
+/// The maps whose size decides how much the node can hold.
 const TABLES: [&str; 8] = [
     "FRONTENDS",
     "ENDPOINTS",

@@ -118,7 +118,7 @@ impl Programs {
         })
     }
 
-    /// The maps.
+    /// The maps that the programs share.
     #[must_use]
     pub fn maps(&self) -> &Maps {
         &self.maps

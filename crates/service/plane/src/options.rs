@@ -98,7 +98,7 @@ impl Sockets {
 /// A kernel setting that a data plane needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sysctl {
-    /// Its file.
+    /// Below `/proc/sys`.
     pub path: &'static str,
     /// The value that it needs.
     pub value: u64,

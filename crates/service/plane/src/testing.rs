@@ -73,7 +73,7 @@ impl Shape for Text {
 /// A kernel in memory that records the writes, and fails on demand.
 #[derive(Debug)]
 pub struct Kernel<S: Shape = Text> {
-    /// All objects.
+    /// What the kernel holds.
     pub objects: BTreeMap<S::Key, S::Object>,
     /// Panics when an added object exists, or a deleted or replaced one does not.
     pub is_strict: bool,

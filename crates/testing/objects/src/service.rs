@@ -1,4 +1,4 @@
-//! Services.
+//! Services, each from a line such as `default/web 10.96.0.10 :80`.
 
 use std::net::IpAddr;
 
