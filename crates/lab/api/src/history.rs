@@ -17,7 +17,7 @@ pub(crate) use event::EventType;
 use crate::object::Object;
 use crate::resource::Resource;
 pub(crate) use incoming::seconds;
-pub use incoming::{Incoming, Misplaced, now, uid};
+pub use incoming::{Incoming, Misplaced, now};
 pub use state::State;
 
 /// Every object of the server and its recent events, behind one lock that is never held across an
@@ -132,13 +132,6 @@ impl History {
             state.collections.insert(resource.id(), restored);
         }
         Ok(objects)
-    }
-
-    /// The next number from which a uid is made.
-    pub(crate) fn next_number(&self) -> u64 {
-        let mut state = self.lock();
-        state.created += 1;
-        state.created
     }
 
     /// Tells watches that something was written.

@@ -46,7 +46,7 @@ mod yaml;
 
 pub use access::authenticate;
 pub use format::{Format, Include};
-pub use history::{Collection, Event, Forgotten, History, Incoming, Misplaced, State, now, uid};
+pub use history::{Collection, Event, Forgotten, History, Incoming, Misplaced, State, now};
 pub use http::{Api, LogOptions, Logs};
 pub use identity::{CertificateError, ClientCertificates, Identity, Pems, kubeconfig};
 pub use object::{Key, Object};

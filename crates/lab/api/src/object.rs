@@ -35,8 +35,9 @@ pub struct Object {
     pub(crate) fields: Vec<(&'static str, String)>,
     /// JSON without `kind` and `apiVersion`, as in the items of a list.
     pub(crate) bare: Bytes,
-    /// Metadata that the next versions inherit.
+    /// `metadata.uid`, by which owner references name the object.
     pub(crate) uid: Value,
+    /// `metadata.generation`.
     pub(crate) generation: u64,
     pub(crate) revision: u64,
     pub resource: &'static Resource,
@@ -45,8 +46,7 @@ pub struct Object {
 }
 
 impl Object {
-    /// Makes the version `revision` of an object. `body` has no `kind`, `apiVersion` and
-    /// `resourceVersion`.
+    /// Makes the version `revision` of an object. `body` has no `kind` and `apiVersion`.
     pub(crate) fn freeze(
         resource: &'static Resource,
         key: Key,
@@ -84,18 +84,13 @@ impl Object {
     }
 
     /// The fields but `kind` and `apiVersion`.
-    pub(crate) fn body(&self) -> Map<String, Value> {
+    pub fn body(&self) -> Map<String, Value> {
         serde_json::from_slice(&self.bare).expect("it was written by serde_json")
     }
 
     /// The same object with a later version, as a deletion reports it.
     pub(crate) fn at(&self, revision: u64) -> Self {
-        let mut body = self.body();
-        let metadata = body.get_mut("metadata").and_then(Value::as_object_mut);
-        if let Some(metadata) = metadata {
-            metadata.remove("resourceVersion");
-        }
-        Self::freeze(self.resource, self.key.clone(), revision, body)
+        Self::freeze(self.resource, self.key.clone(), revision, self.body())
     }
 
     /// The whole JSON, as in an answer to GET and in a watch event.

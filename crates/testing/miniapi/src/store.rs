@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+use sluice_api::now;
 use sluice_api::{Collection, Event, History, Incoming, Key, Misplaced, Object, Resource, State};
-use sluice_api::{now, uid};
 
 /// The content of the store at one moment.
 #[derive(Clone, Debug)]
@@ -56,8 +56,7 @@ pub(crate) fn put(state: &mut State, mut object: Incoming) {
     let revision = state.revision + 1;
     match &old {
         None => {
-            state.created += 1;
-            or_set(&mut object.body, "uid", uid(state.created, revision).into());
+            or_set(&mut object.body, "uid", state.next_uid().into());
             or_set(&mut object.body, "creationTimestamp", now().into());
             or_set(&mut object.body, "generation", 1.into());
         }
@@ -74,9 +73,7 @@ pub(crate) fn put(state: &mut State, mut object: Incoming) {
 
 /// Gives the metadata of the stored object to its next version. Returns whether they differ.
 fn succeed(new: &mut Map<String, Value>, old: &Object) -> bool {
-    let old = serde_json::from_slice::<Map<_, _>>(&old.typed());
-    let mut old: Map<String, Value> = old.expect("the JSON of an object");
-    old.retain(|field, _| !["kind", "apiVersion"].contains(&field.as_str()));
+    let mut old = old.body();
     let metadata = old.get_mut("metadata").and_then(Value::as_object_mut);
     metadata.map(|it| it.remove("resourceVersion"));
     for field in ["uid", "creationTimestamp"] {

@@ -70,11 +70,6 @@ impl Incoming {
     }
 }
 
-/// The uid of the `number`th object, created with version `revision`.
-pub fn uid(number: u64, revision: u64) -> String {
-    format!("{number:08x}-5111-4ce0-8000-{revision:012x}")
-}
-
 /// The present time: RFC 3339, UTC, whole seconds.
 pub fn now() -> String {
     seconds(jiff::Timestamp::now())

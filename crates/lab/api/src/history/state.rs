@@ -11,7 +11,7 @@ pub struct State {
     /// The version of the last change of any collection: etcd counts all in one sequence.
     pub revision: u64,
     /// The number of objects created so far, from which uids are made.
-    pub created: u64,
+    pub(super) created: u64,
     /// Most events that a collection keeps.
     pub(super) events: usize,
     pub(super) collections: BTreeMap<(&'static str, &'static str), Collection>,
@@ -26,6 +26,13 @@ impl State {
         self.collections
             .get_mut(&resource.id())
             .expect("every resource has its collection")
+    }
+
+    /// The uid of an object that the next change creates.
+    pub fn next_uid(&mut self) -> String {
+        self.created += 1;
+        let revision = self.revision + 1;
+        format!("{:08x}-5111-4ce0-8000-{revision:012x}", self.created)
     }
 
     /// Records a change. [`History::wake`](super::History::wake) must follow the last one.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::delete::has_finalizers;
 use super::writer::{Chore, Writer};
 use super::{Change, DeleteOptions};
-use crate::history::{Event, now, uid};
+use crate::history::{Event, now};
 use crate::object::{Key, Object};
 use crate::resource::Resource;
 use crate::status::Status;
@@ -31,7 +31,7 @@ impl Writer {
             let revision = self.next_revision();
             let mut object = json!({"metadata": {
                 "name": name,
-                "uid": uid(self.history.next_number(), revision),
+                "uid": self.history.lock().next_uid(),
                 "creationTimestamp": now(),
                 "generation": 1,
             }});

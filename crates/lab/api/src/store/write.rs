@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::delete::has_finalizers;
 use super::writer::{Chore, Writer};
 use super::{Effect, namespaces, unknown_kind};
-use crate::history::{now, uid};
+use crate::history::now;
 use crate::object::{Key, Object};
 use crate::resource::{Resource, Subresource};
 use crate::status::Status;
@@ -53,9 +53,8 @@ impl Writer {
         }
         validation::conform(resource, &mut new)?;
         self.admission.admit(None, &mut new)?;
-        let revision = self.next_revision();
         let metadata = &mut new["metadata"];
-        metadata["uid"] = uid(self.history.next_number(), revision).into();
+        metadata["uid"] = self.history.lock().next_uid().into();
         metadata["creationTimestamp"] = now().into();
         metadata["generation"] = 1.into();
         let stored = self.finish(resource, key.clone(), new, None, effect)?;

@@ -108,9 +108,6 @@ impl Writer {
         };
         body.remove("kind");
         body.remove("apiVersion");
-        if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("resourceVersion");
-        }
         let new = Object::freeze(resource, key, self.next_revision(), body);
         let new = Arc::new(new);
         self.record(Event::of(new.clone(), old))?;
