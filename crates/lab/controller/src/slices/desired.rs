@@ -126,7 +126,7 @@ fn endpoint(service: &Service, pod: &Pod, zones: &Zones, family: IpFamily) -> Op
     let addresses = addresses.filter(|it| IpFamily::of(it) == family);
     let addresses: Vec<String> = addresses.map(|it| it.to_string()).collect();
     let serving = pods::is_ready(pod);
-    let terminating = pod.metadata.deletion_timestamp.is_some();
+    let terminating = pods::is_terminating(pod);
     (!addresses.is_empty()).then(|| Endpoint {
         addresses,
         conditions: Some(EndpointConditions {

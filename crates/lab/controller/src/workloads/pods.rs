@@ -22,7 +22,7 @@ pub(super) fn is_finished(pod: &Pod) -> bool {
 }
 
 /// Whether the pod is deleted, but its containers may still run.
-pub(super) fn is_terminating(pod: &Pod) -> bool {
+pub(crate) fn is_terminating(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some()
 }
 

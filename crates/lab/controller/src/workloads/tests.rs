@@ -2,7 +2,6 @@
 
 mod daemon_sets;
 mod deployments;
-mod drain;
 mod lifecycle;
 mod manifests;
 mod properties;

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 
 use self::field::Problems;
 use super::labels;
-use crate::FieldError;
+use crate::{FieldError, meta};
 
 /// The errors in a Pod that has its defaults; `old` is the version that it replaces.
 #[must_use]
@@ -120,7 +120,7 @@ fn common(
 }
 
 fn metadata(metadata: &ObjectMeta, problems: &mut Problems) {
-    let name = metadata.name.as_deref().unwrap_or_default();
+    let name = meta::name(metadata);
     let generated = metadata.generate_name.as_deref().unwrap_or_default();
     if name.is_empty() && generated.is_empty() {
         problems.required("metadata.name", "name or generateName is required");

@@ -1,9 +1,8 @@
-//! Lost nodes, drained nodes, defaults, and invalid manifests.
+//! Lost nodes, defaults, and invalid manifests.
 
-use super::drain::{DrainOptions, drain};
 use serde_json::{Value, json};
 
-use super::manifests::{daemon_set, deployment, pod, stateful_set};
+use super::manifests::{deployment, pod, stateful_set};
 use super::simulator::{Simulator, is_ready};
 
 fn taints(simulator: &Simulator, node: &str) -> Vec<String> {
@@ -130,46 +129,6 @@ fn a_pod_that_was_never_scheduled_ends_at_once() {
     });
     simulator.rest();
     assert_eq!(simulator.pods.all(), []);
-}
-
-#[test]
-fn draining() {
-    let mut simulator = Simulator::new(1);
-    simulator.apply(deployment("web", "1", &json!({"replicas": 1})));
-    simulator.apply(daemon_set("agent", "1", &json!({})));
-    simulator.apply(pod("alone", &json!({})));
-    simulator.apply(pod(
-        "local",
-        &json!({"volumes": [{"name": "x", "emptyDir": {}}]}),
-    ));
-    simulator.settle(5);
-    let node = simulator.nodes.get("", "n0").unwrap().clone();
-    let names = |options| {
-        let drain = drain(&simulator.cluster(), &node, options);
-        assert!(drain.cordon.is_some());
-        let mut evict: Vec<_> = drain
-            .evict
-            .iter()
-            .map(|it| it.metadata.name.clone().unwrap())
-            .collect();
-        evict.retain(|it| !it.starts_with("web"));
-        (evict, drain.stay.len(), drain.obstacles.len())
-    };
-    assert_eq!(names(DrainOptions::default()), (vec![], 0, 3));
-    let most = DrainOptions {
-        ignore_daemonsets: true,
-        force: true,
-        ..DrainOptions::default()
-    };
-    assert_eq!(names(most), (vec!["alone".to_owned()], 1, 1));
-    let all = DrainOptions {
-        delete_emptydir_data: true,
-        ..most
-    };
-    assert_eq!(
-        names(all),
-        (vec!["alone".to_owned(), "local".to_owned()], 1, 0)
-    );
 }
 
 /// The fields that the API sets.
