@@ -15,7 +15,7 @@ pub struct Node {
     pub families: [FamilyNode; 2],
     /// The source ports of masqueraded connections: outside `ip_local_port_range`.
     pub masquerade_ports: [PortRange; 2],
-    /// Bits of [`node_flags`].
+    /// Bits of [`node_flags`], and in the high 16 bits the tunnel's port: [`Node::tunnel_port`].
     pub flags: u32,
     /// Number of the tunnel's interface; 0 for none.
     pub tunnel_ifindex: u32,
@@ -28,6 +28,15 @@ pub struct Node {
 
 layout!(Node, 456, netns_cookie @ 0, families @ 8, masquerade_ports @ 416, flags @ 424,
     tunnel_ifindex @ 428, trace @ 432, trace_until_ns @ 448);
+
+impl Node {
+    /// UDP port of the tunnel of direct server return, in host byte order; 0 without a tunnel.
+    #[must_use]
+    #[inline(always)]
+    pub const fn tunnel_port(&self) -> u16 {
+        (self.flags >> node_flags::TUNNEL_PORT) as u16
+    }
+}
 
 /// Flags of a [`Node`].
 pub mod node_flags {
@@ -43,6 +52,8 @@ pub mod node_flags {
     pub const CARRIES_ALL: u32 = 16;
     /// Some interfaces have [`LAYER_3`](super::interface_flags::LAYER_3).
     pub const LAYER_3: u32 = 32;
+    /// The first of the 16 bits with the tunnel's port. Here, so that the settings keep their size.
+    pub const TUNNEL_PORT: u32 = 16;
     /// The flags that do not come from the plan. They stay when the agent writes its settings.
     pub const KEPT: u32 = TRACE | CARRIES_ALL | LAYER_3;
 }

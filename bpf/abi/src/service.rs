@@ -157,9 +157,9 @@ pub mod endpoint_flags {
     pub const HERE: u16 = 2;
 }
 
-/// Key of MEMBERS (hash), whose value is the slot (`u32`): finds the endpoint that a client stays with.
-/// Only endpoints of service ports with session affinity are in it, and those of UDP, whose sockets stay with
-/// theirs.
+/// Key of MEMBERS (hash), whose value is the slot (`u32`): finds the endpoint that a client stays with, or that
+/// another node chose. Only endpoints of service ports with session affinity are in it, those of UDP, whose sockets
+/// stay with theirs, and those with direct server return.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MemberKey {

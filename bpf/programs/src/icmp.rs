@@ -3,7 +3,7 @@
 
 use aya_ebpf::bindings::{BPF_F_PSEUDO_HDR, TC_ACT_SHOT, TC_ACT_UNSPEC};
 use aya_ebpf::programs::TcContext;
-use sluice_bpf_abi::{Addr, EventKind, Hook, Tuple};
+use sluice_bpf_abi::{Addr, EventKind, Flow, FlowKind, Hook, Tuple, flow_flags};
 
 use crate::event::{self, Action};
 use crate::origin::ifindex;
@@ -11,7 +11,7 @@ use crate::outcome::{is_routed_again, route_again};
 use crate::packet::{Packet, load, network_offset};
 use crate::path::applies;
 use crate::rewrite::{End, ipv6_flag, store, store_addr};
-use crate::{flow, sum};
+use crate::{flow, sum, tunnel};
 
 /// Rewrites an ICMP error about a packet of a known connection. Other ICMP packets pass.
 #[inline(never)]
@@ -22,20 +22,7 @@ pub fn translate(
     to: &mut Tuple,
     hook: Hook,
 ) -> i32 {
-    let Some(kind) = load::<u8>(ctx, packet.transport) else {
-        return TC_ACT_UNSPEC;
-    };
-    let is_error = if packet.is_v4 {
-        // Unreachable, time exceeded, parameter problem.
-        matches!(kind, 3 | 11 | 12)
-    } else {
-        // Unreachable, packet too big, time exceeded, parameter problem.
-        matches!(kind, 1..=4)
-    };
-    if !is_error {
-        return TC_ACT_UNSPEC;
-    }
-    if !about.parse(ctx, packet.transport + 8) || about.is_icmp {
+    if !is_error(ctx, packet) || !about.parse(ctx, packet.transport + 8) || about.is_icmp {
         return TC_ACT_UNSPEC;
     }
     // The error goes the way of the replies to the packet.
@@ -43,7 +30,8 @@ pub fn translate(
     let Some(known) = flow::find(&answer) else {
         return TC_ACT_UNSPEC;
     };
-    if !applies(known, hook) {
+    // What leaves through the tunnel was rewritten when it arrived.
+    if !applies(known, hook) || (is_tunnelled(known) && hook == Hook::Egress) {
         return TC_ACT_UNSPEC;
     }
     to.protocol = answer.protocol;
@@ -59,8 +47,47 @@ pub fn translate(
     match rewrite(ctx, packet, about, &answer, to) {
         // Its source is the frontend now, whose route does not lead to where the error came from.
         Some(()) if is_routed_again(known, hook) => route_again(ctx),
+        // It goes the way of the packets that it answers: the endpoint is another node's.
+        Some(()) if is_tunnelled(known) => match flow::find(to) {
+            Some(forwarded) => tunnel::send(ctx, &answer, &forwarded.destination),
+            None => TC_ACT_SHOT,
+        },
         Some(()) => TC_ACT_UNSPEC,
         None => TC_ACT_SHOT,
+    }
+}
+
+/// Whether the packets of an entry go through the tunnel. Read anew each time, as in [`is_routed_again`].
+#[inline(always)]
+fn is_tunnelled(flow: &Flow) -> bool {
+    // SAFETY: this is a reference.
+    let flags = unsafe { (&raw const flow.flags).read_volatile() };
+    flags & flow_flags::DSR != 0
+}
+
+/// Whether a packet of ICMP is an error about what an endpoint of this node sent to a client whose packets come through
+/// the tunnel: about a connection that this node has.
+#[inline(never)]
+pub fn is_about_endpoint(ctx: &TcContext, packet: &Packet, about: &mut Packet) -> bool {
+    if !is_error(ctx, packet) || !about.parse(ctx, packet.transport + 8) || about.is_icmp {
+        return false;
+    }
+    flow::find(&about.tuple.reversed())
+        .is_some_and(|it| it.kind == FlowKind::Forwarded as u8 && !is_tunnelled(it))
+}
+
+/// Whether a packet of ICMP is an error, which repeats the packet that it is about.
+#[inline(always)]
+fn is_error(ctx: &TcContext, packet: &Packet) -> bool {
+    let Some(kind) = load::<u8>(ctx, packet.transport) else {
+        return false;
+    };
+    if packet.is_v4 {
+        // Unreachable, time exceeded, parameter problem.
+        matches!(kind, 3 | 11 | 12)
+    } else {
+        // Unreachable, packet too big, time exceeded, parameter problem.
+        matches!(kind, 1..=4)
     }
 }
 

@@ -30,6 +30,9 @@ const TRANSPORT: usize = 14;
 /// Extension headers of IPv6 before the transport header, at most.
 const EXTENSIONS: usize = 6;
 
+/// In place of a protocol: the packet has no IP header. No protocol has this number (IANA: reserved).
+const NOT_READ: u32 = 255;
+
 /// A packet's addresses, and where its headers are.
 pub struct Packet {
     /// Network and transport header, read by one call where the packet is long enough. Here, because the stack is small.
@@ -125,6 +128,12 @@ fn load_into(ctx: &TcContext, offset: u32, to: *mut u8, size: u32) -> bool {
     unsafe { bpf_skb_load_bytes_relative(skb, offset, to.cast(), size, BPF_HDR_START_NET) == 0 }
 }
 
+/// Whether the packet is of IPv6, by its Ethernet type.
+#[inline(always)]
+pub fn is_v6(ctx: &TcContext) -> bool {
+    ctx.skb.protocol() == ETHERTYPE_V6
+}
+
 /// Offset of the network header in the packet: 0 on interfaces without Ethernet.
 #[inline(always)]
 pub fn network_offset(ctx: &TcContext) -> u32 {
@@ -149,6 +158,7 @@ impl Packet {
     pub fn parse(&mut self, ctx: &TcContext, at: u32) -> bool {
         self.tuple.source_port = 0;
         self.tuple.destination_port = 0;
+        self.tuple.protocol = NOT_READ;
         self.flags = 0;
         self.is_v4 = false;
         self.may_be_fragmented = false;
@@ -158,6 +168,13 @@ impl Packet {
             _ => None,
         };
         parsed.is_some()
+    }
+
+    /// After [`Self::parse`] was false: whether the transport header lies behind more extension headers of IPv6 than the
+    /// programs read. The kernel reads on.
+    #[inline(always)]
+    pub fn has_more_extensions(&self) -> bool {
+        !self.is_v4 && matches!(self.tuple.protocol, 0 | 43 | 44 | 60)
     }
 
     /// Protocol number.

@@ -4,8 +4,9 @@
 //! ingress: a packet arrives                        egress: a packet leaves
 //!   read its headers                                 read its headers
 //!                                                    policy
-//!   ICMP: translate an error                         ICMP: translate an error
 //!   from the tunnel: see from_tunnel
+//!   for the tunnel, and no node's: drop
+//!   ICMP: translate an error                         ICMP: translate an error
 //!   the node's own DNS server: pass                  the node's own DNS server: pass
 //!   an entry in FLOWS: continue_known                an entry in FLOWS: masquerade, continue_known
 //!   no entry: open                                   no entry: open, unless it was seen when it arrived
@@ -31,7 +32,7 @@ use crate::outcome::{
     Denial, deny, drop_packet, family_index, forward, is_drop_at_egress, is_routed_again, pass,
     route_again,
 };
-use crate::packet::{Packet, RST, SYN};
+use crate::packet::{ACK, Packet, RST, SYN};
 use crate::reuse::{begins_anew, gives_way};
 use crate::service::{self, Decision};
 use crate::{dns, icmp, tunnel};
@@ -42,18 +43,28 @@ pub fn ingress(ctx: &TcContext) -> i32 {
     let Some(Scratch { packet, about, to }) = scratch() else {
         return TC_ACT_UNSPEC;
     };
-    if is_drop_at_egress(ctx) || !packet.parse(ctx, 0) {
+    if is_drop_at_egress(ctx) {
         return TC_ACT_UNSPEC;
     }
-    if packet.is_icmp {
-        return icmp::translate(ctx, packet, about, to, Hook::Ingress);
-    }
     if tunnel::is_tunnel(ctx) {
-        return match from_tunnel(ctx, packet, &mut about.tuple, to) {
+        return match from_tunnel(ctx, packet, about, to) {
             // A strict `rp_filter` would drop it here: its client's route leads elsewhere.
             TC_ACT_UNSPEC => route_again(ctx),
             action => action,
         };
+    }
+    if !packet.parse(ctx, 0) {
+        return if tunnel::may_be_forged(packet) {
+            TC_ACT_SHOT
+        } else {
+            TC_ACT_UNSPEC
+        };
+    }
+    if packet.is_icmp {
+        return icmp::translate(ctx, packet, about, to, Hook::Ingress);
+    }
+    if tunnel::is_forged(ctx, packet) {
+        return TC_ACT_SHOT;
     }
     if packet.protocol() == UDP && dns::passes(ctx, packet, Hook::Ingress) {
         return pass(ctx, packet, Hook::Ingress);
@@ -217,10 +228,14 @@ fn open(ctx: &TcContext, packet: &Packet, to: &mut Tuple, hook: Hook) -> i32 {
 /// was forgotten. The endpoint resets it, which tells the client; or, with Maglev, carries it on.
 #[inline(always)]
 fn is_taken_over(packet: &Packet) -> bool {
-    packet.protocol() == TCP
-        && packet.has_ports
-        && packet.flags & (SYN | RST) == 0
-        && node_flag(node_flags::CARRIES_ALL)
+    is_in_the_middle(packet) && node_flag(node_flags::CARRIES_ALL)
+}
+
+/// Whether a packet of TCP is of a connection that others opened, and has an acknowledgement, as all of these have (RFC
+/// 9293, 3.4).
+#[inline(always)]
+fn is_in_the_middle(packet: &Packet) -> bool {
+    packet.protocol() == TCP && packet.has_ports && packet.flags & (SYN | RST | ACK) == ACK
 }
 
 /// What [`balance`] decides. It is returned in a register, because [`balance`] is a function of the kernel's.
@@ -275,6 +290,10 @@ fn balance(ctx: &TcContext, packet: &Packet, hook: Hook, connection: &mut Connec
         return Fate::Drop;
     };
     let is_hairpin = endpoint.flags & endpoint_flags::HAIRPIN != 0 && endpoint.addr == tuple.source;
+    if tunnel::is_entrance(&endpoint.addr, endpoint.port, packet.protocol()) {
+        connection.reason = Counter::NoEndpointInSlot;
+        return Fate::Drop;
+    }
     connection.endpoint = endpoint.addr;
     connection.port = endpoint.port;
     connection.service = frontend.service;
@@ -359,28 +378,44 @@ fn beside(
     establish(ctx, packet, to, Hook::Ingress, &connection)
 }
 
-/// A packet that another node sent through the tunnel, with the endpoint's address. The reply must come from the
-/// frontend that the client dialled, so the connection is entered here as well.
+/// A packet that came through the tunnel, with the endpoint's address. The reply must come from the frontend that the
+/// client dialled, so the connection is entered here as well. What no node sent, or has no such connection, is dropped.
 #[inline(always)]
-fn from_tunnel(ctx: &TcContext, packet: &Packet, request: &mut Tuple, to: &mut Tuple) -> i32 {
-    request.source = packet.tuple.source;
-    request.source_port = packet.tuple.source_port;
-    request.protocol = packet.tuple.protocol;
-    if !tunnel::receive(ctx, packet.is_v4, request) {
+fn from_tunnel(ctx: &TcContext, packet: &mut Packet, about: &mut Packet, to: &mut Tuple) -> i32 {
+    if !tunnel::receive(ctx, &mut about.tuple) || !packet.parse(ctx, 0) {
         return TC_ACT_SHOT;
     }
-    match flow::find(request) {
-        Some(known) if !begins_anew(known, packet, to) => {
-            continue_known(ctx, packet, to, known, Hook::Ingress)
-        }
-        _ => {
-            let connection = Connection {
-                request,
-                endpoint: packet.tuple.destination,
-                port: packet.tuple.destination_port,
-                ..Connection::of(request)
-            };
-            establish(ctx, packet, to, Hook::Ingress, &connection)
-        }
+    if packet.is_icmp {
+        return if icmp::is_about_endpoint(ctx, packet, about) {
+            TC_ACT_UNSPEC
+        } else {
+            TC_ACT_SHOT
+        };
     }
+    let request = &mut about.tuple;
+    request.source.set(&packet.tuple.source);
+    request.source_port = packet.tuple.source_port;
+    request.protocol = packet.tuple.protocol;
+    match flow::find(request) {
+        // The network moved the connection: it came to this node first, which sent it to another one's endpoint. The node
+        // that has it now chose an endpoint of this one.
+        Some(known) if known.flags & flow_flags::DSR != 0 => {}
+        Some(known) if !begins_anew(known, packet, to) => {
+            return continue_known(ctx, packet, to, known, Hook::Ingress);
+        }
+        _ => {}
+    }
+    let opens = packet.opens();
+    if !(opens || is_in_the_middle(packet)) || !service::is_direct(request, packet) {
+        return TC_ACT_SHOT;
+    }
+    let connection = Connection {
+        request,
+        endpoint: packet.tuple.destination,
+        port: packet.tuple.destination_port,
+        // As in `open`.
+        flags: if opens { 0 } else { flow_flags::RST },
+        ..Connection::of(request)
+    };
+    establish(ctx, packet, to, Hook::Ingress, &connection)
 }

@@ -6,10 +6,11 @@ use aya_ebpf::helpers::generated::bpf_get_prandom_u32;
 use sluice_bpf_abi::{
     Addr, AddressKey, AddressKind, Affinity, AffinityKey, Client, Counter, Endpoint, EndpointKey,
     FamilyNode, Frontend, FrontendKey, FrontendKind, MAGLEV_CHUNK, MaglevKey, MemberKey, Node,
-    SOURCE_PREFIX, Slots, SourceKey, Treatment, Tuple, Verdict,
+    SOURCE_PREFIX, Slots, SourceKey, Treatment, Tuple, Verdict, frontend_flags,
 };
 
 use crate::maps::{ADDRESSES, AFFINITY, ENDPOINTS, FRONTENDS, MAGLEV, MEMBERS, SOURCES, node};
+use crate::packet::Packet;
 
 const NANOSECONDS: u64 = 1_000_000_000;
 
@@ -75,6 +76,42 @@ fn is_address(addr: &Addr, kind: AddressKind) -> bool {
         kind: kind as u32,
     };
     ADDRESSES.get_ptr(&key).is_some()
+}
+
+/// Whether a packet that another node sent through the tunnel to this endpoint may open a connection: its client dialled a
+/// frontend with direct server return, and may do so, and the endpoint is one of the frontend's on this node. A NodePort
+/// is that of any node.
+#[inline(never)]
+pub fn is_direct(request: &Tuple, packet: &Packet) -> bool {
+    let mut key = FrontendKey {
+        addr: request.destination,
+        port: request.destination_port,
+        protocol: request.protocol as u8,
+        kind: FrontendKind::Address as u8,
+    };
+    // SAFETY: as for `frontend`.
+    let mut found = unsafe { FRONTENDS.get(&key) };
+    if found.is_none() {
+        key.addr = if request.destination.is_v4() {
+            Addr::ANY_V4
+        } else {
+            Addr::ANY_V6
+        };
+        key.kind = FrontendKind::NodePort as u8;
+        // SAFETY: as for `frontend`.
+        found = unsafe { FRONTENDS.get(&key) };
+    }
+    let Some(frontend) = found else { return false };
+    let Tuple {
+        destination: addr,
+        destination_port: port,
+        ..
+    } = &packet.tuple;
+    let slots = frontend.local;
+    frontend.flags & frontend_flags::DSR != 0
+        && (frontend.sources[0] | frontend.sources[1] == 0
+            || is_in_list(frontend.sources, &request.source))
+        && slot_of(frontend.service, Verdict::Local, slots, addr, *port).is_some()
 }
 
 /// Whether an address is a ClusterIP.

@@ -1,6 +1,16 @@
 //! Direct server return: packets to endpoints of other nodes go through a tunnel, and the replies straight
 //! to the clients.
 //!
+//! Who sends through the tunnel can name any client, so the tunnel is for nodes alone, and for what nodes send:
+//!
+//! - Where a packet leaves the tunnel, its sender must be a node ([`receive`]). A connection must be of a frontend that
+//!   this node knows to have direct server return, of a source that may connect to it, and to an endpoint of it on this
+//!   node ([`service::is_direct`](crate::service::is_direct)). An ICMP error must be about a connection that this node
+//!   has. Everything else is dropped, whatever it is.
+//! - Where a packet for the tunnel arrives at a node, its sender must be a node, too ([`is_forged`]): a network plugin
+//!   may give the packets of pods the node's address, and the other node could not tell.
+//! - No Service leads to the tunnel ([`is_entrance`]).
+//!
 //! The tunnel is VXLAN, whose header has no room for the frontend that the reply has to come from. But the
 //! Ethernet addresses of the inner frame have no other use, so they carry it, with the network identifier, and for
 //! IPv6 the group policy and the flow label, which no checksum covers:
@@ -20,13 +30,15 @@ use aya_ebpf::helpers::generated::{
 };
 use aya_ebpf::programs::TcContext;
 use core::mem::{MaybeUninit, offset_of};
-use sluice_bpf_abi::{Addr, Counter, EventKind, Hook, TCP, TUNNEL_PEERS, Tuple};
+use sluice_bpf_abi::{
+    Addr, Counter, EventKind, Hook, TCP, TUNNEL_PEERS, Tuple, UDP, interface_flags,
+};
 
 use crate::event::{self, Action};
 use crate::maps::{INTERFACES, count, node};
 use crate::origin::ifindex;
 use crate::outcome::{drop_packet, family_index, record_denial};
-use crate::packet::{Packet, load, network_offset};
+use crate::packet::{Packet, is_v6, load, network_offset};
 use crate::rewrite::store;
 use crate::service::is_in_list;
 use crate::{flow, reject, rewrite};
@@ -35,6 +47,8 @@ use crate::{flow, reject, rewrite};
 const MARK: u32 = 0x51_0000;
 /// Offset of the low 16 bits of the flow label (RFC 8200, 3).
 const FLOW_LABEL: u32 = 2;
+/// Flag of VXLAN: the packet has a network identifier (RFC 7348, 5). The kernel drops packets without.
+const HAS_IDENTIFIER: u32 = 0x0800_0000;
 /// Length of the header of UDP (RFC 768).
 const UDP_HEADER: u32 = 8;
 /// Size of the tunnel key on every kernel since 4.18: without the local address.
@@ -156,10 +170,50 @@ fn encapsulate(ctx: &TcContext, frontend: &Tuple, to_node: &Addr) -> Option<u32>
     Some(tunnel)
 }
 
+/// Whether a packet may lead to an entrance of the tunnel and is no node's. `packet` was read.
+///
+/// A datagram is dropped only if its contents begin as those of our tunnel do, or cannot be read: clients may have the
+/// tunnel's port by chance. Later fragments have the port of the first.
+#[inline(always)]
+pub fn is_forged(ctx: &TcContext, packet: &Packet) -> bool {
+    let Some(node) = node() else { return false };
+    let port = node.tunnel_port();
+    if port == 0 || packet.protocol() != UDP || packet.tuple.destination_port != port {
+        return false;
+    }
+    // SAFETY: the agent replaces whole values.
+    let is_of_pod = unsafe { INTERFACES.get(&ifindex(ctx)) }
+        .is_some_and(|it| it.flags & interface_flags::POD != 0);
+    if !is_of_pod && is_in_list(TUNNEL_PEERS, &packet.tuple.source) {
+        return false;
+    }
+    match load::<[u32; 2]>(ctx, packet.transport + UDP_HEADER) {
+        Some([flags, identifier]) if packet.has_ports => {
+            u32::from_be(flags) & HAS_IDENTIFIER != 0
+                && (u32::from_be(identifier) >> 8) & !0xffff == MARK
+        }
+        _ => true,
+    }
+}
+
+/// Whether a packet that could not be read may lead to an entrance of the tunnel: the kernel reads more extension
+/// headers than the programs do.
+#[inline(always)]
+pub fn may_be_forged(packet: &Packet) -> bool {
+    packet.has_more_extensions() && node().is_some_and(|it| it.tunnel_port() != 0)
+}
+
+/// Whether this is an entrance of the tunnel: the tunnel's port at a node.
+#[inline(always)]
+pub fn is_entrance(addr: &Addr, port: u16, protocol: u8) -> bool {
+    let is_port = || node().is_some_and(|it| it.tunnel_port() == port);
+    protocol == UDP && port != 0 && is_port() && is_in_list(TUNNEL_PEERS, addr)
+}
+
 /// Reads from a packet that came through the tunnel the address and port that its client dialled. False: it was not
 /// sent by a node of the cluster.
 #[inline(never)]
-pub fn receive(ctx: &TcContext, is_v4: bool, request: &mut Tuple) -> bool {
+pub fn receive(ctx: &TcContext, request: &mut Tuple) -> bool {
     // SAFETY: all zeros is a key.
     let mut key: bpf_tunnel_key = unsafe { MaybeUninit::zeroed().assume_init() };
     let mut policy = 0_u32;
@@ -189,10 +243,10 @@ pub fn receive(ctx: &TcContext, is_v4: bool, request: &mut Tuple) -> bool {
     let Ok([second, third, fourth]) = ctx.load::<[u32; 3]>(0) else {
         return false;
     };
-    let label = if is_v4 {
-        0
-    } else {
+    let label = if is_v6(ctx) {
         load::<u16>(ctx, FLOW_LABEL).map_or(0, u16::from_be)
+    } else {
+        0
     };
     let first = (policy & 0xffff) << 16 | u32::from(label);
     request.destination.words = [first.to_be(), second, third, fourth];

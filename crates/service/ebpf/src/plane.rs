@@ -75,6 +75,7 @@ impl DataPlane for Ebpf {
         let facts = Facts {
             maglev_size: options.ebpf.maglev_size,
             tunnel_ifindex: tunnel_of(options)?,
+            tunnel_port: tunnel_port(options),
             ..facts()
         };
         let sockets = SocketSetup::of(options.ebpf);
@@ -178,6 +179,14 @@ fn tunnel_of(options: &Options<'_>) -> Result<u32, BackendError> {
         DirectReturn::Annotated | DirectReturn::All => {
             tunnel::create(options.ebpf.tunnel_port).map_err(failed)
         }
+    }
+}
+
+/// The UDP port of the tunnel; 0 without one.
+fn tunnel_port(options: &Options<'_>) -> u16 {
+    match options.settings.direct_return {
+        DirectReturn::Off => 0,
+        DirectReturn::Annotated | DirectReturn::All => options.ebpf.tunnel_port,
     }
 }
 

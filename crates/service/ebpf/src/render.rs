@@ -31,6 +31,8 @@ pub struct Facts {
     pub flags: u32,
     /// Interface of the tunnel; 0 without one.
     pub tunnel_ifindex: u32,
+    /// UDP port of the tunnel; 0 without one.
+    pub tunnel_port: u16,
     /// Entries of a table of Maglev, at least: a prime of [`MAGLEV_SIZES`](sluice_plane::MAGLEV_SIZES).
     pub maglev_size: u32,
 }
@@ -43,6 +45,7 @@ impl Default for Facts {
             masquerade_ports: masquerade_ports(32_768, 60_999),
             flags: 0,
             tunnel_ifindex: 0,
+            tunnel_port: 0,
             maglev_size: EbpfOptions::default().maglev_size,
         }
     }
@@ -90,7 +93,7 @@ pub(crate) fn standing(node: &NodePlan, facts: &Facts) -> Vec<(Key, Object)> {
         netns_cookie: facts.netns_cookie,
         families: IpFamily::ALL.map(|family| family_settings(node.family(family), family)),
         masquerade_ports: facts.masquerade_ports,
-        flags: facts.flags,
+        flags: facts.flags | u32::from(facts.tunnel_port) << abi::node_flags::TUNNEL_PORT,
         tunnel_ifindex: facts.tunnel_ifindex,
         trace: abi::Addr::ANY_V6,
         trace_until_ns: 0,
@@ -265,9 +268,12 @@ fn maglev_size(port: &PortPlan, facts: &Facts) -> u32 {
     maglev::size(endpoints.max().unwrap_or_default(), facts.maglev_size)
 }
 
-/// Whether clients stay with an endpoint: those of session affinity, and unconnected sockets of UDP.
+/// Whether endpoints are looked for by their address: clients stay with theirs (session affinity, unconnected sockets of
+/// UDP), or another node chose one of this node (direct server return).
 pub(crate) fn has_members(port: &PortPlan) -> bool {
-    port.affinity_seconds.is_some() || port.key.name.protocol == Protocol::Udp
+    port.affinity_seconds.is_some()
+        || port.key.name.protocol == Protocol::Udp
+        || port.has_direct_return()
 }
 
 fn frontend(port: &PortPlan, planned: &PlannedFrontend, placement: &Placement) -> abi::Frontend {

@@ -263,11 +263,13 @@ impl<'a> Inputs<'a> {
         let internal = self.service.internal_policy;
         let external = external_policy(self.service);
         let is_external = wanted.iter().any(|it| !it.role.is_internal());
+        // Other nodes send to endpoints of this node, which has to know them whatever their zone.
+        let has_direct_return = self.settings.direct_return.is_of(self.service.forwarding);
         // The node and its pods reach even a Local external frontend through the cluster list.
         let uses = Uses {
             cluster: internal == TrafficPolicy::Cluster || is_external,
             local: internal == TrafficPolicy::Local
-                || (is_external && external == TrafficPolicy::Local),
+                || (is_external && (external == TrafficPolicy::Local || has_direct_return)),
         };
         let zone = self.node.zone.as_deref();
         let categorized = categorize(&candidates, uses, &self.settings.node_name, zone);

@@ -146,6 +146,7 @@ impl By {
             Self::DirectReturn => {
                 let facts = Facts {
                     tunnel_ifindex: create_tunnel(EbpfOptions::default().tunnel_port)?,
+                    tunnel_port: EbpfOptions::default().tunnel_port,
                     ..Facts::default()
                 };
                 let settings = Settings {

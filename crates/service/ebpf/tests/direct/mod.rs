@@ -1,5 +1,7 @@
 //! Direct server return with two nodes: the endpoint's node answers the client itself.
 
+mod attack;
+mod errors;
 mod pieces;
 mod restart;
 mod tcp;

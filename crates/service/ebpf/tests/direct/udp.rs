@@ -32,6 +32,11 @@ impl Flow {
         Self(socket)
     }
 
+    /// The client's port.
+    pub(crate) fn port(&self) -> u16 {
+        self.0.local_addr().unwrap().port()
+    }
+
     /// Any answer, which has to come from the frontend.
     pub(crate) fn ask(&mut self) -> Result<(), Errno> {
         self.0.send(b"who?").map_err(|it| errno(&it))?;

@@ -69,6 +69,7 @@ pub(crate) fn agent<'a>(cluster: &'a Cluster, name: &'static str, settings: Sett
     let mut proxy = netns.run(|| {
         let facts = Facts {
             tunnel_ifindex: create_tunnel(EbpfOptions::default().tunnel_port).unwrap(),
+            tunnel_port: EbpfOptions::default().tunnel_port,
             ..Facts::default()
         };
         Proxy::new(

@@ -10,7 +10,7 @@ use sluice_bpf_abi::{
     Addr, AddressKey, AddressKind, Cidr, Dns, Endpoint, EndpointKey, Frontend, FrontendKey,
     FrontendKind, Node, PortRange, Slots, TCP, Treatment, UDP, Verdict,
 };
-use sluice_ebpf::{BUILT, Direction, Patterns, Programs, Setup, Sizes, Trial};
+use sluice_ebpf::{BUILT, Direction, Maps, Patterns, Programs, Setup, Sizes, Trial};
 use sluice_lab::Netns;
 
 /// `TC_ACT_UNSPEC`: the next program, and then the kernel.
@@ -197,6 +197,20 @@ impl Bench {
     pub(crate) fn set_dns(&mut self, dns: &Dns) {
         let written = self.programs.maps_mut().set_dns(dns);
         written.expect("DNS is written");
+    }
+
+    /// Number of the interface.
+    pub(crate) fn ifindex(&self) -> u32 {
+        self.ifindex
+    }
+
+    pub(crate) fn maps_mut(&mut self) -> &mut Maps {
+        self.programs.maps_mut()
+    }
+
+    pub(crate) fn change_node(&mut self, change: impl FnOnce(&mut Node)) {
+        let written = self.maps_mut().change_node(change);
+        written.expect("the map takes the settings");
     }
 
     /// A packet arrives through the interface.

@@ -3,6 +3,7 @@
 mod dns;
 mod harness;
 mod packets;
+mod tunnel;
 
 use std::cell::RefCell;
 use std::net::SocketAddr;

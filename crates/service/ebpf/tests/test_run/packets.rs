@@ -56,6 +56,54 @@ pub(crate) fn with_options(from: SocketAddr, to: SocketAddr) -> Vec<u8> {
     })
 }
 
+/// A datagram with this payload.
+pub(crate) fn datagram(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Vec<u8> {
+    let step = PacketBuilder::ethernet2(MACS[0], MACS[1]);
+    let step = match (from.ip(), to.ip()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => step.ipv4(from.octets(), to.octets(), LIFETIME),
+        (IpAddr::V6(from), IpAddr::V6(to)) => step.ipv6(from.octets(), to.octets(), LIFETIME),
+        _ => panic!("{from} and {to} are of two families"),
+    };
+    let mut bytes = Vec::new();
+    let written = step.udp(from.port(), to.port()).write(&mut bytes, payload);
+    written.expect("a buffer grows");
+    bytes
+}
+
+/// The packet with another number as its protocol, or its first next header. The rest stays as it is.
+pub(crate) fn of_protocol(mut bytes: Vec<u8>, protocol: u8) -> Vec<u8> {
+    if is_ipv6(&bytes) {
+        bytes[ETHERNET + 6] = protocol;
+        return bytes;
+    }
+    changed(&bytes, |headers| {
+        if let Some(NetHeaders::Ipv4(ip, _)) = &mut headers.net {
+            ip.protocol = protocol.into();
+        }
+    })
+}
+
+/// A packet of IPv6 with this many options for the destination before its transport header.
+pub(crate) fn with_extensions(bytes: &[u8], count: usize) -> Vec<u8> {
+    const DESTINATION_OPTIONS: u8 = 60;
+    let start = ETHERNET + 40;
+    let mut out = bytes[..start].to_vec();
+    let mut next = out[ETHERNET + 6];
+    let mut extensions = Vec::new();
+    for _ in 0..count {
+        // A padding option of four bytes.
+        extensions.splice(0..0, [next, 0, 1, 4, 0, 0, 0, 0]);
+        next = DESTINATION_OPTIONS;
+    }
+    out[ETHERNET + 6] = next;
+    let length = bytes.len() - start + extensions.len();
+    let length = u16::try_from(length).expect("a packet");
+    out[ETHERNET + 4..ETHERNET + 6].copy_from_slice(&length.to_be_bytes());
+    out.extend(extensions);
+    out.extend(&bytes[start..]);
+    out
+}
+
 /// The first or the second fragment of a datagram that is longer than one.
 pub(crate) fn fragment(from: SocketAddr, to: SocketAddr, is_first: bool) -> Vec<u8> {
     let whole = packet(Kind::Datagram, from, to);
