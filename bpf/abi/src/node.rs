@@ -190,11 +190,13 @@ pub enum Counter {
     Tunnelled = 22,
     /// Packets that were too long for the tunnel. Their senders got an ICMP error.
     TooLongForTunnel = 24,
+    /// Rejected: a packet of TCP in the middle of a connection that no entry knows.
+    UnknownConnection = 26,
 }
 
 impl Counter {
     /// Length of COUNTERS.
-    pub const COUNT: u32 = 26;
+    pub const COUNT: u32 = 28;
 }
 
 /// A record of EVENTS (ring buffer): what a program did with one packet, while it is asked for.

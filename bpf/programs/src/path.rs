@@ -224,8 +224,8 @@ fn open(ctx: &TcContext, packet: &Packet, to: &mut Tuple, hook: Hook) -> i32 {
     }
 }
 
-/// Whether an endpoint gets a packet of TCP that opens no connection. The connection was another node's, or its entry
-/// was forgotten. The endpoint resets it, which tells the client; or, with Maglev, carries it on.
+/// Whether a packet of TCP that opens no connection is ours to answer: the connection was another node's, or its entry
+/// was forgotten. The frontend resets it, which tells the client; or, with Maglev, an endpoint carries it on.
 #[inline(always)]
 fn is_taken_over(packet: &Packet) -> bool {
     is_in_the_middle(packet) && node_flag(node_flags::CARRIES_ALL)
@@ -281,6 +281,13 @@ fn balance(ctx: &TcContext, packet: &Packet, hook: Hook, connection: &mut Connec
             client,
         } => (frontend, pool, masquerade, client),
     };
+    // In the middle of a connection that no entry knows. By Maglev the client's endpoint may be found again, and go on; any
+    // other would reset it, and so does the frontend.
+    if !packet.opens() && frontend.maglev_size == 0 {
+        connection.service = frontend.service;
+        connection.reason = Counter::UnknownConnection;
+        return Fate::Reject;
+    }
     let key = AffinityKey {
         client: tuple.source,
         service: frontend.service,

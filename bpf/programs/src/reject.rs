@@ -1,7 +1,7 @@
 //! Refusals: a TCP reset, or an ICMP error, in the packet's own buffer.
 
 use aya_ebpf::bindings::bpf_adj_room_mode::BPF_ADJ_ROOM_MAC;
-use aya_ebpf::bindings::{BPF_F_INGRESS, TC_ACT_SHOT};
+use aya_ebpf::bindings::{BPF_F_INGRESS, BPF_F_PSEUDO_HDR, TC_ACT_SHOT};
 use aya_ebpf::helpers::generated::{bpf_redirect, bpf_skb_change_tail};
 use aya_ebpf::programs::TcContext;
 use core::mem::size_of;
@@ -19,6 +19,8 @@ const LIFETIME: u8 = 64;
 const REPEATED: usize = 2;
 /// Words that an error repeats of SCTP: a client finds its connection by the tag of its INIT (`sctp_err_lookup`).
 const REPEATED_LONG: usize = 5;
+/// Length of TCP's header without options, in bytes.
+const HEADER: u32 = 20;
 
 /// Type, code and the word behind the checksum of an ICMP error (RFC 792, 1191, 4443).
 struct Error {
@@ -114,30 +116,83 @@ fn send_back(ctx: &TcContext) -> i32 {
     unsafe { bpf_redirect(ifindex(ctx), flags) as i32 }
 }
 
-/// Turns a packet of TCP into a reset. Addresses and ports change places, which changes no sum; the rest is replaced
-/// field by field, so that a checksum that a network card has yet to complete stays right.
+/// Turns a packet of TCP into a reset without options and contents. It has the number that the packet acknowledges,
+/// or acknowledges the packet (RFC 9293, 3.10.7.1).
 #[inline(always)]
 fn reset(ctx: &TcContext, packet: &Packet) -> Option<()> {
     let network = network_offset(ctx);
     let at = network + packet.transport;
-    let checksum = (at + 16) as usize;
-    let sequence: u32 = load(ctx, packet.transport + 4)?;
-    let acknowledged: u32 = load(ctx, packet.transport + 8)?;
-    let answered = u32::from_be(sequence).wrapping_add(1).to_be();
-    let old: u16 = load(ctx, packet.transport + 12)?;
-    let [length, _] = old.to_ne_bytes();
-    let new = u16::from_ne_bytes([length, RST | ACK]);
-    ctx.l4_csum_replace(checksum, sequence.into(), 0, 4).ok()?;
-    ctx.l4_csum_replace(checksum, acknowledged.into(), answered.into(), 4)
-        .ok()?;
-    ctx.l4_csum_replace(checksum, old.into(), new.into(), 2)
-        .ok()?;
-    store(ctx, at + 4, &[0_u32, answered])?;
-    store(ctx, at + 12, &new)?;
+    let [_, sequence, acknowledged, rest, last]: [u32; 5] = load(ctx, packet.transport)?;
+    let [_, flags, ..] = rest.to_ne_bytes();
+    let [sequence, answered, flags] = if flags & ACK != 0 {
+        [acknowledged, 0, RST.into()]
+    } else {
+        let next = u32::from_be(sequence).wrapping_add(1).to_be();
+        [0, next, u32::from(RST | ACK)]
+    };
     let tuple = &packet.tuple;
-    let ports = [tuple.destination_port.to_be(), tuple.source_port.to_be()];
-    store(ctx, at, &ports)?;
+    let words: [u32; 4] = [
+        (u32::from(tuple.destination_port) << 16 | u32::from(tuple.source_port)).to_be(),
+        sequence,
+        answered,
+        (((HEADER / 4) << 28) | (flags << 16)).to_be(),
+    ];
+    let [a, b, _, _] = last.to_ne_bytes();
+    shorten(ctx, packet, network)?;
+    replace_checksum(ctx, packet, at, &words, u16::from_ne_bytes([a, b]))?;
+    store(ctx, at, &words)?;
+    // No urgent data.
+    store(ctx, at + 18, &0_u16)?;
     turn_round(ctx, packet, network)
+}
+
+/// Cuts a packet of TCP behind the header that has no options.
+#[inline(always)]
+fn shorten(ctx: &TcContext, packet: &Packet, network: u32) -> Option<()> {
+    let length = packet.transport + HEADER;
+    if ctx.len() != network + length {
+        // SAFETY: the context is valid for the run of the program.
+        let cut = unsafe { bpf_skb_change_tail(ctx.skb.skb, network + length, 0) };
+        if cut != 0 {
+            return None;
+        }
+    }
+    if !packet.is_v4 {
+        let length = (length - size_of::<Ipv6>() as u32) as u16;
+        return store(ctx, network + 4, &length.to_be());
+    }
+    let old: u16 = load(ctx, 2)?;
+    let new = (length as u16).to_be();
+    let offset = (network + V4_CHECKSUM) as usize;
+    ctx.l3_csum_replace(offset, old.into(), new.into(), 2)
+        .ok()?;
+    store(ctx, network + 2, &new)
+}
+
+/// Makes the checksum that of a header with these words and without contents. `old`: the checksum as in the packet.
+///
+/// The first change gives the checksum of the new header with the old length, and is not made where a network card has
+/// yet to complete the checksum, which is that of addresses, protocol and length then (`inet_proto_csum_replace_by_diff`).
+/// The second one is that of the length, which is made in any case.
+#[inline(always)]
+fn replace_checksum(
+    ctx: &TcContext,
+    packet: &Packet,
+    at: u32,
+    words: &[u32; 4],
+    old: u16,
+) -> Option<()> {
+    let checksum = (at + 16) as usize;
+    let [length, new_length] = [packet.length as u16, HEADER as u16].map(u16::to_be);
+    let seed = u32::from(length) + u32::from(u16::from(TCP).to_be());
+    let tuple = &packet.tuple;
+    let seed = sum::of(&tuple.source, sum::of(&tuple.destination, seed));
+    let wanted = sum::checksum_of(sum::of(words, seed));
+    let changed = u32::from(!wanted) + u32::from(old);
+    ctx.l4_csum_replace(checksum, 0, changed.into(), 0).ok()?;
+    let flags = u64::from(BPF_F_PSEUDO_HDR) | 2;
+    ctx.l4_csum_replace(checksum, length.into(), new_length.into(), flags)
+        .ok()
 }
 
 /// Exchanges source and destination address, and sets the time to live.

@@ -107,7 +107,7 @@ fn returned(event: &Event, to: SocketAddr) -> String {
 
 /// The reason of a denial, from its counter, of either family.
 fn reason(event: &Event) -> &'static str {
-    const REASONS: [(Counter, &str); 11] = [
+    const REASONS: [(Counter, &str); 12] = [
         (Counter::NoEndpoints, "no endpoint anywhere answers"),
         (Counter::UndefinedPort, "the ClusterIP has no such port"),
         (
@@ -139,6 +139,10 @@ fn reason(event: &Event) -> &'static str {
         (
             Counter::TooLongForTunnel,
             "too long for the tunnel, its sender hears which length is not",
+        ),
+        (
+            Counter::UnknownConnection,
+            "in the middle of a connection that no entry knows",
         ),
     ];
     let counter = u32::from(event.counter) & !1;

@@ -7,10 +7,10 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, SockaddrIn6,
     SockaddrLike, sendto, socket,
 };
-use sluice_lab::{Netns, Protocol, Server, eventually, require_netns};
+use sluice_lab::{Netns, Protocol, Server, Session, eventually, require_netns};
 
 use crate::direct::udp::Flow;
-use crate::direct::world::{PATIENT, POD_PORT, agents, cluster, serve, targets};
+use crate::direct::world::{Agent, PATIENT, POD_PORT, agents, cluster, serve, targets};
 
 /// What the path takes, in bytes.
 const MTU: u16 = 1_300;
@@ -105,5 +105,31 @@ fn endpoints_learn_the_mtu_of_the_path() {
             text.contains(&format!("mtu {MTU}")).then_some(())
         };
         eventually(PATIENT, knows).unwrap_or_else(|| panic!("{target}"));
+    }
+}
+
+/// The network moves an open connection to another node, which knows nothing of it. The frontend resets it at once.
+#[test]
+fn a_moved_connection_is_reset() {
+    require_netns!();
+    let cluster = cluster();
+    let here = cluster.pod("here").netns();
+    let _here = Server::start(here, "here", POD_PORT, Protocol::Tcp).unwrap();
+    let mut agents = agents(&cluster);
+    agents.iter_mut().for_each(Agent::carry_all);
+    serve(&cluster, &mut agents, "", &[("here", "node-a")]);
+    let client = cluster.client("cli");
+    let mut sessions = targets().map(|it| Session::connect(client.netns(), it).unwrap());
+    for session in &mut sessions {
+        session.ping().unwrap();
+    }
+    for target in targets() {
+        client
+            .route_via(target.ip().into(), cluster.node("node-b"))
+            .unwrap();
+    }
+    for session in &mut sessions {
+        let error = session.ping().unwrap_err();
+        assert!(error.to_string().contains("reset by peer"), "{error}");
     }
 }

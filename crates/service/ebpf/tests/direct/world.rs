@@ -3,8 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use sluice_bpf_abi::Counter;
-use sluice_ebpf::{Ebpf, Facts, Patterns, Sizes, create_tunnel};
+use sluice_bpf_abi::{Counter, node_flags};
+use sluice_ebpf::{Ebpf, Facts, Maps, Patterns, Sizes, create_tunnel};
 use sluice_lab::{Cluster, Netns};
 use sluice_plan::Event;
 use sluice_plan::settings::{DirectReturn, Settings};
@@ -52,6 +52,14 @@ impl Agent<'_> {
     pub(crate) fn change(&mut self, events: Vec<Event>) {
         let proxy = &mut self.proxy;
         self.netns.run(|| proxy.change(events));
+    }
+
+    /// From here on no other proxy carries connections.
+    pub(crate) fn carry_all(&mut self) {
+        let pins = self.proxy.reconciler_mut().backend_mut().programs().pins();
+        let mut maps = Maps::open(pins).unwrap();
+        let written = maps.change_node(|it| it.flags |= node_flags::CARRIES_ALL);
+        written.unwrap();
     }
 
     pub(crate) fn counted(&mut self, counter: Counter) -> [u64; 2] {

@@ -10,9 +10,12 @@ use std::net::SocketAddr;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use sluice_bpf_abi::node_flags;
 
 use harness::{Bench, DROP, GO_ON, REDIRECT, families, run};
-use packets::{ETHERNET, Kind, Read, fragment, is_ipv6, packet, read, shortest, with_options};
+use packets::{
+    ETHERNET, Kind, PAYLOAD, Read, fragment, is_ipv6, packet, read, shortest, with_options,
+};
 
 const KINDS: [Kind; 2] = [Kind::Syn, Kind::Datagram];
 
@@ -113,6 +116,40 @@ fn an_address_of_no_service_is_dropped_and_others_pass() {
             let sent = packet(Kind::Data, it.client, it.masqueraded);
             assert_eq!(bench.arrive(&sent).packet, sent);
         }
+    });
+}
+
+/// A packet of TCP in the middle of a connection that no entry knows, once netfilter has none of these any more: the
+/// frontend resets it with the number that the packet acknowledges, and enters nothing. Nearly the same packets pass.
+#[test]
+fn an_unknown_connection_is_reset() {
+    run("unknown", |bench| {
+        bench.change_node(|it| it.flags |= node_flags::CARRIES_ALL);
+        for it in families() {
+            for kind in [Kind::Data, Kind::Fin] {
+                for frontend in [it.open, it.masqueraded] {
+                    let made = bench.arrive(&packet(kind, it.client, frontend));
+                    assert_eq!(made.action, REDIRECT, "{kind:?}");
+                    let reset = read(&made.packet).expect("it is whole");
+                    assert_eq!((reset.from, reset.to), (frontend, it.client));
+                    assert!(reset.is_right && reset.payload.is_empty(), "{reset:?}");
+                    assert_eq!(reset.reset, Some(0));
+                    let header = &made.packet[made.packet.len() - 20..];
+                    assert_eq!(header[4..8], 77_u32.to_be_bytes(), "its number");
+                    assert_eq!(header[12..14], [0x50, 4], "no options, RST alone");
+                }
+            }
+            // A reset, and a packet that acknowledges nothing.
+            for flags in [4, 0] {
+                let mut sent = packet(Kind::Data, it.client, it.open);
+                let at = sent.len() - PAYLOAD.len() - 7;
+                sent[at] = flags;
+                let made = bench.arrive(&sent);
+                assert_eq!((made.action, &made.packet), (GO_ON, &sent), "{flags}");
+            }
+        }
+        let entries = bench.maps_mut().flows.entries().expect("the map is read");
+        assert!(entries.is_empty(), "{entries:?}");
     });
 }
 
