@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
-use sluice_agent::takeover::AllLeftovers;
+use sluice_agent::takeover::{AllLeftovers, Carried};
 use sluice_agent::{
     Connections, Links, Outputs, Plans, ServiceMetrics, TimedEvent, conntrack, health_checks,
     takeover,
@@ -218,6 +218,7 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
         metrics.show_connections(connections.context("start counting connections")?);
     }
     let foreign = proxy.clone();
+    let carried = Carried::default();
     let stale = conntrack::spawn(plane.flow_table(), metrics.clone());
     let outputs = Outputs {
         clock,
@@ -233,9 +234,14 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
             let memory = memory.clone();
             move |sysctls| set_guarded::<P>(sysctls, &memory)
         }),
-        take_over: Box::new(move |families| {
-            takeover::take_over(leftovers.clone(), Arc::clone(&keep), families);
+        take_over: Box::new({
+            let carried = carried.clone();
+            move |families| {
+                let (all, keep) = (leftovers.clone(), Arc::clone(&keep));
+                takeover::take_over(all, keep, families, carried.clone());
+            }
         }),
+        carried,
     };
     // kube-proxy's Event on the Node; only an API server takes it.
     let _ = announce.send(starting(&node_name));

@@ -39,6 +39,7 @@ use crate::metrics::ServiceMetrics;
 use crate::pace::{Pace, Periods, Resync};
 use crate::questions::Facts;
 use crate::status::SyncStatus;
+use crate::takeover::Carried;
 
 /// Removes an earlier proxy's rules of these families.
 pub type TakeOver = Box<dyn FnMut(&[IpFamily]) + Send>;
@@ -67,6 +68,8 @@ pub struct Outputs {
     /// Called with all families that are served, after the first successful sync and whenever
     /// another family is served.
     pub take_over: TakeOver,
+    /// The connections that an earlier proxy's programs or virtual servers still carry.
+    pub carried: Carried,
 }
 
 /// The Service proxy.

@@ -7,6 +7,7 @@
 //! kube-proxy rejects or drops meanwhile had no endpoints a few minutes ago at most.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,8 +17,8 @@ use sluice_plane::{Keep, LeftoverError, Leftovers, Purpose, Removal, Request};
 use sluice_reconcile::Waits;
 use tracing::{info, warn};
 
-/// How long connections through an earlier proxy's virtual servers may go on.
-const DRAIN_LIMIT: Duration = Duration::from_secs(10 * 60);
+/// How long connections through an earlier proxy's virtual servers or programs may go on.
+pub(crate) const DRAIN_LIMIT: Duration = Duration::from_secs(10 * 60);
 
 /// First and longest time between two counts of such connections. For each count the kernel lists
 /// all connections.
@@ -31,6 +32,21 @@ const LONGEST_CHECK: Duration = Duration::from_secs(60);
 
 /// The leftovers of all data planes, in the order of removal.
 pub type AllLeftovers = Vec<&'static dyn Leftovers>;
+
+/// How many connections the programs or virtual servers of an earlier data plane still carry.
+#[derive(Clone, Debug, Default)]
+pub struct Carried(Arc<AtomicUsize>);
+
+impl Carried {
+    /// As of the last count.
+    pub(crate) fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set(&self, connections: usize) {
+        self.0.store(connections, Ordering::Relaxed);
+    }
+}
 
 /// Removes all leftovers of both families at once.
 #[must_use]
@@ -54,24 +70,26 @@ fn remove(all: &[&dyn Leftovers], request: &Request<'_>) -> Removal {
 
 /// Removes an earlier proxy's rules of these families, on a thread of its own; then watches for a kube-proxy that
 /// comes back, and warns once. Failures are logged only, because two rulesets at once are no reason to stop.
-pub fn take_over(all: AllLeftovers, keep: Arc<Keep>, families: &[IpFamily]) {
+/// `carried` says how many connections the removal waits for.
+pub fn take_over(all: AllLeftovers, keep: Arc<Keep>, families: &[IpFamily], carried: Carried) {
     let families = families.to_vec();
     let thread = thread::Builder::new().name("takeover".into());
-    if let Err(error) = thread.spawn(move || run(&all, &*keep, &families)) {
+    if let Err(error) = thread.spawn(move || run(&all, &*keep, &families, &carried)) {
         warn!(%error, "no thread to remove what an earlier proxy left: it stays");
     }
 }
 
-fn run(all: &[&dyn Leftovers], keep: &Keep, families: &[IpFamily]) {
+fn run(all: &[&dyn Leftovers], keep: &Keep, families: &[IpFamily], carried: &Carried) {
     let request = Request {
         purpose: Purpose::TakeOver,
         families,
         keep,
     };
     if request.is_whole() {
-        drain(all, keep);
+        drain(all, keep, carried);
     }
     let removal = remove(all, &request);
+    carried.set(0);
     if !removal.removed.is_empty() {
         let removed = removal.removed.join(", ");
         info!(removed, "removed what an earlier proxy left");
@@ -100,11 +118,12 @@ fn run(all: &[&dyn Leftovers], keep: &Keep, families: &[IpFamily]) {
 /// Waits for the end of connections that the removal would cut: the kernel drops packets of IPVS
 /// whose virtual server is gone, and eBPF programs hold the translation of their connections. New connections
 /// are ours already: our translation comes before IPVS, and programs in their drain take none.
-fn drain(all: &[&dyn Leftovers], keep: &Keep) {
+fn drain(all: &[&dyn Leftovers], keep: &Keep, carried: &Carried) {
     let deadline = Instant::now() + DRAIN_LIMIT;
     let mut waits = Waits::new(FIRST_COUNT, LONGEST_COUNT);
     loop {
         let connections: usize = all.iter().map(|it| it.drain(keep)).sum();
+        carried.set(connections);
         let left = deadline.saturating_duration_since(Instant::now());
         if connections == 0 {
             return;

@@ -13,6 +13,7 @@ use crate::status::{
     IssueStatus, ProblemStatus, ProtectionStatus, RefusedStatus, RulesStatus, ServiceStatus,
     TableStatus,
 };
+use crate::takeover::DRAIN_LIMIT;
 
 impl<P: DataPlane> Services<P> {
     pub(super) fn service_status(&self) -> ServiceStatus {
@@ -23,6 +24,7 @@ impl<P: DataPlane> Services<P> {
         let families = &self.proxy.plan().node.families;
         let fills = backend.table_fills().map_or_else(Vec::new, |read| read());
         let full = fills.iter().filter_map(full_table);
+        let carried = carried(self.outputs.carried.count());
         ServiceStatus {
             source_synced: planner.is_synced(),
             synced: succeeded && !self.pace.is_wanted(),
@@ -41,7 +43,12 @@ impl<P: DataPlane> Services<P> {
             conntrack_deleted: self.outputs.metrics.conntrack_deletions(),
             forwarding_off: self.forwarding_off(),
             unprotected: self.unprotected(),
-            issues: planner.issues().map(|it| issue(&it)).chain(full).collect(),
+            issues: planner
+                .issues()
+                .map(|it| issue(&it))
+                .chain(full)
+                .chain(carried)
+                .collect(),
             problems: self.problems().collect(),
             unserved: backend.unserved().map(|it| it.to_string()),
             refused: self.refused().collect(),
@@ -133,6 +140,18 @@ fn full_table(it: &TableFill) -> Option<IssueStatus> {
     })
 }
 
+/// The issue of connections that an earlier data plane still carries; `None` without any.
+fn carried(connections: usize) -> Option<IssueStatus> {
+    let minutes = DRAIN_LIMIT.as_secs() / 60;
+    (connections > 0).then(|| IssueStatus {
+        reason: "EarlierDataPlane".to_owned(),
+        message: format!(
+            "the programs or virtual servers of an earlier data plane still carry connections ({connections}): \
+             they go when these have ended, after {minutes} minutes at most"
+        ),
+    })
+}
+
 fn issue(it: &Issue) -> IssueStatus {
     IssueStatus {
         reason: it.kind.name().to_owned(),
@@ -163,6 +182,13 @@ mod tests {
         };
         let message = full_table(&fill).map(|it| it.message);
         assert_eq!(message.as_deref(), expected);
+    }
+
+    #[test]
+    fn connections_of_an_earlier_data_plane_are_an_issue() {
+        assert_eq!(carried(0), None);
+        let message = carried(3).map(|it| it.message).unwrap_or_default();
+        assert!(message.contains("still carry connections (3)"), "{message}");
     }
 
     #[test]
