@@ -71,6 +71,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "bpf-abi",
             "model",
             "netlink",
+            "nft",
             "plan",
             "plane",
             "reconcile",

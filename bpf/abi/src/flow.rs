@@ -154,6 +154,9 @@ pub mod flow_flags {
     pub const NODE_CLIENT: u8 = 16;
     /// The packet goes through a tunnel: direct server return. In Request and Forwarded on the first node.
     pub const DSR: u8 = 32;
+    /// Netfilter translates the connection: a rule of another proxy opened it. The programs leave its packets alone, and
+    /// what the entry holds is taken.
+    pub const NETFILTER: u8 = 128;
 }
 
 /// Key of FRAGMENTS (LRU hash): the fragments of a datagram, which have no ports but the first.

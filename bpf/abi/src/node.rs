@@ -48,14 +48,17 @@ pub mod node_flags {
     pub const SOCKETS_UDP: u32 = 4;
     /// `bpf_l4_csum_replace` knows `BPF_F_IPV6` (Linux 6.16).
     pub const CSUM_IPV6: u32 = 8;
-    /// No earlier proxy carries connections any more: those of netfilter have become ours.
+    /// No earlier proxy opens connections any more, and those that netfilter translates have entries that say so.
     pub const CARRIES_ALL: u32 = 16;
     /// Some interfaces have [`LAYER_3`](super::interface_flags::LAYER_3).
     pub const LAYER_3: u32 = 32;
+    /// The programs open no connection: rules of another proxy do, whose packets pass. Before the programs are at every
+    /// interface, a connection would be rewritten at some and not at others.
+    pub const WAITS: u32 = 64;
     /// The first of the 16 bits with the tunnel's port. Here, so that the settings keep their size.
     pub const TUNNEL_PORT: u32 = 16;
     /// The flags that do not come from the plan. They stay when the agent writes its settings.
-    pub const KEPT: u32 = TRACE | CARRIES_ALL | LAYER_3;
+    pub const KEPT: u32 = TRACE | CARRIES_ALL | LAYER_3 | WAITS;
 }
 
 /// Settings of a family.

@@ -178,7 +178,8 @@ fn enter_replies(connection: &Connection<'_>, to: &mut Tuple, flow: &Flow) -> bo
     false
 }
 
-/// Enters the entry Reply if its key is free, has the same value, or is of a connection that has ended.
+/// Enters the entry Reply if its key is free, has the same value, or is of a connection that has ended. Netfilter
+/// remembers its own for longer: it gives another source port to a connection with the same reply.
 #[inline(always)]
 fn enter_reply(key: &Tuple, reply: &Flow) -> bool {
     if FLOWS.insert(key, reply, u64::from(BPF_NOEXIST)).is_ok() {
@@ -192,7 +193,8 @@ fn enter_reply(key: &Tuple, reply: &Flow) -> bool {
         && held.destination == reply.destination
         && held.source_port == reply.source_port
         && held.destination_port == reply.destination_port;
-    (is_same || is_closed(held)) && FLOWS.insert(key, reply, u64::from(BPF_ANY)).is_ok()
+    let is_ours = held.flags & flow_flags::NETFILTER == 0;
+    is_ours && (is_same || is_closed(held)) && FLOWS.insert(key, reply, u64::from(BPF_ANY)).is_ok()
 }
 
 /// Chooses address and port that masquerade a connection where it leaves, and enters the way back. False: no

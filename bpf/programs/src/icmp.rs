@@ -31,7 +31,10 @@ pub fn translate(
         return TC_ACT_UNSPEC;
     };
     // What leaves through the tunnel was rewritten when it arrived.
-    if !applies(known, hook) || (is_tunnelled(known) && hook == Hook::Egress) {
+    if known.flags & flow_flags::NETFILTER != 0
+        || !applies(known, hook)
+        || (is_tunnelled(known) && hook == Hook::Egress)
+    {
         return TC_ACT_UNSPEC;
     }
     to.protocol = answer.protocol;

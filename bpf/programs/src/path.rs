@@ -33,7 +33,7 @@ use crate::outcome::{
     route_again,
 };
 use crate::packet::{ACK, Packet, RST, SYN};
-use crate::reuse::{begins_anew, gives_way};
+use crate::reuse::{begins_anew, gives_way, is_anothers, is_netfilters};
 use crate::service::{self, Decision};
 use crate::{dns, icmp, tunnel};
 
@@ -69,7 +69,12 @@ pub fn ingress(ctx: &TcContext) -> i32 {
     if packet.protocol() == UDP && dns::passes(ctx, packet, Hook::Ingress) {
         return pass(ctx, packet, Hook::Ingress);
     }
-    if let Some(known) = flow::find(&packet.tuple) {
+    if let Some(known) = flow::find(&packet.tuple)
+        && !is_anothers(known, packet)
+    {
+        if is_netfilters(known, packet, to) {
+            return TC_ACT_UNSPEC;
+        }
         if applies(known, Hook::Ingress) {
             if !begins_anew(known, packet, to) {
                 return continue_known(ctx, packet, to, known, Hook::Ingress);
@@ -102,7 +107,12 @@ pub fn egress(ctx: &TcContext) -> i32 {
     if packet.protocol() == UDP && dns::passes(ctx, packet, Hook::Egress) {
         return pass(ctx, packet, Hook::Egress);
     }
-    if let Some(known) = flow::find(&packet.tuple) {
+    if let Some(known) = flow::find(&packet.tuple)
+        && !is_anothers(known, packet)
+    {
+        if is_netfilters(known, packet, to) {
+            return TC_ACT_UNSPEC;
+        }
         if known.flags & flow_flags::MASQUERADE != 0
             && !flow::masquerade(&packet.tuple, known, ifindex(ctx))
         {
@@ -192,7 +202,7 @@ fn continue_known(
 #[inline(always)]
 fn open(ctx: &TcContext, packet: &Packet, to: &mut Tuple, hook: Hook) -> i32 {
     let opens = packet.opens();
-    if !opens && !is_taken_over(packet) {
+    if node_flag(node_flags::WAITS) || !opens && !is_taken_over(packet) {
         return TC_ACT_UNSPEC;
     }
     // A connection of TCP to the cluster's DNS has an entry, so it keeps its endpoint.

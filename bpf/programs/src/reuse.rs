@@ -1,9 +1,9 @@
-//! Clients that open a connection from the port of an earlier one.
+//! Connections with the addresses and ports of another one: an earlier one that ended, or one that netfilter translates.
 
 use sluice_bpf_abi::{Flow, FlowKind, TCP, Tuple, flow_flags};
 
 use crate::flow;
-use crate::packet::Packet;
+use crate::packet::{Packet, SYN};
 
 /// Whether a packet opens another connection with the ports of one that has ended. `to` is overwritten.
 #[inline(always)]
@@ -37,6 +37,46 @@ fn opens_anew(flow: &Flow, packet: &Packet, to: &mut Tuple) -> bool {
         }
     }
     anew
+}
+
+/// Whether a packet accepts another connection than that of its entry, which the endpoint has ended: netfilter, or a
+/// socket of the node, opened it with a port of ours. The programs' own begin with new entries. The entry goes.
+#[inline(always)]
+pub fn is_anothers(flow: &Flow, packet: &Packet) -> bool {
+    let is_answer = flow.kind == FlowKind::Unmasquerade as u8 || flow.kind == FlowKind::Reply as u8;
+    let is_anothers = is_answer
+        && packet.protocol() == TCP
+        && packet.has_ports
+        && packet.flags & SYN != 0
+        && flow.flags & flow_flags::NETFILTER == 0
+        && flow::is_closed(flow);
+    if is_anothers {
+        flow::forget(&packet.tuple);
+    }
+    is_anothers
+}
+
+/// Whether netfilter translates the packets of an entry: they pass as they are. `to` is overwritten.
+#[inline(always)]
+pub fn is_netfilters(flow: &mut Flow, packet: &Packet, to: &mut Tuple) -> bool {
+    flow.flags & flow_flags::NETFILTER != 0 && !begins_anew(flow, packet, to) && {
+        touch_netfilters(flow, packet, to);
+        true
+    }
+}
+
+/// Renews an entry of a connection that netfilter translates. What netfilter rewrites has no entry where it leaves, so a
+/// masqueraded connection's answers count here for both their entries. A function of its own, because the stack is small.
+#[inline(never)]
+fn touch_netfilters(flow: &mut Flow, packet: &Packet, to: &mut Tuple) {
+    flow::touch(flow, packet);
+    if flow.kind == FlowKind::Unmasquerade as u8 {
+        flow.rewrite(to);
+        to.protocol = packet.tuple.protocol;
+        if let Some(reply) = flow::find(to) {
+            flow::touch(reply, packet);
+        }
+    }
 }
 
 /// A client connects to an endpoint directly, from the port of its connection to a Service. Returns whether that one has

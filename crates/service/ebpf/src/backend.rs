@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sluice_bpf::BpfError;
-use sluice_bpf_abi::{Counter, node_flags};
+use sluice_bpf_abi::{Counter, Node, node_flags};
 use sluice_plan::settings::Settings;
 use sluice_plan::{Plan, PortKey, PortPlan};
 use sluice_plane::{Scene, ServiceBackend, Sockets};
@@ -14,9 +14,10 @@ use tracing::{info, warn};
 use crate::apply::{self, Fill};
 use crate::dns;
 use crate::fills::Fills;
-use crate::flows::{self, Netfilters, Sweeper, Timeouts};
+use crate::flows::{self, Sweeper, Timeouts};
 use crate::leftovers::other_versions;
 use crate::maps::{CounterTable, Maps};
+use crate::netfilter::{self, Watch};
 use crate::object::{Key, Object};
 use crate::observe;
 use crate::placement::{self, Ids, Placement};
@@ -39,6 +40,10 @@ pub struct Ebpf {
     sockets: SocketSetup,
     /// Programs of another version still carry connections.
     carries_soon: bool,
+    /// The programs open no connection before they are at every interface ([`node_flags::WAITS`]).
+    waits: bool,
+    /// Follows the connections that netfilter translates, from the first sync on.
+    netfilter: Option<Watch>,
     /// Removes connections that ended, once programs are attached.
     sweeper: Option<Sweeper>,
 }
@@ -55,8 +60,10 @@ impl Ebpf {
             netns_cookie: sluice_bpf::netns_cookie().map_err(failed)?,
             ..facts
         };
+        let programs = Programs::open(setup).map_err(failed)?;
+        let node = programs.maps().node().map_err(failed)?;
         Ok(Self {
-            programs: Programs::open(setup).map_err(failed)?,
+            programs,
             facts,
             ids: Ids::default(),
             fill: Fill::default(),
@@ -64,6 +71,9 @@ impl Ebpf {
             timeouts: Timeouts::default(),
             sockets: SocketSetup::off(),
             carries_soon: false,
+            // No agent has written these maps, or one of another mode has ended the work of their programs.
+            waits: node == Node::default() || node.flags & node_flags::WAITS != 0,
+            netfilter: None,
             sweeper: None,
         })
     }
@@ -104,11 +114,7 @@ impl Ebpf {
         self.sockets.ended
     }
 
-    pub(crate) fn maps_mut(&mut self) -> &mut Maps {
-        self.programs.maps_mut()
-    }
-
-    /// From here on no packet of TCP is another proxy's; while there are programs of another version, from the
+    /// From here on no packet of TCP without an entry is another proxy's; while there are programs of another version, from the
     /// first resync on after their end.
     pub(crate) fn carry_all(&mut self) -> Result<(), BpfError> {
         self.carries_soon = !other_versions().is_empty();
@@ -119,16 +125,37 @@ impl Ebpf {
         maps.change_node(|node| node.flags |= node_flags::CARRIES_ALL)
     }
 
+    /// Leaves the connections to netfilter that rules of an earlier proxy opened, before the rules go. Returns how many.
+    pub(crate) fn keep_netfilters(&mut self) -> Result<usize, BpfError> {
+        let maps = self.programs.maps_mut();
+        let may_have_rules = maps.node()?.flags & node_flags::CARRIES_ALL == 0;
+        let kept = flows::import(maps)?;
+        let count = kept.requests.len();
+        let holds = (may_have_rules || count > 0) && netfilter::hold();
+        if holds || count > 0 {
+            match Watch::start(self.programs.pins().clone(), kept) {
+                Ok(watch) => self.netfilter = Some(watch),
+                Err(error) => warn!(%error, "no thread for connections that netfilter translates"),
+            }
+        }
+        Ok(count)
+    }
+
     /// From here on packets pass the programs, and sockets are led.
     fn attach(&mut self) -> Result<(), BackendError> {
         if !self.programs.is_attached() {
             self.attach_sockets();
-            // A datagram of netfilter's flow would open another one.
-            if let Err(error) = flows::import(self.programs.maps_mut(), Netfilters::Stay) {
-                warn!(%error, "connections of an earlier proxy may break");
+            if self.waits {
+                let maps = self.programs.maps_mut();
+                let waits = maps.change_node(|node| node.flags |= node_flags::WAITS);
+                waits.map_err(failed)?;
             }
         }
         self.programs.attach().map_err(failed)?;
+        if self.waits {
+            self.begin().map_err(failed)?;
+            self.waits = false;
+        }
         if self.sweeper.is_none() {
             let pins = self.programs.pins();
             let maps = Maps::open(pins).map_err(failed)?;
@@ -137,6 +164,15 @@ impl Ebpf {
             self.sweeper = Some(sweeper.map_err(failed)?);
         }
         Ok(())
+    }
+
+    /// From here on the programs open connections; those of netfilter have entries.
+    fn begin(&mut self) -> Result<(), BpfError> {
+        let maps = self.programs.maps_mut();
+        if let Err(error) = flows::import(maps) {
+            warn!(%error, "datagrams of an earlier proxy's flows open others");
+        }
+        maps.change_node(|node| node.flags &= !node_flags::WAITS)
     }
 
     fn attach_sockets(&mut self) {

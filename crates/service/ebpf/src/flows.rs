@@ -1,4 +1,4 @@
-//! Connections from the agent's side: which end, which are listed and deleted, which come from netfilter.
+//! Connections from the agent's side: which end, which are listed and deleted, which are netfilter's.
 
 mod expiry;
 mod import;
@@ -10,7 +10,7 @@ mod testing;
 use sluice_bpf_abi::{Flow, Tuple};
 
 pub use expiry::Timeouts;
-pub(crate) use import::{Netfilters, import};
+pub(crate) use import::{Kept, forget_ended, import};
 pub(crate) use sweep::{Sweeper, sweep};
 pub(crate) use table::ProgramFlows;
 

@@ -1,14 +1,16 @@
 //! Our programs on a machine whose agent is of another mode now, or none.
 
 use std::path::Path;
+use std::time::Duration;
 
 use sluice_bpf::Pins;
 use sluice_bpf_abi::{FlowKind, VERSION, node_flags};
 use sluice_plane::{Keep, LeftoverError, Leftovers, Removal, Request, Trace};
 use tracing::debug;
 
-use crate::flows::{self, Timeouts};
+use crate::flows::{self, Kept, Timeouts};
 use crate::maps::Maps;
+use crate::netfilter;
 use crate::programs;
 use crate::tunnel;
 
@@ -44,6 +46,7 @@ impl Leftovers for PinnedPrograms {
         if (request.keep)(&Trace::Programs) {
             return;
         }
+        netfilter::release();
         let Some(pins) = pins() else {
             return;
         };
@@ -86,13 +89,25 @@ impl Leftovers for PinnedPrograms {
     }
 }
 
-/// Removes all frontends and the connections that ended, and returns how many are open.
+/// Connections of the programs, while those of another mode open the new ones: what ended, or has been silent for this
+/// long, has no claim to the ports that the other mode chooses.
+const LEAVING: Timeouts = Timeouts {
+    tcp_established: Duration::from_secs(86_400),
+    tcp_close_wait: Duration::from_secs(3_600),
+    tcp_opening: Duration::from_secs(30),
+    tcp_closed: Duration::ZERO,
+    udp: Duration::from_secs(5),
+    udp_stream: Duration::from_secs(30),
+};
+
+/// Ends the programs' work for new connections, and removes all frontends and the connections that ended. Returns how many
+/// are open.
 fn close(maps: &mut Maps) -> Result<usize, sluice_bpf::BpfError> {
-    // Frontends go last: without one, an address of a Service is refused.
     maps.change_node(|node| {
         node.families.iter_mut().for_each(|it| it.cidr_count = 0);
         // The other mode's connections are not ours.
         node.flags &= !node_flags::CARRIES_ALL;
+        node.flags |= node_flags::WAITS;
     })?;
     for (key, _) in maps.addresses.entries()? {
         maps.addresses.remove(&key)?;
@@ -100,7 +115,8 @@ fn close(maps: &mut Maps) -> Result<usize, sluice_bpf::BpfError> {
     for (key, _) in maps.frontends.entries()? {
         maps.frontends.remove(&key)?;
     }
-    flows::sweep(&mut maps.flows, &Timeouts::default())?;
+    flows::forget_ended(maps, [&Kept::default(), &Kept::default()])?;
+    flows::sweep(&mut maps.flows, &LEAVING)?;
     let flows = maps.flows.entries()?;
     let requests = flows
         .iter()

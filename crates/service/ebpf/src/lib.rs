@@ -8,7 +8,8 @@
 //! sockets.rs        whose sockets are led
 //! dns.rs            where the node's own DNS server is, whose queries are left alone
 //! EVENTS ─▶ witness.rs   what programs did with the packets of `explain --trace`
-//! FLOWS ─▶ flows/   connections that end, and those that netfilter carried for an earlier proxy
+//! FLOWS ─▶ flows/   connections that end, and those that netfilter translates for an earlier proxy
+//! netfilter.rs      keeps netfilter's translation of those until they end
 //! ```
 //!
 //! The programs are in `bpf/`, whose README draws a packet's way. `build.rs` builds them, `programs.rs` has them in this
@@ -33,6 +34,7 @@ mod leftovers;
 mod live;
 mod maglev;
 mod maps;
+mod netfilter;
 mod object;
 mod observe;
 mod placement;

@@ -18,7 +18,7 @@ use sluice_reconcile::BackendError;
 use tracing::{info, warn};
 
 use crate::backend::{Ebpf, failed, render_plan};
-use crate::flows::{self, Netfilters, ProgramFlows, Timeouts};
+use crate::flows::{ProgramFlows, Timeouts};
 use crate::leftovers::{PINS, PinnedPrograms};
 use crate::maps::CounterTable;
 use crate::programs::{BUILT, Setup, not_built};
@@ -93,12 +93,14 @@ impl DataPlane for Ebpf {
         Box::new(|trace| matches!(trace, Trace::Programs))
     }
 
-    /// Connections of an earlier proxy become ours before its rules go.
+    /// Connections of an earlier proxy outlive its rules.
     fn started(&mut self, _: ForeignChange) -> Vec<Sysctl> {
-        let imported = flows::import(self.maps_mut(), Netfilters::Stay);
-        match imported.and_then(|_| flows::import(self.maps_mut(), Netfilters::Go)) {
+        match self.keep_netfilters() {
             Ok(0) => {}
-            Ok(connections) => info!(connections, "taken over from netfilter"),
+            Ok(connections) => info!(
+                connections,
+                "taken over from netfilter: its NAT stays until they end"
+            ),
             Err(error) => warn!(%error, "connections of an earlier proxy may break"),
         }
         if let Err(error) = self.carry_all() {

@@ -3,16 +3,19 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use sluice_ebpf::cgroup_root;
-use sluice_lab::{OwnCgroup, Probe, Session, eventually, require_netns};
+use sluice_lab::{LabError, OwnCgroup, Probe, Session, eventually, require_netns};
 
 use crate::takeover::kube_proxy::PORT;
 use crate::takeover::world::{SOON, World, more, unhurt};
 
-/// Clients that never stop connecting see nothing of it, and neither do open connections: netfilter's become
-/// the programs', and the programs keep theirs until they end.
+/// Clients that never stop connecting see nothing of it, and neither do open connections: netfilter and the programs
+/// keep theirs until they end.
 #[test]
 fn nftables_and_ebpf() {
     require_netns!();
@@ -36,6 +39,9 @@ fn nftables_and_ebpf() {
     world.stop();
     world.start_in("nftables");
     world.until_logged("waiting for their end");
+    let status = world.sluice(&["status"], None);
+    let status = String::from_utf8_lossy(&status.stdout).into_owned();
+    assert!(status.contains("still carry connections"), "{status}");
     more(&hammers, 30);
     sessions.extend(world.sessions());
     sessions.iter_mut().for_each(|it| it.ping().unwrap());
@@ -43,6 +49,69 @@ fn nftables_and_ebpf() {
     world.until_logged("eBPF programs and maps");
     more(&hammers, 30);
     unhurt(hammers);
+}
+
+/// Sessions of a pod and of the node itself that never pause, each on a thread.
+struct Talk {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<Result<(), LabError>>>,
+}
+
+impl Talk {
+    fn start(world: &World) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let from = [world.shell(), world.node()].into_iter();
+        let sessions = from.flat_map(|client| {
+            let targets = world.families().map(|it| SocketAddr::new(it.web, PORT));
+            targets.map(|it| Session::connect(client, it).unwrap())
+        });
+        let talk = |mut session: Session| {
+            let stop = Arc::clone(&stop);
+            thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    session.ping()?;
+                }
+                Ok(())
+            })
+        };
+        let threads = sessions.map(talk).collect();
+        Self { stop, threads }
+    }
+
+    /// Ends the sessions. Each was answered to the end.
+    #[track_caller]
+    fn unhurt(self, world: &World) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads {
+            let ended = thread.join().unwrap();
+            assert!(ended.is_ok(), "{ended:?}: {}", world.log());
+        }
+    }
+}
+
+/// A connection whose packets come without a pause has one of them at every moment of a change: none may see one half of
+/// a translation.
+#[test]
+fn connections_that_talk_are_not_cut() {
+    require_netns!();
+    for mode in ["nftables", "iptables"] {
+        let mut world = World::new();
+        world.start_in(mode);
+        world.until_logged("synced");
+        let talk = Talk::start(&world);
+        let hammers = world.hammers();
+        world.stop();
+        world.start_in("ebpf");
+        world.until_logged("removed what an earlier proxy left");
+        more(&hammers, 30);
+        talk.unhurt(&world);
+        // Netfilter has its hooks until its connections have ended.
+        assert!(world.tables().contains("opened-by-rules"));
+        unhurt(hammers);
+        world.stop();
+        world.sluice(&["cleanup"], None);
+        assert!(!world.tables().contains("opened-by-rules"));
+    }
 }
 
 /// Netfilter remembers connections that have ended. Others of ours, from the same ports, are not theirs.

@@ -1,16 +1,12 @@
-//! Takes over the connections that netfilter translates for an earlier proxy.
+//! The connections that netfilter translates: rules of an earlier proxy opened them.
 //!
-//! When that proxy's rules go, the kernel stops the translation of their connections as well (it removes the
-//! hooks with the last rule of NAT). From then on the programs translate them. Each connection moves by itself:
-//! its entries are written, then netfilter forgets it; a packet in between is translated by the programs, and
-//! netfilter sees a connection without translation.
+//! They stay with netfilter until they end. A connection's packets pass two hooks of netfilter and two of the programs, so
+//! there is no moment at which all of them could change hands. Their entries in FLOWS have
+//! [`flow_flags::NETFILTER`]: the programs leave the packets alone, and choose no port that such a connection has. What
+//! begins anew is the programs'.
 //!
-//! A connection may end while the list of all is read. So there is a pass before packets see the programs, one after
-//! that for what began meanwhile, and one more: what netfilter knows then of a connection is the last that it saw.
-//!
-//! What has ended goes as well. Netfilter remembers it for minutes, and gives another source port to a connection
-//! with the same reply (`nf_nat_setup_info`): one of ours, from the same port of the same client, would break
-//! with the next change of netfilter's NAT.
+//! What has ended goes. Netfilter remembers it for minutes, and gives another source port to a connection with the same
+//! reply (`nf_nat_setup_info`), whose answers would no longer be those of an entry.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -21,30 +17,29 @@ use sluice_bpf_abi::{
 };
 use sluice_bpf_abi::{SCTP, TCP, UDP, flow_flags};
 use sluice_netlink::conntrack::{self, Conntrack, FlowState};
-use tracing::{debug, warn};
+use tracing::debug;
 
+use super::keys;
 use super::sweep::now;
 use super::table::{all_of, entry};
 use crate::maps::Maps;
 
-/// What to do with netfilter's entries for open connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Netfilters {
-    /// Keep them: the programs see no packet yet.
-    Stay,
-    /// Delete them: they would translate packets a second time.
-    Go,
+/// The connections of one look at netfilter's table.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    /// The keys of their requests.
+    pub(crate) requests: BTreeSet<Tuple>,
 }
 
-/// Moves every connection to a frontend of ours; returns how many. A kernel that does not track connections
-/// has none.
-pub(crate) fn import(maps: &mut Maps, netfilters: Netfilters) -> Result<usize, BpfError> {
+/// Enters every connection to a frontend of ours that netfilter translates. A kernel that does not track connections has
+/// none.
+pub(crate) fn import(maps: &mut Maps) -> Result<Kept, BpfError> {
+    let mut kept = Kept::default();
     let Ok(mut netfilter) = Conntrack::open() else {
-        return Ok(0);
+        return Ok(kept);
     };
     let own = sluice_route::addresses().unwrap_or_default();
     let own: BTreeSet<IpAddr> = own.into_iter().map(|it| it.ip).collect();
-    let mut count = 0;
     for family in [
         IpAddr::from(Ipv4Addr::UNSPECIFIED),
         Ipv6Addr::UNSPECIFIED.into(),
@@ -56,46 +51,65 @@ pub(crate) fn import(maps: &mut Maps, netfilters: Netfilters) -> Result<usize, B
                 continue;
             }
         };
-        for state in &flows {
+        for state in flows.iter().filter(|it| is_translated(&it.flow)) {
             let flow = &state.flow;
-            if !is_translated(flow) || !is_ours(maps, &flow.original)? {
+            if !is_ours(maps, &flow.original)? {
                 continue;
             }
             let is_node = own.contains(&flow.original.src);
-            let Some(flags) = flags(state) else {
-                forget(maps, &entries(flow, is_node, [0, 0]))?;
-                if let Err(error) = netfilter.delete(flow) {
-                    debug!(%error, "an ended connection of an earlier proxy");
-                }
-                continue;
-            };
-            for (key, value) in entries(flow, is_node, flags) {
-                maps.flows.insert_new(&key, &value)?;
-            }
-            if netfilters == Netfilters::Stay {
-                count += 1;
-                continue;
-            }
-            match netfilter.delete(flow) {
-                Ok(()) => count += 1,
-                Err(error) => warn!(%error, "a connection of an earlier proxy may break"),
+            if enter(maps, state, is_node)? {
+                kept.requests.insert(entry(&flow.original));
+            } else if let Err(error) = netfilter.delete(flow) {
+                debug!(%error, "an ended connection of an earlier proxy");
             }
         }
     }
-    Ok(count)
+    Ok(kept)
 }
 
-/// Removes what an earlier pass entered: the connection ended before the programs saw its packets.
-fn forget(maps: &mut Maps, entries: &[(Tuple, Flow)]) -> Result<(), BpfError> {
-    for (key, imported) in entries {
-        // The programs' own have the id of a service port.
-        if maps
-            .flows
-            .get(key)?
-            .is_some_and(|it| it.service == imported.service)
-        {
+/// Enters a connection. False for one that has ended: its client may have begun another one with the programs.
+fn enter(maps: &mut Maps, state: &FlowState, is_node: bool) -> Result<bool, BpfError> {
+    let Some(flags) = flags(state) else {
+        let entries = entries(&state.flow, is_node, [0, 0]);
+        remove(maps, entries.into_iter().map(|(key, _)| key))?;
+        return Ok(false);
+    };
+    let request = maps.flows.get(&entry(&state.flow.original))?;
+    if request.is_some_and(|it| !is_netfilters(&it)) {
+        return Ok(false);
+    }
+    for (key, value) in entries(&state.flow, is_node, flags) {
+        maps.flows.insert_new(&key, &value)?;
+    }
+    Ok(true)
+}
+
+/// Whether an entry is of a connection that netfilter translates.
+fn is_netfilters(flow: &Flow) -> bool {
+    flow.flags & flow_flags::NETFILTER != 0
+}
+
+/// Removes the entries of a connection that netfilter translated. Keys may have entries of the programs' own by now.
+fn remove(maps: &mut Maps, keys: impl IntoIterator<Item = Tuple>) -> Result<(), BpfError> {
+    for key in &keys.into_iter().collect::<Vec<_>>() {
+        if maps.flows.get(key)?.is_some_and(|it| is_netfilters(&it)) {
             maps.flows.remove(key)?;
         }
+    }
+    Ok(())
+}
+
+/// Removes the entries whose connections netfilter translates no more: those of neither of two looks, because a listing
+/// may miss one.
+pub(crate) fn forget_ended(maps: &mut Maps, looks: [&Kept; 2]) -> Result<(), BpfError> {
+    let is_kept = |key: &Tuple| looks.iter().any(|it| it.requests.contains(key));
+    let entries = maps.flows.entries()?;
+    let requests = entries.iter().filter(|(key, it)| {
+        it.kind == FlowKind::Request as u8 && is_netfilters(it) && !is_kept(key)
+    });
+    for (key, request) in requests {
+        let all = keys(key, request, |it| maps.flows.get(it).ok().flatten());
+        remove(maps, all.collect::<Vec<_>>())?;
     }
     Ok(())
 }
@@ -174,6 +188,7 @@ fn entries(
         destination_port: to.destination_port,
         kind: kind as u8,
         flags: node
+            | flow_flags::NETFILTER
             | match kind {
                 FlowKind::Request | FlowKind::Forwarded => client,
                 FlowKind::Unmasquerade | FlowKind::Reply => endpoint,
@@ -192,9 +207,7 @@ fn entries(
         (reply, value(&answered, FlowKind::Reply)),
     ];
     if unmasquerade != reply {
-        // Replies to the node are rewritten at once.
-        let to = if is_node { answered } else { reply };
-        entries.push((unmasquerade, value(&to, FlowKind::Unmasquerade)));
+        entries.push((unmasquerade, value(&reply, FlowKind::Unmasquerade)));
     }
     entries
 }

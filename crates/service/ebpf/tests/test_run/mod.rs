@@ -2,6 +2,7 @@
 
 mod dns;
 mod harness;
+mod netfilter;
 mod packets;
 mod tunnel;
 

@@ -17,6 +17,8 @@ const LIFETIME: u8 = 61;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Syn,
+    /// SYN and ACK.
+    Accept,
     /// TCP of an open connection.
     Data,
     Fin,
@@ -36,6 +38,7 @@ pub(crate) fn packet(kind: Kind, from: SocketAddr, to: SocketAddr) -> Vec<u8> {
     let tcp = |step: PacketBuilderStep<_>| step.tcp(source, destination, 1000, 5000);
     let written = match kind {
         Kind::Syn => tcp(step).syn().write(&mut bytes, &[]),
+        Kind::Accept => tcp(step).syn().ack(1001).write(&mut bytes, &[]),
         Kind::Data => tcp(step).ack(77).psh().write(&mut bytes, PAYLOAD),
         Kind::Fin => tcp(step).ack(77).fin().write(&mut bytes, &[]),
         Kind::Datagram => step.udp(source, destination).write(&mut bytes, PAYLOAD),
