@@ -60,11 +60,13 @@ pub fn forward(
     if rewrite::rewrite(ctx, packet, to) != 0 {
         return drop_packet(ctx, packet, action.hook, Counter::Malformed);
     }
-    if is_routed_again() {
-        route_again(ctx)
-    } else {
-        TC_ACT_UNSPEC
+    if !is_routed_again() {
+        return TC_ACT_UNSPEC;
     }
+    if action.hook == Hook::Egress && ifindex(ctx) == LOOPBACK {
+        rewrite::allow_fragments(ctx, packet);
+    }
+    route_again(ctx)
 }
 
 /// Whether packets of an entry go back to the kernel through loopback.

@@ -1,15 +1,19 @@
 //! Rewriting of addresses and ports, with checksums.
 
 use aya_ebpf::bindings::{BPF_F_MARK_MANGLED_0, BPF_F_PSEUDO_HDR};
+use aya_ebpf::helpers::generated::bpf_get_prandom_u32;
 use aya_ebpf::programs::TcContext;
 use sluice_bpf_abi::{Addr, SCTP, TCP, Tuple, UDP, node_flags};
 
 use crate::crc;
 use crate::maps::node_flag;
-use crate::packet::{Packet, network_offset};
+use crate::packet::{Packet, load, network_offset};
 use crate::sum;
 
+/// Flag of the IPv4 header: the packet must not be fragmented (RFC 791, 3.1).
+const V4_DO_NOT_FRAGMENT: u16 = 0x4000;
 /// Offsets in the IPv4 header.
+const V4_ID: u32 = 4;
 pub const V4_CHECKSUM: u32 = 10;
 const V4_SOURCE: u32 = 12;
 const V4_DESTINATION: u32 = 16;
@@ -34,6 +38,38 @@ pub fn rewrite(ctx: &TcContext, packet: &Packet, to: &Tuple) -> i32 {
     match try_rewrite(ctx, packet, to) {
         Some(()) => 0,
         None => 1,
+    }
+}
+
+/// Lets the kernel fragment a datagram of IPv4 that the node sends to an address of its own. Its length is right for
+/// loopback, and no error would teach its sender the MTU of the way to the endpoint: the route of the node's own address has
+/// none. IPv6 knows no fragments but its sender's.
+#[inline(never)]
+pub fn allow_fragments(ctx: &TcContext, packet: &Packet) {
+    if !packet.is_v4 || packet.protocol() != UDP || packet.may_be_fragmented {
+        return;
+    }
+    let network = network_offset(ctx);
+    let Some([id, flags]) = load::<[u16; 2]>(ctx, V4_ID) else {
+        return;
+    };
+    // The fragments of two datagrams without a number would be mixed up (RFC 6864, 4.1).
+    let new_id = if id == 0 {
+        // SAFETY: the helper has no arguments.
+        let random = unsafe { bpf_get_prandom_u32() };
+        random as u16 | 1
+    } else {
+        id
+    };
+    let new = [new_id, flags & !V4_DO_NOT_FRAGMENT.to_be()];
+    let words = [[id, flags], new].map(|[a, b]| u32::from(a) | u32::from(b) << 16);
+    let checksum = (network + V4_CHECKSUM) as usize;
+    if ctx
+        .l3_csum_replace(checksum, words[0].into(), words[1].into(), 4)
+        .is_ok()
+    {
+        // A header that was just read can be written.
+        let _ = store(ctx, network + V4_ID, &new);
     }
 }
 
@@ -74,7 +110,7 @@ fn correct_crc(ctx: &TcContext, packet: &Packet, transport: u32, to: &Tuple) -> 
     let [c, d] = low.to_be_bytes();
     let changed = u32::from_le_bytes([a, b, c, d]);
     let offset = transport + 8;
-    let old: u32 = crate::packet::load(ctx, packet.transport + 8)?;
+    let old: u32 = load(ctx, packet.transport + 8)?;
     let new = u32::from_le(old) ^ crc::difference(changed, packet.length.wrapping_sub(4));
     store(ctx, offset, &new.to_le())
 }

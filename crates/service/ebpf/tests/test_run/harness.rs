@@ -223,8 +223,18 @@ impl Bench {
         self.run(Direction::Out, packet)
     }
 
+    /// A packet leaves to an address of the node itself.
+    pub(crate) fn leave_through_loopback(&self, packet: &[u8]) -> Trial {
+        const LOOPBACK: u32 = 1;
+        self.run_at(LOOPBACK, Direction::Out, packet)
+    }
+
     fn run(&self, direction: Direction, packet: &[u8]) -> Trial {
-        let made = self.programs.try_packet(direction, self.ifindex, packet, 1);
+        self.run_at(self.ifindex, direction, packet)
+    }
+
+    fn run_at(&self, ifindex: u32, direction: Direction, packet: &[u8]) -> Trial {
+        let made = self.programs.try_packet(direction, ifindex, packet, 1);
         made.expect("the kernel runs it")
     }
 }

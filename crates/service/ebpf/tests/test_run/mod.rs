@@ -15,7 +15,8 @@ use sluice_bpf_abi::node_flags;
 
 use harness::{Bench, DROP, GO_ON, REDIRECT, families, run};
 use packets::{
-    ETHERNET, Kind, PAYLOAD, Read, fragment, is_ipv6, packet, read, shortest, with_options,
+    ETHERNET, Kind, PAYLOAD, Read, fragment, is_ipv6, packet, read, shortest, unfragmentable,
+    with_options,
 };
 
 const KINDS: [Kind; 2] = [Kind::Syn, Kind::Datagram];
@@ -151,6 +152,38 @@ fn an_unknown_connection_is_reset() {
         }
         let entries = bench.maps_mut().flows.entries().expect("the map is read");
         assert!(entries.is_empty(), "{entries:?}");
+    });
+}
+
+/// What the node sends to its own address has the length that loopback takes: routers may fragment it on the way to the
+/// endpoint. What leaves elsewhere, or is of TCP, stays as its sender wants it.
+#[test]
+fn own_datagrams_may_be_fragmented() {
+    run("own", |bench| {
+        let [it, _] = families();
+        let flags = |packet: &[u8]| {
+            (
+                packet[ETHERNET + 4..ETHERNET + 6].to_vec(),
+                packet[ETHERNET + 6],
+            )
+        };
+        let datagram = packet(Kind::Datagram, it.client, it.open);
+        for id in [0, 0x1234] {
+            let sent = unfragmentable(&datagram, id);
+            let (id, _) = flags(&sent);
+            let made = bench.leave_through_loopback(&sent);
+            assert_eq!(made.action, REDIRECT);
+            let (new, may_not) = flags(&made.packet);
+            assert_eq!(may_not, 0);
+            assert!(new != [0, 0] && (new == id || id == [0, 0]), "{new:?}");
+            let after = read(&made.packet).expect("it is whole");
+            assert!(after.is_right, "{after:?}");
+            let made = bench.leave(&sent);
+            assert_eq!(flags(&made.packet), (id, 0x40));
+        }
+        let sent = unfragmentable(&packet(Kind::Syn, it.client, it.open), 7);
+        let made = bench.leave_through_loopback(&sent);
+        assert_eq!(flags(&made.packet), flags(&sent));
     });
 }
 

@@ -121,6 +121,16 @@ pub(crate) fn fragment(from: SocketAddr, to: SocketAddr, is_first: bool) -> Vec<
     })
 }
 
+/// An IPv4 packet with this number, that must not be fragmented.
+pub(crate) fn unfragmentable(bytes: &[u8], id: u16) -> Vec<u8> {
+    changed(bytes, |headers| {
+        if let Some(NetHeaders::Ipv4(ip, _)) = &mut headers.net {
+            ip.identification = id;
+            ip.dont_fragment = true;
+        }
+    })
+}
+
 /// Writes the packet with other IPv4 headers, whose checksum is made right.
 fn changed(bytes: &[u8], change: impl FnOnce(&mut LaxPacketHeaders<'_>)) -> Vec<u8> {
     let mut headers = LaxPacketHeaders::from_ethernet(bytes).expect("it has headers");
