@@ -4,6 +4,8 @@
 //! needs them (`nf_nat_unregister_fn`, `nf_ct_netns_put`). So a table of ours has such a rule, which matches nothing, until
 //! the last of these connections has ended.
 
+use std::fs;
+use std::io;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -53,6 +55,21 @@ pub(crate) fn hold() -> bool {
         }
     }
     holds
+}
+
+/// Whether netfilter translates connections of a family. What it remembers of them after its last rule of NAT went is of
+/// no effect. True also when that cannot be known.
+pub(crate) fn translates(family: Family) -> bool {
+    let legacy = match family {
+        Family::Ipv4 => "/proc/net/ip_tables_names",
+        Family::Ipv6 => "/proc/net/ip6_tables_names",
+    };
+    let legacy = match fs::read_to_string(legacy) {
+        Ok(tables) => tables.lines().any(|it| it == "nat"),
+        // Without the file there are no legacy tables; only root may read it.
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    };
+    legacy || Connection::open().map_or(true, |mut it| has_nat(&mut it, family).unwrap_or(true))
 }
 
 fn has_nat(kernel: &mut impl Kernel, family: Family) -> Result<bool, RequestError> {

@@ -143,6 +143,27 @@ fn ended_connections_of_netfilter_hurt_no_later_one() {
     sessions.iter_mut().for_each(|it| it.ping().unwrap());
 }
 
+/// Netfilter remembers connections whose rules somebody has removed, and translates none of them.
+#[test]
+fn connections_without_rules_are_nobodys() {
+    require_netns!();
+    let mut world = World::new();
+    world.start_in("nftables");
+    world.until_logged("synced");
+    let targets = world.families().map(|it| SocketAddr::new(it.web, PORT));
+    let probes = targets.map(|it| Probe::tcp(it).source_port(20_101));
+    let sessions = probes.map(|it| Session::open(world.shell(), it).unwrap());
+    world.stop();
+    world.sluice(&["cleanup"], None);
+    drop(sessions);
+    world.start_in("ebpf");
+    world.until_logged("first sync");
+    for probe in probes {
+        let outcome = probe.from(world.shell());
+        assert!(outcome.name().is_some(), "{outcome}: {}", world.log());
+    }
+}
+
 /// The programs go on without the agent, and the next agent takes them over as they are.
 #[test]
 fn a_killed_agent_leaves_programs_that_work() {

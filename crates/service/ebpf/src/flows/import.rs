@@ -5,8 +5,9 @@
 //! [`flow_flags::NETFILTER`]: the programs leave the packets alone, and choose no port that such a connection has. What
 //! begins anew is the programs'.
 //!
-//! What has ended goes. Netfilter remembers it for minutes, and gives another source port to a connection with the same
-//! reply (`nf_nat_setup_info`), whose answers would no longer be those of an entry.
+//! What has ended goes, and so does what netfilter remembers without any rule of NAT. Netfilter remembers it for minutes,
+//! and gives another source port to a connection with the same reply (`nf_nat_setup_info`), whose answers would no longer
+//! be those of an entry.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,6 +17,7 @@ use sluice_bpf_abi::{
     Addr, AddressKey, AddressKind, Flow, FlowKind, FrontendKey, FrontendKind, Tuple,
 };
 use sluice_bpf_abi::{SCTP, TCP, UDP, flow_flags};
+use sluice_netlink::Family;
 use sluice_netlink::conntrack::{self, Conntrack, FlowState};
 use tracing::debug;
 
@@ -23,6 +25,7 @@ use super::keys;
 use super::sweep::now;
 use super::table::{all_of, entry};
 use crate::maps::Maps;
+use crate::netfilter;
 
 /// The connections of one look at netfilter's table.
 #[derive(Debug, Default)]
@@ -35,7 +38,7 @@ pub(crate) struct Kept {
 /// none.
 pub(crate) fn import(maps: &mut Maps) -> Result<Kept, BpfError> {
     let mut kept = Kept::default();
-    let Ok(mut netfilter) = Conntrack::open() else {
+    let Ok(mut conntrack) = Conntrack::open() else {
         return Ok(kept);
     };
     let own = sluice_route::addresses().unwrap_or_default();
@@ -44,22 +47,24 @@ pub(crate) fn import(maps: &mut Maps) -> Result<Kept, BpfError> {
         IpAddr::from(Ipv4Addr::UNSPECIFIED),
         Ipv6Addr::UNSPECIFIED.into(),
     ] {
-        let flows = match netfilter.states(&all_of(family)) {
+        let flows = match conntrack.states(&all_of(family)) {
             Ok(flows) => flows,
             Err(error) => {
                 debug!(%error, "connections of an earlier proxy");
                 continue;
             }
         };
-        for state in flows.iter().filter(|it| is_translated(&it.flow)) {
+        let mut states = flows.iter().filter(|it| is_translated(&it.flow)).peekable();
+        let is_live = states.peek().is_some() && netfilter::translates(Family::of(family));
+        for state in states {
             let flow = &state.flow;
             if !is_ours(maps, &flow.original)? {
                 continue;
             }
             let is_node = own.contains(&flow.original.src);
-            if enter(maps, state, is_node)? {
+            if is_live && enter(maps, state, is_node)? {
                 kept.requests.insert(entry(&flow.original));
-            } else if let Err(error) = netfilter.delete(flow) {
+            } else if let Err(error) = conntrack.delete(flow) {
                 debug!(%error, "an ended connection of an earlier proxy");
             }
         }
