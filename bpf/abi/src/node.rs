@@ -195,11 +195,14 @@ pub enum Counter {
     TooLongForTunnel = 24,
     /// Rejected: a packet of TCP in the middle of a connection that no entry knows.
     UnknownConnection = 26,
+    /// Rejected without an answer: too many were answered just now, or the source or a checksum is wrong. Counted beside
+    /// the reason.
+    Unanswered = 28,
 }
 
 impl Counter {
     /// Length of COUNTERS.
-    pub const COUNT: u32 = 28;
+    pub const COUNT: u32 = 30;
 }
 
 /// A record of EVENTS (ring buffer): what a program did with one packet, while it is asked for.

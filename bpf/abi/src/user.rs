@@ -3,7 +3,7 @@
 use aya::Pod;
 
 use crate::{
-    AddressKey, Affinity, AffinityKey, Dns, Endpoint, EndpointKey, Event, Flow, Fragment,
+    Addr, AddressKey, Affinity, AffinityKey, Dns, Endpoint, EndpointKey, Event, Flow, Fragment,
     FragmentKey, Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey, Node, Peer,
     PeerKey, SourceKey, Tuple,
 };
@@ -19,6 +19,6 @@ macro_rules! pod {
 }
 
 pod! {
-    AddressKey Affinity AffinityKey Dns Endpoint EndpointKey Event Flow Fragment FragmentKey Frontend
+    Addr AddressKey Affinity AffinityKey Dns Endpoint EndpointKey Event Flow Fragment FragmentKey Frontend
     FrontendKey Interface MaglevChunk MaglevKey MemberKey Node Peer PeerKey SourceKey Tuple
 }

@@ -11,6 +11,7 @@ mod dns;
 mod event;
 mod flow;
 mod icmp;
+mod limit;
 mod maps;
 mod origin;
 mod outcome;

@@ -4,9 +4,9 @@ use aya_ebpf::bindings::BPF_F_NO_PREALLOC;
 use aya_ebpf::btf_maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, RingBuf};
 use aya_ebpf::macros::btf_map;
 use sluice_bpf_abi::{
-    AddressKey, Affinity, AffinityKey, Counter, Dns, Endpoint, EndpointKey, Event, Flow, Fragment,
-    FragmentKey, Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey, Node, Peer,
-    PeerKey, SourceKey, Tuple,
+    Addr, AddressKey, Affinity, AffinityKey, Counter, Dns, Endpoint, EndpointKey, Event, Flow,
+    Fragment, FragmentKey, Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey,
+    Node, Peer, PeerKey, SourceKey, Tuple,
 };
 
 use crate::packet::Packet;
@@ -43,6 +43,9 @@ pub static DNS: Array<Dns, 1> = Array::new();
 pub static INTERFACES: HashMap<u32, Interface, 1024> = HashMap::new();
 
 #[btf_map]
+pub static OWN: HashMap<Addr, u32, 4096, GROWING> = HashMap::new();
+
+#[btf_map]
 pub static AFFINITY: LruHashMap<AffinityKey, Affinity, 1024> = LruHashMap::new();
 
 #[btf_map]
@@ -56,6 +59,15 @@ pub static PEERS: LruHashMap<PeerKey, Peer, 1024> = LruHashMap::new();
 
 #[btf_map]
 pub static SENDERS: LruHashMap<PeerKey, Peer, 1024> = LruHashMap::new();
+
+/// When the node may answer that a packet is refused: the time at which its bucket of tokens is full, in ns of
+/// `CLOCK_MONOTONIC`.
+#[btf_map]
+pub static NODE_ANSWERS: Array<u64, 1> = Array::new();
+
+/// The same of a client's bucket. One that is forgotten is full.
+#[btf_map]
+pub static CLIENT_ANSWERS: LruHashMap<Addr, u64, 4096> = LruHashMap::new();
 
 #[btf_map]
 pub static COUNTERS: PerCpuArray<u64, { Counter::COUNT as usize }> = PerCpuArray::new();

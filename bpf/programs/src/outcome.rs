@@ -9,7 +9,7 @@ use crate::event::{self, Action};
 use crate::maps::count;
 use crate::origin::{LOOPBACK, ifindex};
 use crate::packet::{ETHERNET, Packet, network_offset};
-use crate::{reject, rewrite};
+use crate::{limit, reject, rewrite};
 
 /// A locally administered MAC address. Loopback has another one, so the kernel drops a packet to this one.
 const ELSEWHERE: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -20,7 +20,7 @@ const PACKET_OTHERHOST: u32 = 3;
 pub enum Denial {
     /// The packet is dropped.
     Drop(Counter),
-    /// The client gets a TCP reset, or an ICMP error.
+    /// The client gets a TCP reset, or an ICMP error, unless [`limit`] says that it gets no answer.
     Reject(Counter),
 }
 
@@ -29,7 +29,13 @@ pub enum Denial {
 pub fn deny(ctx: &TcContext, packet: &Packet, hook: Hook, denial: Denial) -> i32 {
     match denial {
         Denial::Drop(reason) => drop_packet(ctx, packet, hook, reason),
-        Denial::Reject(reason) => reject::reject(ctx, packet, hook, reason),
+        Denial::Reject(reason) if limit::is_answered(ctx, packet, hook) => {
+            reject::reject(ctx, packet, hook, reason)
+        }
+        Denial::Reject(reason) => {
+            count(reason as u32 + family_index(packet));
+            drop_packet(ctx, packet, hook, Counter::Unanswered)
+        }
     }
 }
 

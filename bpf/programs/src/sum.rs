@@ -1,7 +1,15 @@
 //! Sums of 16-bit words, from which checksums are made (RFC 1071, RFC 1624).
 
+use aya_ebpf::programs::TcContext;
 use core::mem::size_of;
-use sluice_bpf_abi::{Addr, Tuple};
+use sluice_bpf_abi::{Addr, TCP, Tuple, UDP};
+
+use crate::packet::{Ipv6, Packet, load};
+
+/// Bytes that are summed at a time.
+const BLOCK: u32 = 64;
+/// A packet of more blocks is not summed: one of a card or a pod that left its checksums to the next.
+const BLOCKS: u32 = 24;
 
 /// What to add to a sum of 16-bit words when both addresses of a packet change.
 #[inline(always)]
@@ -59,4 +67,119 @@ pub fn of<T>(value: &T, seed: u32) -> u32 {
         )
     };
     sum as u32
+}
+
+/// Whether the checksums of a packet are right, as far as they can be known: not those of SCTP, of fragments, behind
+/// extension headers, and of what is longer than [`BLOCKS`].
+///
+/// A sender on this machine may leave the rest of a checksum to the network card (`CHECKSUM_PARTIAL`): then the field has
+/// the sum of the addresses, protocol and length.
+#[inline(never)]
+pub fn is_right(ctx: &TcContext, packet: &Packet) -> bool {
+    if packet.is_v4 {
+        // SAFETY: it was read when the packet was parsed.
+        let fragment = unsafe { packet.head.v4.network.fragment };
+        if checksum_of(of_bytes(ctx, 0, packet.transport, 0) as u32) != 0 {
+            return false;
+        }
+        if u16::from_be(fragment) & 0x3fff != 0 {
+            return true;
+        }
+    } else if packet.transport != size_of::<Ipv6>() as u32 {
+        return true;
+    }
+    let at = packet.transport + if packet.protocol() == TCP { 16 } else { 6 };
+    let Some(field) = load::<u16>(ctx, at) else {
+        return false;
+    };
+    match packet.protocol() {
+        TCP => {}
+        UDP if field == 0 && packet.is_v4 => return true,
+        UDP => {}
+        _ => return true,
+    }
+    let pseudo = of_pseudo_header(packet);
+    if field == !checksum_of(pseudo) {
+        return true;
+    }
+    let sum = of_bytes(ctx, packet.transport, packet.length, pseudo);
+    sum == UNKNOWN || checksum_of(sum as u32) == 0
+}
+
+/// The sum of what a checksum covers beside the packet's transport header and payload (RFC 9293, 3.1; RFC 8200, 8.1).
+#[inline(always)]
+fn of_pseudo_header(packet: &Packet) -> u32 {
+    let Tuple {
+        source,
+        destination,
+        ..
+    } = &packet.tuple;
+    let length = packet.length.to_be();
+    let rest = [length, u32::from(packet.protocol()).to_be()];
+    let seed = of(&rest, 0);
+    if packet.is_v4 {
+        of(&[source.words[3], destination.words[3]], seed)
+    } else {
+        of(&source.words, of(&destination.words, seed))
+    }
+}
+
+/// A sum that is not known.
+const UNKNOWN: u64 = u64::MAX;
+/// A sum that is never right.
+const WRONG: u64 = 0;
+
+/// Adds `length` bytes at this offset from the network header to the sum `seed`. [`UNKNOWN`] if they are too many, [`WRONG`]
+/// if the packet is shorter. A number, because a function of the kernel's returns a register.
+#[inline(never)]
+fn of_bytes(ctx: &TcContext, offset: u32, length: u32, seed: u32) -> u64 {
+    let (mut at, mut left, mut sum) = (offset, length, seed);
+    let mut block = 0;
+    while block < BLOCKS && left >= BLOCK {
+        if !add::<16>(ctx, at, &mut sum) {
+            return WRONG;
+        }
+        at += BLOCK;
+        left -= BLOCK;
+        block += 1;
+    }
+    if left >= BLOCK {
+        return UNKNOWN;
+    }
+    // The rest has at most 63 bytes. The verifier wants constant lengths, so it is read in halves.
+    macro_rules! rest {
+        ($($words:literal)*) => {$(
+            if left & ($words * 4) != 0 {
+                if !add::<$words>(ctx, at, &mut sum) {
+                    return WRONG;
+                }
+                at += $words * 4;
+            }
+        )*};
+    }
+    rest!(8 4 2 1);
+    if left & 2 != 0 {
+        let Some([first, second]) = load::<[u8; 2]>(ctx, at) else {
+            return WRONG;
+        };
+        sum = of(&[first, second, 0, 0], sum);
+        at += 2;
+    }
+    if left & 1 != 0 {
+        let Some(last) = load::<u8>(ctx, at) else {
+            return WRONG;
+        };
+        sum = of(&[last, 0, 0, 0], sum);
+    }
+    sum.into()
+}
+
+/// Adds words of the packet to a sum. False: the packet is shorter.
+#[inline(always)]
+fn add<const WORDS: usize>(ctx: &TcContext, at: u32, sum: &mut u32) -> bool {
+    let words = load::<[u32; WORDS]>(ctx, at);
+    if let Some(words) = &words {
+        *sum = of(words, *sum);
+    }
+    words.is_some()
 }

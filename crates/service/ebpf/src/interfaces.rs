@@ -1,14 +1,14 @@
-//! What the programs know of the machine's interfaces: the map INTERFACES.
+//! What the programs know of the machine's interfaces and addresses: the maps INTERFACES and OWN.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
-use sluice_bpf::{BpfError, Interfaces, Machine, Patterns, Pins};
+use sluice_bpf::{BpfError, Interfaces, Machine, Patterns, Pins, Table};
 use sluice_bpf_abi::{Addr, Interface, interface_flags, node_flags};
 use sluice_plan::is_beyond_link;
 use sluice_route::{Address, Link};
 
-use crate::maps::Maps;
+use crate::maps::{Maps, OWN};
 
 /// Name of the loopback interface, whose packets are those of the node to itself.
 const LOOPBACK: &str = "lo";
@@ -16,6 +16,8 @@ const LOOPBACK: &str = "lo";
 pub(crate) struct NodeInterfaces {
     maps: Maps,
     known: BTreeMap<u32, Interface>,
+    own: Table<Addr, u32>,
+    known_own: BTreeSet<Addr>,
     interfaces: Patterns,
     pods: Patterns,
 }
@@ -24,7 +26,10 @@ impl NodeInterfaces {
     /// `interfaces` get the programs; packets of pods come through `pods`.
     pub(crate) fn new(pins: &Pins, interfaces: Patterns, pods: Patterns) -> Result<Self, BpfError> {
         let maps = Maps::open(pins)?;
+        let own: Table<Addr, u32> = Table::open(pins, OWN)?;
         Ok(Self {
+            known_own: own.entries()?.into_iter().map(|(it, _)| it).collect(),
+            own,
             known: maps.interfaces.entries()?.into_iter().collect(),
             maps,
             interfaces,
@@ -49,12 +54,27 @@ impl NodeInterfaces {
     }
 }
 
+impl NodeInterfaces {
+    /// Writes what changed into OWN.
+    fn addresses_changed(&mut self, addresses: &[Address]) -> Result<(), BpfError> {
+        let wanted: BTreeSet<Addr> = addresses.iter().flat_map(own).collect();
+        for addr in wanted.difference(&self.known_own) {
+            self.own.insert(addr, &1)?;
+        }
+        for addr in self.known_own.difference(&wanted) {
+            self.own.remove(addr)?;
+        }
+        self.known_own = wanted;
+        Ok(())
+    }
+}
+
 impl Interfaces for NodeInterfaces {
     fn wants(&self, link: &Link) -> bool {
         link.name == LOOPBACK || self.interfaces.match_name(&link.name)
     }
 
-    /// Writes what changed into INTERFACES.
+    /// Writes what changed into INTERFACES and OWN.
     fn changed(&mut self, machine: &Machine<'_>) -> Result<(), BpfError> {
         if machine.links.values().any(|it| !it.has_ethernet) {
             self.maps
@@ -78,7 +98,7 @@ impl Interfaces for NodeInterfaces {
             self.maps.interfaces.remove(&index)?;
             self.known.remove(&index);
         }
-        Ok(())
+        self.addresses_changed(machine.addresses)
     }
 }
 
@@ -88,4 +108,41 @@ fn masquerading(index: u32, addresses: &[Address], family: fn(&IpAddr) -> bool) 
     let mut own = addresses.iter().filter(usable).map(|it| it.ip);
     let found = own.find(|ip| family(ip) && is_beyond_link(ip));
     found.map_or(Addr::ANY_V6, Addr::from)
+}
+
+/// An address of the node, and the broadcast of its network: no client has them. A network of two addresses or one has no
+/// broadcast (RFC 3021).
+fn own(address: &Address) -> impl Iterator<Item = Addr> + use<> {
+    let broadcast = match address.ip {
+        IpAddr::V4(ip) if address.prefix < 31 => {
+            let hosts = u32::MAX.checked_shr(address.prefix.into()).unwrap_or(0);
+            Some(Ipv4Addr::from_bits(ip.to_bits() | hosts).into())
+        }
+        _ => None,
+    };
+    let all = [Some(address.ip), broadcast].into_iter().flatten();
+    all.map(Addr::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(address: &str, expected: &[&str]) {
+        let net: ipnet::IpNet = address.parse().expect("an address with its network");
+        let found: Vec<Addr> = own(&Address::new(1, net)).collect();
+        let parsed = |it: &&str| Addr::from(it.parse::<IpAddr>().expect("an address"));
+        let expected: Vec<Addr> = expected.iter().map(parsed).collect();
+        assert_eq!(found, expected, "{address}");
+    }
+
+    #[test]
+    fn broadcasts_are_no_clients() {
+        check("192.0.2.7/24", &["192.0.2.7", "192.0.2.255"]);
+        check("192.0.2.7/32", &["192.0.2.7"]);
+        check("192.0.2.6/31", &["192.0.2.6"]);
+        check("192.0.2.5/30", &["192.0.2.5", "192.0.2.7"]);
+        check("2001:db8::7/64", &["2001:db8::7"]);
+    }
 }

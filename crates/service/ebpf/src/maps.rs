@@ -11,11 +11,13 @@ use sluice_bpf_abi::{
 
 /// The map whose entries the programs write while it grows.
 pub(crate) const FLOWS: &str = "FLOWS";
+/// The node's addresses, and the broadcasts of their networks (hash by [`Addr`], value `u32` 1).
+pub(crate) const OWN: &str = "OWN";
 const COUNTERS: &str = "COUNTERS";
 const EVENTS: &str = "EVENTS";
 
 /// All maps that are pinned.
-pub(crate) const NAMES: [&str; 16] = [
+pub(crate) const NAMES: [&str; 17] = [
     "FRONTENDS",
     "ENDPOINTS",
     "MEMBERS",
@@ -25,6 +27,7 @@ pub(crate) const NAMES: [&str; 16] = [
     FLOWS,
     "AFFINITY",
     "INTERFACES",
+    OWN,
     "FRAGMENTS",
     "PEERS",
     "SENDERS",

@@ -107,7 +107,7 @@ fn returned(event: &Event, to: SocketAddr) -> String {
 
 /// The reason of a denial, from its counter, of either family.
 fn reason(event: &Event) -> &'static str {
-    const REASONS: [(Counter, &str); 12] = [
+    const REASONS: [(Counter, &str); 13] = [
         (Counter::NoEndpoints, "no endpoint anywhere answers"),
         (Counter::UndefinedPort, "the ClusterIP has no such port"),
         (
@@ -143,6 +143,10 @@ fn reason(event: &Event) -> &'static str {
         (
             Counter::UnknownConnection,
             "in the middle of a connection that no entry knows",
+        ),
+        (
+            Counter::Unanswered,
+            "it is rejected, but too many answers were sent just now, or its source or a checksum is wrong",
         ),
     ];
     let counter = u32::from(event.counter) & !1;

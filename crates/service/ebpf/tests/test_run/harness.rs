@@ -93,11 +93,14 @@ pub(crate) fn run(label: &str, test: impl FnOnce(&mut Bench) + Send) {
 }
 
 fn bench(pins: &Pins) -> Bench {
-    let words = [
-        "link", "add", "east", "type", "veth", "peer", "name", "west",
-    ];
-    let added = Command::new("ip").args(words).status();
-    assert!(added.expect("ip runs").success());
+    for words in [
+        "link add east type veth peer name west",
+        "addr add 192.0.2.1/24 dev east",
+        "addr add 2001:db8::1/64 dev east nodad",
+    ] {
+        let done = Command::new("ip").args(words.split(' ')).status();
+        assert!(done.expect("ip runs").success(), "{words}");
+    }
     let setup = Setup {
         pins: pins.0.clone(),
         interfaces: Patterns::all(),

@@ -4,6 +4,7 @@ mod dns;
 mod harness;
 mod netfilter;
 mod packets;
+mod refusals;
 mod tunnel;
 
 use std::cell::RefCell;
