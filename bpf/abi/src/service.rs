@@ -179,30 +179,13 @@ layout!(MemberKey, 24, addr @ 0, service @ 16, port @ 20, pool @ 22);
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AffinityKey {
-    /// The client's address; at `connect()`, which knows none, that of [`AffinityKey::of_namespace`].
+    /// The client's address.
     pub client: Addr,
     /// Id of the service port.
     pub service: u32,
 }
 
 layout!(AffinityKey, 20, client @ 0, service @ 16);
-
-impl AffinityKey {
-    /// The key of the sockets of a network namespace: an address in `100::/64`, which no packet has
-    /// (RFC 6666), with the namespace's cookie.
-    #[must_use]
-    #[inline(always)]
-    pub const fn of_namespace(service: u32, cookie: u64) -> Self {
-        let prefix = 0x0100_0000_u32.to_be();
-        let (high, low) = ((cookie >> 32) as u32, cookie as u32);
-        Self {
-            client: Addr {
-                words: [prefix, 0, high, low],
-            },
-            service,
-        }
-    }
-}
 
 /// Value of AFFINITY.
 #[repr(C)]

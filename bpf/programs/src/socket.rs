@@ -1,7 +1,7 @@
 //! Sockets: clients on the node and in its pods are led to endpoints before a packet is made.
 //!
 //! A socket is left alone where its system call does not know enough, and the programs of packets decide: source
-//! ranges, masqueraded pods, drops, refusals of datagrams, and whether the node's own DNS server answers.
+//! ranges, session affinity, masqueraded pods, drops, refusals of datagrams, and whether the node's own DNS server answers.
 //!
 //! The programs of packets may interrupt these, so they do not use SCRATCH.
 
@@ -24,11 +24,10 @@ const ALLOW: i32 = 1;
 const DENY: i32 = 0;
 const ECONNREFUSED: i32 = 111;
 
-/// The frontend that a client dials, and the cookie of the client's network namespace.
+/// The frontend that a client dials, without session affinity.
 struct Dialled {
     frontend: &'static Frontend,
     pool: Verdict,
-    namespace: u64,
 }
 
 /// A socket connects: an endpoint becomes its peer.
@@ -113,8 +112,7 @@ fn dialled(socket: &Socket<'_>, addr: &Addr, port: u16) -> Result<Dialled, Optio
     if !socket.is_led(node) || dns::is_served(addr, port) {
         return Err(None);
     }
-    let namespace = socket.netns_cookie();
-    let client = if namespace == node.netns_cookie {
+    let client = if socket.netns_cookie() == node.netns_cookie {
         Client::Node
     } else if is_loopback(addr) {
         // The loopback addresses of a pod are its own.
@@ -123,17 +121,15 @@ fn dialled(socket: &Socket<'_>, addr: &Addr, port: u16) -> Result<Dialled, Optio
         Client::LocalPod
     };
     match service::decide(None, addr, port, socket.protocol, |_| client) {
+        // Session affinity is the client's, by its address, and a socket may have none yet.
+        Decision::Balance { frontend, .. } if frontend.affinity_seconds != 0 => Err(None),
         // The node needs no masquerading: the kernel chooses a source on the way to the endpoint.
         Decision::Balance {
             frontend,
             pool,
             masquerade,
             ..
-        } if client == Client::Node || !masquerade => Ok(Dialled {
-            frontend,
-            pool,
-            namespace,
-        }),
+        } if client == Client::Node || !masquerade => Ok(Dialled { frontend, pool }),
         Decision::Reject(reason) => Err(Some(reason)),
         _ => Err(None),
     }
@@ -156,17 +152,21 @@ fn choose(
     addr: &Addr,
     port: u16,
 ) -> Option<&'static Endpoint> {
-    let affinity = AffinityKey::of_namespace(dialled.frontend.service, dialled.namespace);
+    // Nothing is remembered of it.
+    let client = AffinityKey {
+        client: Addr::ANY_V6,
+        service: dialled.frontend.service,
+    };
     let before = Tuple {
         // Maglev's choice is by the client's address and port. A socket has none yet.
-        source: affinity.client,
+        source: client.client,
         // SAFETY: the helper has no arguments.
         source_port: unsafe { bpf_get_prandom_u32() } as u16,
         destination: *addr,
         destination_port: port,
         protocol: socket.protocol.into(),
     };
-    let endpoint = service::choose(dialled.frontend, dialled.pool, &affinity, &before)?;
+    let endpoint = service::choose(dialled.frontend, dialled.pool, &client, &before)?;
     remember(socket, endpoint, dialled, addr, port);
     count(Counter::Connections as u32 + u32::from(!addr.is_v4()));
     let service = dialled.frontend.service;

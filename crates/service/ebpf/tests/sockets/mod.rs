@@ -156,15 +156,33 @@ fn tcp_is_refused_without_endpoints_and_at_undefined_ports() {
     );
 }
 
+/// A client has one key, its address, whichever way it comes: by a packet when the agent did not know the Service yet, and
+/// by a socket the next time.
 #[test]
-fn clients_of_a_namespace_stay_with_their_endpoint() {
+fn services_with_session_affinity_are_left_to_packets() {
     require_netns!();
     let mut fixture = Fixture::new(ALL);
-    fixture.serve(BALANCED, 1000, &["a", "b"]);
-    let frontend = parse(FRONTENDS[0]);
-    let (_, first) = dial(frontend).expect("the Service answers");
-    for _ in 0..32 {
-        assert_eq!(dial(frontend).expect("the Service answers").1, first);
+    for is_pod in [false, true] {
+        if is_pod {
+            fixture.clients_are_pods();
+        }
+        fixture.serve(BALANCED, 0, &["a", "b"]);
+        for frontend in FRONTENDS.map(parse) {
+            dial(frontend).expect("a Service without affinity leads sockets");
+        }
+        fixture.serve(BALANCED, 1000, &["a", "b"]);
+        for frontend in FRONTENDS.map(parse) {
+            let error = dial(frontend).expect_err("packets decide");
+            assert!(no_route_or_refused(&error), "{error}");
+            let socket = datagrams(frontend);
+            let asked = ask(&socket, frontend);
+            asked.expect_err("nobody leads a datagram, connected or not");
+        }
+        fixture.serve(REJECTED, 1000, &[]);
+        for frontend in FRONTENDS.map(parse) {
+            let error = dial(frontend).expect_err("nobody answers");
+            assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{frontend}");
+        }
     }
 }
 
