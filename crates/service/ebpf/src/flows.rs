@@ -2,6 +2,7 @@
 
 mod expiry;
 mod import;
+mod pace;
 mod sweep;
 mod table;
 #[cfg(test)]

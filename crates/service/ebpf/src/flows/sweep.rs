@@ -1,7 +1,6 @@
 //! Removes connections whose time has come, on a thread of its own.
 //!
-//! A listing takes a tenth of a second for a full table, so it happens every ten seconds, and sooner when the count
-//! of new connections says that the table may be half full.
+//! A listing takes a quarter of a second for a full table. [`Pace`] says when it is worth that.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,14 +13,11 @@ use sluice_bpf::BpfError;
 use sluice_bpf_abi::{Affinity, AffinityKey, Counter, Flow, FlowKind, Tuple, flow_flags};
 use tracing::{debug, warn};
 
+use super::pace::{LOOK, Pace, State};
 use super::{Timeouts, keys};
 use crate::fills::{AFFINITY, FLOWS, Fills, fill};
 use crate::maps::{CounterTable, Maps};
 
-/// Time between two listings of all entries, mostly.
-const PERIOD: Duration = Duration::from_secs(10);
-/// Time between two looks at the count of connections.
-const LOOK: Duration = Duration::from_secs(1);
 /// Entries of a connection, at most.
 const ENTRIES: u64 = 4;
 
@@ -43,6 +39,7 @@ impl Sweeper {
             affinity: maps.affinity,
             counters: maps.counters,
             swept: None,
+            pace: Pace::default(),
             entries: 0,
             opened: 0,
             fills,
@@ -75,6 +72,7 @@ struct Watched {
     counters: CounterTable,
     /// When it was listed.
     swept: Option<Instant>,
+    pace: Pace,
     /// How many entries it had afterwards.
     entries: u64,
     /// Connections that had been opened by then.
@@ -92,7 +90,14 @@ impl Watched {
         // Before the first listing the count is that of earlier agents.
         let is_pressed =
             self.swept.is_some() && self.entries + added > u64::from(self.table.capacity()) / 2;
-        if !is_pressed && self.swept.is_some_and(|it| it.elapsed() < PERIOD) {
+        let state = State {
+            added,
+            capacity: self.table.capacity().into(),
+            is_pressed,
+        };
+        if let Some(swept) = self.swept
+            && !self.pace.is_due(swept.elapsed(), state)
+        {
             return Ok(0);
         }
         let timeouts = if is_pressed {
@@ -100,9 +105,14 @@ impl Watched {
         } else {
             *timeouts
         };
+        let begin = cpu_time();
         let swept = sweep(&mut self.table, &timeouts)?;
+        let cost = cpu_time().saturating_sub(begin);
+        let [removed, left] =
+            [swept.removed, swept.left].map(|it| u64::try_from(it).unwrap_or(u64::MAX));
+        self.pace.listed(cost, removed, left, state);
         self.swept = Some(Instant::now());
-        self.entries = u64::try_from(swept.left).unwrap_or(u64::MAX);
+        self.entries = left;
         self.opened = opened;
         self.tell();
         let clients = u32::try_from(self.affinity.entries()?.len()).unwrap_or(u32::MAX);
@@ -125,6 +135,11 @@ impl Watched {
         }
         self.is_filling = is_filling;
     }
+}
+
+/// CPU time of this thread so far.
+fn cpu_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// The result of a sweep, as numbers of entries.

@@ -1,0 +1,130 @@
+//! When the table of connections is listed again. Pure.
+//!
+//! A listing costs as much as the table has entries, whether or not one of them ended. So it may take a hundredth of a CPU,
+//! and less while it finds nothing; more only where it removes much, or where new connections may have filled the table.
+
+use std::time::Duration;
+
+/// Time between two looks at the count of connections, and between two listings of a table that fills up.
+pub(super) const LOOK: Duration = Duration::from_secs(1);
+/// Time between two listings, mostly.
+const PERIOD: Duration = Duration::from_secs(10);
+/// Time between two listings, at most.
+const LONGEST: Duration = Duration::from_secs(60);
+/// A listing rests for this many times the CPU time that it took.
+const REST: u32 = 100;
+/// A listing pays when it removes this part of the entries; new entries are many when they are this part of the table.
+const PART: u64 = 16;
+
+/// What the last listing found, for the time of the next.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pace {
+    /// Time until the next listing if no connection begins. Zero before the first.
+    idle: Duration,
+    /// The same if some begin.
+    busy: Duration,
+}
+
+/// The table since the last listing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct State {
+    /// Entries of connections that began, at most.
+    pub(super) added: u64,
+    /// Entries that it has room for.
+    pub(super) capacity: u64,
+    /// It may be half full.
+    pub(super) is_pressed: bool,
+}
+
+impl Pace {
+    /// Whether the table is listed now, `elapsed` after the last listing.
+    pub(super) fn is_due(&self, elapsed: Duration, state: State) -> bool {
+        let is_flooded = state.is_pressed && state.added >= state.capacity / PART;
+        let wait = match state.added {
+            _ if is_flooded => LOOK.min(self.busy),
+            0 => self.idle,
+            _ => self.busy,
+        };
+        elapsed >= wait
+    }
+
+    /// A listing took this much CPU time, and removed and left so many entries.
+    pub(super) fn listed(&mut self, cost: Duration, removed: u64, left: u64, state: State) {
+        let pays = removed > 0 && removed >= left / PART;
+        self.busy = if pays && state.is_pressed {
+            LOOK
+        } else if pays {
+            PERIOD
+        } else {
+            (cost * REST).clamp(PERIOD, LONGEST)
+        };
+        self.idle = match removed {
+            0 => (self.idle * 2).clamp(self.busy, LONGEST),
+            _ => self.busy,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAPACITY: u64 = 262_144;
+
+    /// Looks at a table for ten minutes, once a second. `entries` go by what `added` and `removed` say of a second. Returns
+    /// how many listings there were.
+    #[track_caller]
+    fn play(mut entries: u64, added: u64, removed: impl Fn(u32) -> u64) -> u32 {
+        let (mut pace, mut since, mut last) = (Pace::default(), 0, 0);
+        let mut listings = 0;
+        for second in 0..600 {
+            entries += added;
+            since += added;
+            let state = State {
+                added: since,
+                capacity: CAPACITY,
+                is_pressed: entries > CAPACITY / 2,
+            };
+            if !pace.is_due(Duration::from_secs((second - last).into()), state) {
+                continue;
+            }
+            let gone = removed(second - last).min(entries);
+            entries -= gone;
+            // Measured: a microsecond an entry.
+            let cost = Duration::from_micros(entries + gone);
+            pace.listed(cost, gone, entries, state);
+            (last, since) = (second, 0);
+            listings += 1;
+        }
+        listings
+    }
+
+    #[test]
+    fn a_table_that_stays_is_listed_seldom() {
+        // Nearly full: a quarter of a second each, so less than half a hundredth of a CPU.
+        assert_eq!(play(240_000, 0, |_| 0), 11);
+        assert_eq!(play(100, 0, |_| 0), 12);
+        // A few begin and end beside many that stay: 24 s after a listing of 240 ms.
+        assert_eq!(play(240_000, 4, |seconds| u64::from(seconds) * 4), 24);
+    }
+
+    #[test]
+    fn a_table_that_changes_is_listed_as_often_as_that_pays() {
+        // All ends soon.
+        assert_eq!(play(0, 400, |seconds| u64::from(seconds) * 400), 60);
+        // A flood, whose connections end as fast as they begin.
+        assert!(play(140_000, 60_000, |seconds| u64::from(seconds) * 60_000) >= 590);
+        // A flood of connections that stay.
+        assert!(play(140_000, 20_000, |_| 0) >= 590);
+    }
+
+    #[test]
+    fn the_first_listing_does_not_wait() {
+        let state = State {
+            added: 0,
+            capacity: CAPACITY,
+            is_pressed: false,
+        };
+        assert!(Pace::default().is_due(Duration::ZERO, state));
+    }
+}
