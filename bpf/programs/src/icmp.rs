@@ -22,7 +22,7 @@ pub fn translate(
     to: &mut Tuple,
     hook: Hook,
 ) -> i32 {
-    if !is_error(ctx, packet) || !about.parse(ctx, packet.transport + 8) || about.is_icmp {
+    if !read_about(ctx, packet, about) {
         return TC_ACT_UNSPEC;
     }
     // The error goes the way of the replies to the packet.
@@ -72,26 +72,27 @@ fn is_tunnelled(flow: &Flow) -> bool {
 /// the tunnel: about a connection that this node has.
 #[inline(never)]
 pub fn is_about_endpoint(ctx: &TcContext, packet: &Packet, about: &mut Packet) -> bool {
-    if !is_error(ctx, packet) || !about.parse(ctx, packet.transport + 8) || about.is_icmp {
+    if !read_about(ctx, packet, about) {
         return false;
     }
     flow::find(&about.tuple.reversed())
         .is_some_and(|it| it.kind == FlowKind::Forwarded as u8 && !is_tunnelled(it))
 }
 
-/// Whether a packet of ICMP is an error, which repeats the packet that it is about.
+/// Reads the packet that an ICMP error is about. False: it is no error, or one about ICMP, or it cannot be read.
 #[inline(always)]
-fn is_error(ctx: &TcContext, packet: &Packet) -> bool {
+fn read_about(ctx: &TcContext, packet: &Packet, about: &mut Packet) -> bool {
     let Some(kind) = load::<u8>(ctx, packet.transport) else {
         return false;
     };
-    if packet.is_v4 {
+    let is_error = if packet.is_v4 {
         // Unreachable, time exceeded, parameter problem.
         matches!(kind, 3 | 11 | 12)
     } else {
         // Unreachable, packet too big, time exceeded, parameter problem.
         matches!(kind, 1..=4)
-    }
+    };
+    is_error && about.parse(ctx, packet.transport + 8) && !about.is_icmp
 }
 
 /// `answer`: addresses of a reply to the packet inside, as it would arrive; `to`: as it would go on.

@@ -44,6 +44,19 @@ pub fn family<'a>(node: &'a Node, addr: &Addr) -> &'a FamilyNode {
 /// The frontend at an address: a virtual IP before a NodePort.
 #[inline(always)]
 pub fn frontend(addr: &Addr, port: u16, protocol: u8) -> Option<&'static Frontend> {
+    frontend_of(addr, port, protocol, || {
+        is_address(addr, AddressKind::NodePorts)
+    })
+}
+
+/// The frontend at an address; `answers`: whether the address answers on NodePorts.
+#[inline(always)]
+fn frontend_of(
+    addr: &Addr,
+    port: u16,
+    protocol: u8,
+    answers: impl FnOnce() -> bool,
+) -> Option<&'static Frontend> {
     let key = FrontendKey {
         addr: *addr,
         port,
@@ -66,7 +79,7 @@ pub fn frontend(addr: &Addr, port: u16, protocol: u8) -> Option<&'static Fronten
     };
     // SAFETY: as above.
     let found = unsafe { FRONTENDS.get(&key) }?;
-    is_address(addr, AddressKind::NodePorts).then_some(found)
+    answers().then_some(found)
 }
 
 #[inline(always)]
@@ -83,24 +96,12 @@ fn is_address(addr: &Addr, kind: AddressKind) -> bool {
 /// is that of any node.
 #[inline(never)]
 pub fn is_direct(request: &Tuple, packet: &Packet) -> bool {
-    let mut key = FrontendKey {
-        addr: request.destination,
-        port: request.destination_port,
-        protocol: request.protocol as u8,
-        kind: FrontendKind::Address as u8,
-    };
-    // SAFETY: as for `frontend`.
-    let mut found = unsafe { FRONTENDS.get(&key) };
-    if found.is_none() {
-        key.addr = if request.destination.is_v4() {
-            Addr::ANY_V4
-        } else {
-            Addr::ANY_V6
-        };
-        key.kind = FrontendKind::NodePort as u8;
-        // SAFETY: as for `frontend`.
-        found = unsafe { FRONTENDS.get(&key) };
-    }
+    let found = frontend_of(
+        &request.destination,
+        request.destination_port,
+        request.protocol as u8,
+        || true,
+    );
     let Some(frontend) = found else { return false };
     let Tuple {
         destination: addr,
