@@ -130,7 +130,7 @@ impl Ebpf {
         let maps = self.programs.maps_mut();
         let may_have_rules = maps.node()?.flags & node_flags::CARRIES_ALL == 0;
         let kept = flows::import(maps)?;
-        let count = kept.requests.len();
+        let count = kept.len();
         let holds = (may_have_rules || count > 0) && netfilter::hold();
         if holds || count > 0 {
             match Watch::start(self.programs.pins().clone(), kept) {

@@ -11,7 +11,7 @@ mod testing;
 use sluice_bpf_abi::{Flow, Tuple};
 
 pub use expiry::Timeouts;
-pub(crate) use import::{Kept, forget_ended, import};
+pub(crate) use import::{forget_netfilters, import};
 pub(crate) use sweep::{Sweeper, sweep};
 pub(crate) use table::ProgramFlows;
 

@@ -8,7 +8,7 @@ use sluice_bpf_abi::{FlowKind, VERSION, node_flags};
 use sluice_plane::{Keep, LeftoverError, Leftovers, Removal, Request, Trace};
 use tracing::debug;
 
-use crate::flows::{self, Kept, Timeouts};
+use crate::flows::{self, Timeouts};
 use crate::maps::Maps;
 use crate::netfilter;
 use crate::programs;
@@ -89,16 +89,17 @@ impl Leftovers for PinnedPrograms {
     }
 }
 
-/// Connections of the programs, while those of another mode open the new ones: what ended, or has been silent for this
+/// Timeouts of the programs' connections while another mode opens the new ones: what ended, or has been silent for this
 /// long, has no claim to the ports that the other mode chooses.
-const LEAVING: Timeouts = Timeouts {
-    tcp_established: Duration::from_secs(86_400),
-    tcp_close_wait: Duration::from_secs(3_600),
-    tcp_opening: Duration::from_secs(30),
-    tcp_closed: Duration::ZERO,
-    udp: Duration::from_secs(5),
-    udp_stream: Duration::from_secs(30),
-};
+fn leaving() -> Timeouts {
+    Timeouts {
+        tcp_opening: Duration::from_secs(30),
+        tcp_closed: Duration::ZERO,
+        udp: Duration::from_secs(5),
+        udp_stream: Duration::from_secs(30),
+        ..Timeouts::default()
+    }
+}
 
 /// Ends the programs' work for new connections, and removes all frontends and the connections that ended. Returns how many
 /// are open.
@@ -115,8 +116,8 @@ fn close(maps: &mut Maps) -> Result<usize, sluice_bpf::BpfError> {
     for (key, _) in maps.frontends.entries()? {
         maps.frontends.remove(&key)?;
     }
-    flows::forget_ended(maps, [&Kept::default(), &Kept::default()])?;
-    flows::sweep(&mut maps.flows, &LEAVING)?;
+    flows::forget_netfilters(maps, |_| false)?;
+    flows::sweep(&mut maps.flows, &leaving())?;
     let flows = maps.flows.entries()?;
     let requests = flows
         .iter()

@@ -4,6 +4,7 @@
 //! needs them (`nf_nat_unregister_fn`, `nf_ct_netns_put`). So a table of ours has such a rule, which matches nothing, until
 //! the last of these connections has ended.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -11,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sluice_bpf::{BpfError, Pins};
+use sluice_bpf_abi::Tuple;
 use sluice_netlink::{Family, RequestError};
 use sluice_nft::{
     Batch, Chain, ChainKind, CmpOp, Connection, Create, CtKey, Expr, Hook, HookPoint, Kernel,
@@ -18,7 +20,7 @@ use sluice_nft::{
 };
 use tracing::{debug, info, warn};
 
-use crate::flows::{Kept, forget_ended, import};
+use crate::flows::{forget_netfilters, import};
 use crate::maps::Maps;
 
 /// The table, in each family.
@@ -159,7 +161,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    pub(crate) fn start(pins: Pins, first: Kept) -> Result<Self, std::io::Error> {
+    pub(crate) fn start(pins: Pins, first: BTreeSet<Tuple>) -> Result<Self, std::io::Error> {
         let (stop, stopped) = mpsc::channel();
         let run = move || {
             let begun = Instant::now();
@@ -169,7 +171,7 @@ impl Watch {
                 let looked = Instant::now();
                 match look(&pins, &last) {
                     Ok(kept) => {
-                        let is_over = last.requests.is_empty() && kept.requests.is_empty();
+                        let is_over = last.is_empty() && kept.is_empty();
                         if is_over && begun.elapsed() >= RULES_GO {
                             if release() {
                                 info!("the last connection that netfilter translated has ended");
@@ -190,10 +192,11 @@ impl Watch {
     }
 }
 
-/// One look. The tables may have been replaced by larger ones since the last.
-fn look(pins: &Pins, last: &Kept) -> Result<Kept, BpfError> {
+/// One look, and what it found. What neither this one nor the last found has ended: a listing may miss one. The tables may
+/// have been replaced by larger ones since.
+fn look(pins: &Pins, last: &BTreeSet<Tuple>) -> Result<BTreeSet<Tuple>, BpfError> {
     let mut maps = Maps::open(pins)?;
     let kept = import(&mut maps)?;
-    forget_ended(&mut maps, [last, &kept])?;
+    forget_netfilters(&mut maps, |it| last.contains(it) || kept.contains(it))?;
     Ok(kept)
 }

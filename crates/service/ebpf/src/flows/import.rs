@@ -27,17 +27,10 @@ use super::table::{all_of, entry};
 use crate::maps::Maps;
 use crate::netfilter;
 
-/// The connections of one look at netfilter's table.
-#[derive(Debug, Default)]
-pub(crate) struct Kept {
-    /// The keys of their requests.
-    pub(crate) requests: BTreeSet<Tuple>,
-}
-
-/// Enters every connection to a frontend of ours that netfilter translates. A kernel that does not track connections has
-/// none.
-pub(crate) fn import(maps: &mut Maps) -> Result<Kept, BpfError> {
-    let mut kept = Kept::default();
+/// Enters every connection to a frontend of ours that netfilter translates, and returns the keys of their requests. A
+/// kernel that does not track connections has none.
+pub(crate) fn import(maps: &mut Maps) -> Result<BTreeSet<Tuple>, BpfError> {
+    let mut kept = BTreeSet::new();
     let Ok(mut conntrack) = Conntrack::open() else {
         return Ok(kept);
     };
@@ -63,7 +56,7 @@ pub(crate) fn import(maps: &mut Maps) -> Result<Kept, BpfError> {
             }
             let is_node = own.contains(&flow.original.src);
             if is_live && enter(maps, state, is_node)? {
-                kept.requests.insert(entry(&flow.original));
+                kept.insert(entry(&flow.original));
             } else if let Err(error) = conntrack.delete(flow) {
                 debug!(%error, "an ended connection of an earlier proxy");
             }
@@ -75,8 +68,8 @@ pub(crate) fn import(maps: &mut Maps) -> Result<Kept, BpfError> {
 /// Enters a connection. False for one that has ended: its client may have begun another one with the programs.
 fn enter(maps: &mut Maps, state: &FlowState, is_node: bool) -> Result<bool, BpfError> {
     let Some(flags) = flags(state) else {
-        let entries = entries(&state.flow, is_node, [0, 0]);
-        remove(maps, entries.into_iter().map(|(key, _)| key))?;
+        let entries = entries(&state.flow, is_node, [0, 0]).into_iter();
+        remove(maps, entries.map(|(key, _)| key))?;
         return Ok(false);
     };
     let request = maps.flows.get(&entry(&state.flow.original))?;
@@ -96,22 +89,23 @@ fn is_netfilters(flow: &Flow) -> bool {
 
 /// Removes the entries of a connection that netfilter translated. Keys may have entries of the programs' own by now.
 fn remove(maps: &mut Maps, keys: impl IntoIterator<Item = Tuple>) -> Result<(), BpfError> {
-    for key in &keys.into_iter().collect::<Vec<_>>() {
-        if maps.flows.get(key)?.is_some_and(|it| is_netfilters(&it)) {
-            maps.flows.remove(key)?;
+    for key in keys {
+        if maps.flows.get(&key)?.is_some_and(|it| is_netfilters(&it)) {
+            maps.flows.remove(&key)?;
         }
     }
     Ok(())
 }
 
-/// Removes the entries whose connections netfilter translates no more: those of neither of two looks, because a listing
-/// may miss one.
-pub(crate) fn forget_ended(maps: &mut Maps, looks: [&Kept; 2]) -> Result<(), BpfError> {
-    let is_kept = |key: &Tuple| looks.iter().any(|it| it.requests.contains(key));
+/// Removes the entries of connections that netfilter translates, but for those that stay, by the key of their request.
+pub(crate) fn forget_netfilters(
+    maps: &mut Maps,
+    stays: impl Fn(&Tuple) -> bool,
+) -> Result<(), BpfError> {
     let entries = maps.flows.entries()?;
-    let requests = entries.iter().filter(|(key, it)| {
-        it.kind == FlowKind::Request as u8 && is_netfilters(it) && !is_kept(key)
-    });
+    let requests = entries
+        .iter()
+        .filter(|(key, it)| it.kind == FlowKind::Request as u8 && is_netfilters(it) && !stays(key));
     for (key, request) in requests {
         let all = keys(key, request, |it| maps.flows.get(it).ok().flatten());
         remove(maps, all.collect::<Vec<_>>())?;
