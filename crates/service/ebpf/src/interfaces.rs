@@ -52,9 +52,7 @@ impl NodeInterfaces {
         }
         flags
     }
-}
 
-impl NodeInterfaces {
     /// Writes what changed into OWN.
     fn addresses_changed(&mut self, addresses: &[Address]) -> Result<(), BpfError> {
         let wanted: BTreeSet<Addr> = addresses.iter().flat_map(own).collect();

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 
 use etherparse::{
-    EtherType, IpFragOffset, Ipv4Options, LaxPacketHeaders, NetHeaders, NetSlice, PacketBuilder,
-    PacketBuilderStep, SlicedPacket, TransportHeader, TransportSlice,
+    EtherType, IpFragOffset, IpHeaders, Ipv4Options, LaxPacketHeaders, NetHeaders, NetSlice,
+    PacketBuilder, PacketBuilderStep, SlicedPacket, TransportHeader, TransportSlice,
 };
 
 /// Length of an Ethernet header.
@@ -25,14 +25,19 @@ pub(crate) enum Kind {
     Datagram,
 }
 
-/// A packet with right checksums.
-pub(crate) fn packet(kind: Kind, from: SocketAddr, to: SocketAddr) -> Vec<u8> {
+/// The headers before that of the transport.
+fn headers(from: SocketAddr, to: SocketAddr) -> PacketBuilderStep<IpHeaders> {
     let step = PacketBuilder::ethernet2(MACS[0], MACS[1]);
-    let step = match (from.ip(), to.ip()) {
+    match (from.ip(), to.ip()) {
         (IpAddr::V4(from), IpAddr::V4(to)) => step.ipv4(from.octets(), to.octets(), LIFETIME),
         (IpAddr::V6(from), IpAddr::V6(to)) => step.ipv6(from.octets(), to.octets(), LIFETIME),
         _ => panic!("{from} and {to} are of two families"),
-    };
+    }
+}
+
+/// A packet with right checksums.
+pub(crate) fn packet(kind: Kind, from: SocketAddr, to: SocketAddr) -> Vec<u8> {
+    let step = headers(from, to);
     let mut bytes = Vec::new();
     let (source, destination) = (from.port(), to.port());
     let tcp = |step: PacketBuilderStep<_>| step.tcp(source, destination, 1000, 5000);
@@ -61,12 +66,7 @@ pub(crate) fn with_options(from: SocketAddr, to: SocketAddr) -> Vec<u8> {
 
 /// A datagram with this payload.
 pub(crate) fn datagram(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Vec<u8> {
-    let step = PacketBuilder::ethernet2(MACS[0], MACS[1]);
-    let step = match (from.ip(), to.ip()) {
-        (IpAddr::V4(from), IpAddr::V4(to)) => step.ipv4(from.octets(), to.octets(), LIFETIME),
-        (IpAddr::V6(from), IpAddr::V6(to)) => step.ipv6(from.octets(), to.octets(), LIFETIME),
-        _ => panic!("{from} and {to} are of two families"),
-    };
+    let step = headers(from, to);
     let mut bytes = Vec::new();
     let written = step.udp(from.port(), to.port()).write(&mut bytes, payload);
     written.expect("a buffer grows");
