@@ -10,6 +10,7 @@ use aya_ebpf::helpers::generated::{bpf_sk_lookup_udp, bpf_sk_release, bpf_skc_lo
 use aya_ebpf::programs::TcContext;
 use sluice_bpf_abi::{Addr, Client, Hook, MAX_DNS_ADDRESSES, TCP, Tuple, UDP};
 
+use crate::global::global;
 use crate::maps::{DNS, node};
 use crate::origin::{LOOPBACK, client, ifindex};
 use crate::packet::Packet;
@@ -76,10 +77,13 @@ fn is_of_this_node(ctx: &TcContext, packet: &Packet, hook: Hook) -> bool {
     ifindex(ctx) == LOOPBACK || client(ctx, packet, hook, family) != Client::Other
 }
 
-/// Whether a process wants queries to the destination: it has a socket of UDP at this port of it. A function of its
-/// own, because the stack is small.
-#[inline(never)]
-fn is_wanted(ctx: &TcContext, packet: &Packet, owner_port: u32) -> bool {
+global!(
+    /// Whether a process wants queries to the destination: it has a socket of UDP at this port of it.
+    fn is_wanted(ctx, packet: &Packet, owner_port: u32) -> bool = is_wanted_body else false
+);
+
+#[inline(always)]
+fn is_wanted_body(ctx: &TcContext, packet: &Packet, owner_port: u32) -> bool {
     // With source port 0 no connected socket matches.
     let (mut tuple, length) = wanted(packet, 0, owner_port as u16);
     // SAFETY: the tuple has this many bytes.
@@ -95,9 +99,13 @@ fn is_wanted(ctx: &TcContext, packet: &Packet, owner_port: u32) -> bool {
     state(socket, packet) != NO_SOCKET
 }
 
-/// The state of the socket to which the kernel would give a packet of TCP: of its connection, else the listening one.
-#[inline(never)]
-fn tcp_socket(ctx: &TcContext, packet: &Packet) -> u32 {
+global!(
+    /// The state of the socket to which the kernel would give a packet of TCP: of its connection, else the listening one.
+    fn tcp_socket(ctx, packet: &Packet) -> u32 = tcp_socket_body else NO_SOCKET
+);
+
+#[inline(always)]
+fn tcp_socket_body(ctx: &TcContext, packet: &Packet) -> u32 {
     let ports = (packet.tuple.source_port, packet.tuple.destination_port);
     let (mut tuple, length) = wanted(packet, ports.0, ports.1);
     // SAFETY: the tuple has this many bytes.

@@ -4,6 +4,7 @@ use aya_ebpf::bindings::{BPF_ANY, BPF_NOEXIST};
 use aya_ebpf::helpers::generated::{bpf_get_prandom_u32, bpf_ktime_get_coarse_ns};
 use sluice_bpf_abi::{Addr, Counter, Flow, FlowKind, PortRange, TCP, Tuple, flow_flags};
 
+use crate::global::global;
 use crate::maps::{FLOWS, INTERFACES, node};
 use crate::packet::{ACK, FIN, Packet, RST, SYN};
 use crate::service::family;
@@ -32,11 +33,19 @@ pub fn is_closed(flow: &Flow) -> bool {
     flow.flags & (flow_flags::FIN | flow_flags::RST) != 0
 }
 
+/// As [`find`], where the verifier does not know that the tuple is of a map: Linux 6.1 takes no other memory as a key.
+#[inline(always)]
+pub fn find_copy(tuple: &Tuple) -> Option<&'static mut Flow> {
+    let key = *tuple;
+    find(&key)
+}
+
 /// Removes an entry.
 #[inline(always)]
 pub fn forget(tuple: &Tuple) {
+    let key = *tuple;
     // It may be gone already.
-    let _ = FLOWS.remove(tuple);
+    let _ = FLOWS.remove(&key);
 }
 
 /// Renews the time of an entry, and its flags from those of the packet.
@@ -71,9 +80,7 @@ pub fn touch(flow: &mut Flow, packet: &Packet) {
 }
 
 /// A connection before it is entered in FLOWS.
-pub struct Connection<'a> {
-    /// From the client to the frontend.
-    pub request: &'a Tuple,
+pub struct Connection {
     /// Address of the endpoint.
     pub endpoint: Addr,
     /// Port of the endpoint.
@@ -92,32 +99,32 @@ pub struct Connection<'a> {
     pub reason: Counter,
 }
 
-impl<'a> Connection<'a> {
-    /// A connection whose endpoint is the destination of its request.
+impl Connection {
+    /// Makes it one whose endpoint is the destination of a packet.
     #[inline(always)]
-    pub fn of(request: &'a Tuple) -> Self {
-        Self {
-            request,
-            endpoint: request.destination,
-            port: request.destination_port,
-            service: 0,
-            node: Addr::ANY_V6,
-            flags: 0,
-            forwarded: 0,
-            changes_port: false,
-            reason: Counter::NoEndpoints,
-        }
+    pub fn begin(&mut self, packet: &Packet) {
+        self.endpoint.set(&packet.tuple.destination);
+        self.port = packet.tuple.destination_port;
+        self.service = 0;
+        self.node.set(&Addr::ANY_V6);
+        self.flags = 0;
+        self.forwarded = 0;
+        self.changes_port = false;
+        self.reason = Counter::NoEndpoints;
     }
 }
 
-/// Enters a connection. `to` becomes the addresses and ports that its request is rewritten to. False: the table took no
-/// entry, or no source port is free.
-///
-/// Two connections of one client port to one endpoint, by way of two frontends, cannot be told apart by their
-/// replies: the second gets another source port.
-#[inline(never)]
-pub fn enter(connection: &Connection<'_>, to: &mut Tuple) -> bool {
-    let request = connection.request;
+global!(
+    /// Enters a connection, whose packets from the client to the frontend are `request`. `to` becomes the addresses and ports
+    /// that they are rewritten to. False: the table took no entry, or no source port is free.
+    ///
+    /// Two connections of one client port to one endpoint, by way of two frontends, cannot be told apart by their
+    /// replies: the second gets another source port.
+    pub fn enter(connection: &Connection, request: &Tuple, to: &mut Tuple) -> bool = enter_body else false
+);
+
+#[inline(always)]
+fn enter_body(connection: &Connection, request: &Tuple, to: &mut Tuple) -> bool {
     to.source.set(&request.source);
     to.destination.set(&connection.endpoint);
     to.source_port = request.source_port;
@@ -148,18 +155,20 @@ pub fn enter(connection: &Connection<'_>, to: &mut Tuple) -> bool {
         flow.flags |= flow_flags::DSR;
         flow.destination = connection.node;
     }
-    if FLOWS.insert(&*to, &flow, u64::from(BPF_ANY)).is_err() {
+    let key = *to;
+    if FLOWS.insert(&key, &flow, u64::from(BPF_ANY)).is_err() {
         return false;
     }
     flow.kind = FlowKind::Request as u8;
     flow.flags &= !flow_flags::MASQUERADE;
     flow.destination = to.destination;
-    FLOWS.insert(request, &flow, u64::from(BPF_ANY)).is_ok()
+    let key = *request;
+    FLOWS.insert(&key, &flow, u64::from(BPF_ANY)).is_ok()
 }
 
 /// Enters the entry Reply. If another connection has its key, this one gets another source port.
 #[inline(always)]
-fn enter_replies(connection: &Connection<'_>, to: &mut Tuple, flow: &Flow) -> bool {
+fn enter_replies(connection: &Connection, to: &mut Tuple, flow: &Flow) -> bool {
     // The count begins with a constant. The verifier of Linux 6.1 forgets the value of a flag on the stack, and would not
     // see the end of a loop that begins with it.
     let mut attempt = 0;
@@ -197,10 +206,14 @@ fn enter_reply(key: &Tuple, reply: &Flow) -> bool {
     is_ours && (is_same || is_closed(held)) && FLOWS.insert(key, reply, u64::from(BPF_ANY)).is_ok()
 }
 
-/// Chooses address and port that masquerade a connection where it leaves, and enters the way back. False: no
-/// port is free.
-#[inline(never)]
-pub fn masquerade(tuple: &Tuple, flow: &mut Flow, ifindex: u32) -> bool {
+global!(
+    /// Chooses address and port that masquerade a connection where it leaves, and enters the way back. False: no
+    /// port is free.
+    pub fn masquerade(tuple: &Tuple, flow: &mut Flow, ifindex: u32) -> bool = masquerade_body else false
+);
+
+#[inline(always)]
+fn masquerade_body(tuple: &Tuple, flow: &mut Flow, ifindex: u32) -> bool {
     let mut key = tuple.reversed();
     let Some(reply) = find(&key) else {
         return false;

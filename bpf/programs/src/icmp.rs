@@ -6,16 +6,21 @@ use aya_ebpf::programs::TcContext;
 use sluice_bpf_abi::{Addr, EventKind, Flow, FlowKind, Hook, Tuple, flow_flags};
 
 use crate::event::{self, Action};
+use crate::global::global;
 use crate::origin::ifindex;
 use crate::outcome::{is_routed_again, route_again};
-use crate::packet::{Packet, load, network_offset};
+use crate::packet::{Packet, load, network_offset, parse};
 use crate::path::applies;
 use crate::rewrite::{End, ipv6_flag, store, store_addr};
 use crate::{flow, sum, tunnel};
 
-/// Rewrites an ICMP error about a packet of a known connection. Other ICMP packets pass.
-#[inline(never)]
-pub fn translate(
+global!(
+    /// Rewrites an ICMP error about a packet of a known connection. Other ICMP packets pass.
+    pub fn translate(ctx, packet: &Packet, about: &mut Packet, to: &mut Tuple, hook: Hook) -> i32 = translate_body else TC_ACT_UNSPEC
+);
+
+#[inline(always)]
+fn translate_body(
     ctx: &TcContext,
     packet: &Packet,
     about: &mut Packet,
@@ -51,7 +56,7 @@ pub fn translate(
         // Its source is the frontend now, whose route does not lead to where the error came from.
         Some(()) if is_routed_again(known, hook) => route_again(ctx),
         // It goes the way of the packets that it answers: the endpoint is another node's.
-        Some(()) if is_tunnelled(known) => match flow::find(to) {
+        Some(()) if is_tunnelled(known) => match flow::find_copy(to) {
             Some(forwarded) => tunnel::send(ctx, &answer, &forwarded.destination),
             None => TC_ACT_SHOT,
         },
@@ -68,10 +73,14 @@ fn is_tunnelled(flow: &Flow) -> bool {
     flags & flow_flags::DSR != 0
 }
 
-/// Whether a packet of ICMP is an error about what an endpoint of this node sent to a client whose packets come through
-/// the tunnel: about a connection that this node has.
-#[inline(never)]
-pub fn is_about_endpoint(ctx: &TcContext, packet: &Packet, about: &mut Packet) -> bool {
+global!(
+    /// Whether a packet of ICMP is an error about what an endpoint of this node sent to a client whose packets come through
+    /// the tunnel: about a connection that this node has.
+    pub fn is_about_endpoint(ctx, packet: &Packet, about: &mut Packet) -> bool = is_about_endpoint_body else false
+);
+
+#[inline(always)]
+fn is_about_endpoint_body(ctx: &TcContext, packet: &Packet, about: &mut Packet) -> bool {
     if !read_about(ctx, packet, about) {
         return false;
     }
@@ -92,7 +101,7 @@ fn read_about(ctx: &TcContext, packet: &Packet, about: &mut Packet) -> bool {
         // Unreachable, packet too big, time exceeded, parameter problem.
         matches!(kind, 1..=4)
     };
-    is_error && about.parse(ctx, packet.transport + 8) && !about.is_icmp
+    is_error && parse(ctx, about, packet.transport + 8) && !about.is_icmp
 }
 
 /// `answer`: addresses of a reply to the packet inside, as it would arrive; `to`: as it would go on.

@@ -8,6 +8,7 @@ use aya_ebpf::helpers::bpf_ktime_get_ns;
 use aya_ebpf::programs::TcContext;
 use sluice_bpf_abi::{Addr, Hook, TCP};
 
+use crate::global::global;
 use crate::maps::{CLIENT_ANSWERS, NODE_ANSWERS, OWN};
 use crate::origin::{LOOPBACK, from_node, ifindex};
 use crate::packet::{Packet, RST};
@@ -30,27 +31,32 @@ const CLIENT: Limit = Limit {
 const PACKET_BROADCAST: u32 = 1;
 const PACKET_MULTICAST: u32 = 2;
 
-/// Whether a packet that is refused gets an answer.
-#[inline(never)]
-pub fn is_answered(ctx: &TcContext, packet: &Packet, hook: Hook) -> bool {
+global!(
+    /// Whether a packet that is refused gets an answer.
+    pub fn is_answered(ctx, packet: &Packet, hook: Hook) -> bool = is_answered_body else false
+);
+
+#[inline(always)]
+fn is_answered_body(ctx: &TcContext, packet: &Packet, hook: Hook) -> bool {
     // Nobody else gets the answer, and the kernel does not limit loopback either.
     if hook == Hook::Egress && from_node(ctx) {
         return true;
     }
     // RFC 9293, 3.10.7.1: no reset for a reset.
     let is_reset = packet.protocol() == TCP && packet.flags & RST != 0;
+    // A copy, which is a key on Linux 6.1 as well.
+    let source = packet.tuple.source;
     !is_reset
-        && is_from_one_machine(ctx, packet)
-        && takes_tokens(&packet.tuple.source)
+        && is_from_one_machine(ctx, packet, &source)
+        && takes_tokens(&source)
         && sum::is_right(ctx, packet)
 }
 
 /// Whether a packet's source can be one machine, and the packet was meant for one (RFC 1122, 3.2.2; RFC 4443, 2.4e).
 #[inline(always)]
-fn is_from_one_machine(ctx: &TcContext, packet: &Packet) -> bool {
+fn is_from_one_machine(ctx: &TcContext, packet: &Packet, source: &Addr) -> bool {
     // SAFETY: the context is valid for the run of the program.
     let to = unsafe { (*ctx.skb.skb).pkt_type };
-    let source = &packet.tuple.source;
     to != PACKET_BROADCAST
         && to != PACKET_MULTICAST
         // An IPv6 packet with a mapped address of IPv4 has no right source.

@@ -10,6 +10,7 @@ mod crc;
 mod dns;
 mod event;
 mod flow;
+mod global;
 mod icmp;
 mod limit;
 mod maps;
@@ -32,12 +33,14 @@ use socket::call::{self, Socket};
 
 /// Packets that arrive through an interface: to frontends, and replies to masqueraded connections.
 #[classifier]
+#[inline(always)]
 pub fn sluice_ingress(ctx: TcContext) -> i32 {
     path::ingress(&ctx)
 }
 
 /// Packets that leave through an interface: to endpoints, replies to clients, and the node's own.
 #[classifier]
+#[inline(always)]
 pub fn sluice_egress(ctx: TcContext) -> i32 {
     path::egress(&ctx)
 }

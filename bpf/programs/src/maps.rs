@@ -9,6 +9,7 @@ use sluice_bpf_abi::{
     Node, Peer, PeerKey, SourceKey, Tuple,
 };
 
+use crate::flow::Connection;
 use crate::packet::Packet;
 
 /// An entry gets its memory when it is written, so the size of a map costs little. For maps that programs only
@@ -84,6 +85,8 @@ pub struct Scratch {
     pub about: Packet,
     /// The addresses and ports that the packet is rewritten to.
     pub to: Tuple,
+    /// The connection that the packet opens.
+    pub connection: Connection,
 }
 
 #[btf_map]

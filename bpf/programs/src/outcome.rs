@@ -30,7 +30,8 @@ pub fn deny(ctx: &TcContext, packet: &Packet, hook: Hook, denial: Denial) -> i32
     match denial {
         Denial::Drop(reason) => drop_packet(ctx, packet, hook, reason),
         Denial::Reject(reason) if limit::is_answered(ctx, packet, hook) => {
-            reject::reject(ctx, packet, hook, reason)
+            record_denial(ctx, packet, hook, EventKind::Rejected, reason);
+            reject::reject(ctx, packet, hook)
         }
         Denial::Reject(reason) => {
             count(reason as u32 + family_index(packet));
@@ -165,7 +166,7 @@ pub fn record_denial(
         kind,
         ifindex: ifindex(ctx),
         service: 0,
-        counter,
+        counter: counter as u16,
     };
     event::record(&action, &packet.tuple, &packet.tuple);
 }

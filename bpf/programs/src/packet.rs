@@ -8,6 +8,7 @@ use sluice_bpf_abi::{
     Addr, Fragment, FragmentKey, SCTP, TCP, Tuple, UDP, interface_flags, node_flags,
 };
 
+use crate::global::global;
 use crate::maps::{FRAGMENTS, INTERFACES, node_flag};
 
 pub const ICMP: u8 = 1;
@@ -149,28 +150,30 @@ pub fn network_offset(ctx: &TcContext) -> u32 {
     }
 }
 
-impl Packet {
+global!(
     /// Parses the packet whose IP header is `at` bytes behind the network header. False: no Service could get it, or it
     /// is a fragment whose first fragment did not come this way.
-    ///
-    /// A function of its own, because the stack of all functions together has 512 bytes.
-    #[inline(never)]
-    pub fn parse(&mut self, ctx: &TcContext, at: u32) -> bool {
-        self.tuple.source_port = 0;
-        self.tuple.destination_port = 0;
-        self.tuple.protocol = NOT_READ;
-        self.flags = 0;
-        self.is_v4 = false;
-        self.may_be_fragmented = false;
-        let parsed = match ctx.skb.protocol() {
-            ETHERTYPE_V4 => self.parse_v4(ctx, at),
-            ETHERTYPE_V6 => self.parse_v6(ctx, at),
-            _ => None,
-        };
-        parsed.is_some()
-    }
+    pub fn parse(ctx, packet: &mut Packet, at: u32) -> bool = parse_body else false
+);
 
-    /// After [`Self::parse`] was false: whether the transport header lies behind more extension headers of IPv6 than the
+#[inline(always)]
+fn parse_body(ctx: &TcContext, packet: &mut Packet, at: u32) -> bool {
+    packet.tuple.source_port = 0;
+    packet.tuple.destination_port = 0;
+    packet.tuple.protocol = NOT_READ;
+    packet.flags = 0;
+    packet.is_v4 = false;
+    packet.may_be_fragmented = false;
+    let parsed = match ctx.skb.protocol() {
+        ETHERTYPE_V4 => packet.parse_v4(ctx, at),
+        ETHERTYPE_V6 => packet.parse_v6(ctx, at),
+        _ => None,
+    };
+    parsed.is_some()
+}
+
+impl Packet {
+    /// After [`parse`] was false: whether the transport header lies behind more extension headers of IPv6 than the
     /// programs read. The kernel reads on.
     #[inline(always)]
     pub fn has_more_extensions(&self) -> bool {

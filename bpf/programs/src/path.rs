@@ -26,13 +26,14 @@ use sluice_bpf_abi::{
 
 use crate::event::Action;
 use crate::flow::{self, Connection};
+use crate::global::global;
 use crate::maps::{Scratch, count, node_flag, scratch};
 use crate::origin::{client, from_node, from_socket, ifindex, was_seen};
 use crate::outcome::{
     Denial, deny, drop_packet, family_index, forward, is_drop_at_egress, is_routed_again, pass,
     route_again,
 };
-use crate::packet::{ACK, Packet, RST, SYN};
+use crate::packet::{ACK, Packet, RST, SYN, parse};
 use crate::reuse::{begins_anew, gives_way, is_anothers, is_netfilters};
 use crate::service::{self, Decision};
 use crate::{dns, icmp, tunnel};
@@ -40,20 +41,26 @@ use crate::{dns, icmp, tunnel};
 /// A packet arrives through an interface. Returns the action of tc.
 #[inline(always)]
 pub fn ingress(ctx: &TcContext) -> i32 {
-    let Some(Scratch { packet, about, to }) = scratch() else {
+    let Some(Scratch {
+        packet,
+        about,
+        to,
+        connection,
+    }) = scratch()
+    else {
         return TC_ACT_UNSPEC;
     };
     if is_drop_at_egress(ctx) {
         return TC_ACT_UNSPEC;
     }
     if tunnel::is_tunnel(ctx) {
-        return match from_tunnel(ctx, packet, about, to) {
+        return match from_tunnel(ctx, packet, about, to, connection) {
             // A strict `rp_filter` would drop it here: its client's route leads elsewhere.
             TC_ACT_UNSPEC => route_again(ctx),
             action => action,
         };
     }
-    if !packet.parse(ctx, 0) {
+    if !parse(ctx, packet, 0) {
         return if tunnel::may_be_forged(packet) {
             TC_ACT_SHOT
         } else {
@@ -80,21 +87,27 @@ pub fn ingress(ctx: &TcContext) -> i32 {
                 return continue_known(ctx, packet, to, known, Hook::Ingress);
             }
         } else if known.kind == FlowKind::Forwarded as u8 {
-            return beside(ctx, packet, &mut about.tuple, to, known);
+            return beside(ctx, packet, &mut about.tuple, to, connection, known);
         } else {
             return TC_ACT_UNSPEC;
         }
     }
-    open(ctx, packet, to, Hook::Ingress)
+    open(ctx, packet, to, connection, Hook::Ingress)
 }
 
 /// A packet leaves through an interface. Returns the action of tc.
 #[inline(always)]
 pub fn egress(ctx: &TcContext) -> i32 {
-    let Some(Scratch { packet, about, to }) = scratch() else {
+    let Some(Scratch {
+        packet,
+        about,
+        to,
+        connection,
+    }) = scratch()
+    else {
         return TC_ACT_UNSPEC;
     };
-    if !packet.parse(ctx, 0) {
+    if !parse(ctx, packet, 0) {
         return TC_ACT_UNSPEC;
     }
     let (addr, port) = (&packet.tuple.destination, packet.tuple.destination_port);
@@ -137,7 +150,7 @@ pub fn egress(ctx: &TcContext) -> i32 {
     } else if was_seen(ctx) {
         return TC_ACT_UNSPEC;
     }
-    open(ctx, packet, to, Hook::Egress)
+    open(ctx, packet, to, connection, Hook::Egress)
 }
 
 /// The place of a network policy's verdict. There is no policy yet: every packet is allowed.
@@ -200,7 +213,13 @@ fn continue_known(
 
 /// A packet without an entry: the first of a connection to a Service, or of no Service.
 #[inline(always)]
-fn open(ctx: &TcContext, packet: &Packet, to: &mut Tuple, hook: Hook) -> i32 {
+fn open(
+    ctx: &TcContext,
+    packet: &Packet,
+    to: &mut Tuple,
+    connection: &mut Connection,
+    hook: Hook,
+) -> i32 {
     let opens = packet.opens();
     if node_flag(node_flags::WAITS) || !opens && !is_taken_over(packet) {
         return TC_ACT_UNSPEC;
@@ -209,13 +228,13 @@ fn open(ctx: &TcContext, packet: &Packet, to: &mut Tuple, hook: Hook) -> i32 {
     if packet.protocol() == TCP && dns::passes(ctx, packet, hook) {
         return pass(ctx, packet, hook);
     }
-    let mut connection = Connection::of(&packet.tuple);
+    connection.begin(packet);
     if !opens {
         // The entry counts as closed until another packet comes: mostly the endpoint resets the connection, or
         // does not answer.
         connection.flags = flow_flags::RST;
     }
-    let fate = balance(ctx, packet, hook, &mut connection);
+    let fate = balance(ctx, packet, connection, hook);
     if !opens && connection.service == 0 {
         return TC_ACT_UNSPEC;
     }
@@ -229,7 +248,7 @@ fn open(ctx: &TcContext, packet: &Packet, to: &mut Tuple, hook: Hook) -> i32 {
     };
     match (denial, fate) {
         (Some(denial), _) => deny(ctx, packet, hook, denial),
-        (None, Fate::Forward) => establish(ctx, packet, to, hook, &connection),
+        (None, Fate::Forward) => establish(ctx, packet, &packet.tuple, to, connection, hook),
         (None, _) => pass(ctx, packet, hook),
     }
 }
@@ -262,9 +281,13 @@ enum Fate {
     Reject,
 }
 
-/// Finds the frontend of a new connection, and chooses its endpoint. A function of its own, because the stack is small.
-#[inline(never)]
-fn balance(ctx: &TcContext, packet: &Packet, hook: Hook, connection: &mut Connection<'_>) -> Fate {
+global!(
+    /// Finds the frontend of a new connection, and chooses its endpoint.
+    fn balance(ctx, packet: &Packet, connection: &mut Connection, hook: Hook) -> Fate = balance_body else Fate::Pass
+);
+
+#[inline(always)]
+fn balance_body(ctx: &TcContext, packet: &Packet, connection: &mut Connection, hook: Hook) -> Fate {
     let tuple = &packet.tuple;
     let (addr, port) = (&tuple.destination, tuple.destination_port);
     let decision = service::decide(
@@ -336,11 +359,12 @@ fn balance(ctx: &TcContext, packet: &Packet, hook: Hook, connection: &mut Connec
 fn establish(
     ctx: &TcContext,
     packet: &Packet,
+    request: &Tuple,
     to: &mut Tuple,
+    connection: &Connection,
     hook: Hook,
-    connection: &Connection<'_>,
 ) -> i32 {
-    if !flow::enter(connection, to) {
+    if !flow::enter(connection, request, to) {
         return drop_packet(ctx, packet, hook, Counter::FlowsFull);
     }
     count(Counter::Connections as u32 + family_index(packet));
@@ -366,6 +390,7 @@ fn beside(
     packet: &Packet,
     request: &mut Tuple,
     to: &mut Tuple,
+    connection: &mut Connection,
     forwarded: &Flow,
 ) -> i32 {
     if packet.protocol() != TCP {
@@ -388,18 +413,22 @@ fn beside(
     if !opens || forwarded.flags & flow_flags::ESTABLISHED == 0 {
         return TC_ACT_UNSPEC;
     }
-    let connection = Connection {
-        changes_port: true,
-        ..Connection::of(request)
-    };
-    establish(ctx, packet, to, Hook::Ingress, &connection)
+    connection.begin(packet);
+    connection.changes_port = true;
+    establish(ctx, packet, request, to, connection, Hook::Ingress)
 }
 
 /// A packet that came through the tunnel, with the endpoint's address. The reply must come from the frontend that the
 /// client dialled, so the connection is entered here as well. What no node sent, or has no such connection, is dropped.
 #[inline(always)]
-fn from_tunnel(ctx: &TcContext, packet: &mut Packet, about: &mut Packet, to: &mut Tuple) -> i32 {
-    if !tunnel::receive(ctx, &mut about.tuple) || !packet.parse(ctx, 0) {
+fn from_tunnel(
+    ctx: &TcContext,
+    packet: &mut Packet,
+    about: &mut Packet,
+    to: &mut Tuple,
+    connection: &mut Connection,
+) -> i32 {
+    if !tunnel::receive(ctx, &mut about.tuple) || !parse(ctx, packet, 0) {
         return TC_ACT_SHOT;
     }
     if packet.is_icmp {
@@ -426,13 +455,10 @@ fn from_tunnel(ctx: &TcContext, packet: &mut Packet, about: &mut Packet, to: &mu
     if !(opens || is_in_the_middle(packet)) || !service::is_direct(request, packet) {
         return TC_ACT_SHOT;
     }
-    let connection = Connection {
-        request,
-        endpoint: packet.tuple.destination,
-        port: packet.tuple.destination_port,
+    connection.begin(packet);
+    if !opens {
         // As in `open`.
-        flags: if opens { 0 } else { flow_flags::RST },
-        ..Connection::of(request)
-    };
-    establish(ctx, packet, to, Hook::Ingress, &connection)
+        connection.flags = flow_flags::RST;
+    }
+    establish(ctx, packet, request, to, connection, Hook::Ingress)
 }

@@ -5,10 +5,11 @@ use aya_ebpf::bindings::{BPF_F_INGRESS, BPF_F_PSEUDO_HDR, TC_ACT_SHOT};
 use aya_ebpf::helpers::generated::{bpf_redirect, bpf_skb_change_tail};
 use aya_ebpf::programs::TcContext;
 use core::mem::size_of;
-use sluice_bpf_abi::{Counter, EventKind, Hook, SCTP, TCP, Tuple};
+use sluice_bpf_abi::{Hook, SCTP, TCP, Tuple};
 
+use crate::global::global;
 use crate::origin::{LOOPBACK, ifindex};
-use crate::outcome::{record_denial, route_again};
+use crate::outcome::route_again;
 use crate::packet::{ACK, ICMP, ICMP_V6, Ipv4, Ipv6, Packet, RST, load, network_offset};
 use crate::rewrite::{End, V4_CHECKSUM, store, store_addr};
 use crate::sum;
@@ -50,10 +51,13 @@ const PACKET_TOO_BIG: Error = Error {
     rest: 0,
 };
 
-/// Tells the client that nothing listens, and counts the packet.
-#[inline(never)]
-pub fn reject(ctx: &TcContext, packet: &Packet, hook: Hook, reason: Counter) -> i32 {
-    record_denial(ctx, packet, hook, EventKind::Rejected, reason);
+global!(
+    /// Tells the client that nothing listens.
+    pub fn reject(ctx, packet: &Packet, hook: Hook) -> i32 = reject_body else TC_ACT_SHOT
+);
+
+#[inline(always)]
+fn reject_body(ctx: &TcContext, packet: &Packet, hook: Hook) -> i32 {
     // A fragment without ports has no connection to refuse.
     if !packet.has_ports {
         return TC_ACT_SHOT;
@@ -72,9 +76,13 @@ pub fn reject(ctx: &TcContext, packet: &Packet, hook: Hook, reason: Counter) -> 
     }
 }
 
-/// Tells a sender that its packet is too long for the tunnel, with the tunnel's MTU in bytes.
-#[inline(never)]
-pub fn too_long(ctx: &TcContext, packet: &Packet, mtu: u32) -> i32 {
+global!(
+    /// Tells a sender that its packet is too long for the tunnel, with the tunnel's MTU in bytes.
+    pub fn too_long(ctx, packet: &Packet, mtu: u32) -> i32 = too_long_body else TC_ACT_SHOT
+);
+
+#[inline(always)]
+fn too_long_body(ctx: &TcContext, packet: &Packet, mtu: u32) -> i32 {
     let fragmentation_needed = Error {
         rest: mtu,
         ..FRAGMENTATION_NEEDED

@@ -3,6 +3,7 @@
 use sluice_bpf_abi::{Flow, FlowKind, TCP, Tuple, flow_flags};
 
 use crate::flow;
+use crate::global::global;
 use crate::packet::{Packet, SYN};
 
 /// Whether a packet opens another connection with the ports of one that has ended. `to` is overwritten.
@@ -14,16 +15,20 @@ pub fn begins_anew(flow: &Flow, packet: &Packet, to: &mut Tuple) -> bool {
         && opens_anew(flow, packet, to)
 }
 
-/// See [`begins_anew`]. A function of its own, because the stack is small.
-#[inline(never)]
-fn opens_anew(flow: &Flow, packet: &Packet, to: &mut Tuple) -> bool {
+global!(
+    /// See [`begins_anew`].
+    fn opens_anew(flow: &Flow, packet: &Packet, to: &mut Tuple) -> bool = opens_anew_body else false
+);
+
+#[inline(always)]
+fn opens_anew_body(flow: &Flow, packet: &Packet, to: &mut Tuple) -> bool {
     // The key of the replies' entry.
     to.source.set(&flow.destination);
     to.source_port = flow.destination_port;
     to.destination.set(&flow.source);
     to.destination_port = flow.source_port;
     to.protocol = packet.tuple.protocol;
-    let anew = flow::is_closed(flow) || flow::find(to).is_some_and(|it| flow::is_closed(it));
+    let anew = flow::is_closed(flow) || flow::find_copy(to).is_some_and(|it| flow::is_closed(it));
     // If the address is no Service's any more, no new entry replaces this one, and it would rewrite the later packets of
     // the new connection.
     if anew {
@@ -32,7 +37,7 @@ fn opens_anew(flow: &Flow, packet: &Packet, to: &mut Tuple) -> bool {
         // The packet may arrive once more before it leaves, through loopback or a bridge. There it must not count as a
         // direct connection beside an open one.
         flow.rewrite(to);
-        if let Some(forwarded) = flow::find(to) {
+        if let Some(forwarded) = flow::find_copy(to) {
             flow::touch(forwarded, packet);
         }
     }
@@ -59,24 +64,28 @@ pub fn is_anothers(flow: &Flow, packet: &Packet) -> bool {
 /// Whether netfilter translates the packets of an entry: they pass as they are. `to` is overwritten.
 #[inline(always)]
 pub fn is_netfilters(flow: &mut Flow, packet: &Packet, to: &mut Tuple) -> bool {
-    flow.flags & flow_flags::NETFILTER != 0 && !begins_anew(flow, packet, to) && {
-        touch_netfilters(flow, packet, to);
-        true
-    }
+    flow.flags & flow_flags::NETFILTER != 0
+        && !begins_anew(flow, packet, to)
+        && touch_netfilters(flow, packet, to)
 }
 
-/// Renews an entry of a connection that netfilter translates. What netfilter rewrites has no entry where it leaves, so a
-/// masqueraded connection's answers count here for both their entries. A function of its own, because the stack is small.
-#[inline(never)]
-fn touch_netfilters(flow: &mut Flow, packet: &Packet, to: &mut Tuple) {
+global!(
+    /// Renews an entry of a connection that netfilter translates. What netfilter rewrites has no entry where it leaves, so a
+    /// masqueraded connection's answers count here for both their entries.
+    fn touch_netfilters(flow: &mut Flow, packet: &Packet, to: &mut Tuple) -> bool = touch_netfilters_body else true
+);
+
+#[inline(always)]
+fn touch_netfilters_body(flow: &mut Flow, packet: &Packet, to: &mut Tuple) -> bool {
     flow::touch(flow, packet);
     if flow.kind == FlowKind::Unmasquerade as u8 {
         flow.rewrite(to);
         to.protocol = packet.tuple.protocol;
-        if let Some(reply) = flow::find(to) {
+        if let Some(reply) = flow::find_copy(to) {
             flow::touch(reply, packet);
         }
     }
+    true
 }
 
 /// A client connects to an endpoint directly, from the port of its connection to a Service. Returns whether that one has

@@ -6,6 +6,7 @@ use aya_ebpf::programs::TcContext;
 use sluice_bpf_abi::{Addr, SCTP, TCP, Tuple, UDP, node_flags};
 
 use crate::crc;
+use crate::global::global;
 use crate::maps::node_flag;
 use crate::packet::{Packet, load, network_offset};
 use crate::sum;
@@ -32,26 +33,34 @@ pub enum End {
     Destination,
 }
 
-/// Gives the packet these addresses and ports. Returns 0, or 1 when the kernel refused: then it must be dropped.
-#[inline(never)]
-pub fn rewrite(ctx: &TcContext, packet: &Packet, to: &Tuple) -> i32 {
+global!(
+    /// Gives the packet these addresses and ports. Returns 0, or 1 when the kernel refused: then it must be dropped.
+    pub fn rewrite(ctx, packet: &Packet, to: &Tuple) -> i32 = rewrite_body else 1
+);
+
+#[inline(always)]
+fn rewrite_body(ctx: &TcContext, packet: &Packet, to: &Tuple) -> i32 {
     match try_rewrite(ctx, packet, to) {
         Some(()) => 0,
         None => 1,
     }
 }
 
-/// Lets the kernel fragment a datagram of IPv4 that the node sends to an address of its own. Its length is right for
-/// loopback, and no error would teach its sender the MTU of the way to the endpoint: the route of the node's own address has
-/// none. IPv6 knows no fragments but its sender's.
-#[inline(never)]
-pub fn allow_fragments(ctx: &TcContext, packet: &Packet) {
+global!(
+    /// Lets the kernel fragment a datagram of IPv4 that the node sends to an address of its own. Its length is right for
+    /// loopback, and no error would teach its sender the MTU of the way to the endpoint: the route of the node's own address has
+    /// none. IPv6 knows no fragments but its sender's.
+    pub fn allow_fragments(ctx, packet: &Packet) -> bool = allow_fragments_body else false
+);
+
+#[inline(always)]
+fn allow_fragments_body(ctx: &TcContext, packet: &Packet) -> bool {
     if !packet.is_v4 || packet.protocol() != UDP || packet.may_be_fragmented {
-        return;
+        return true;
     }
     let network = network_offset(ctx);
     let Some([id, flags]) = load::<[u16; 2]>(ctx, V4_ID) else {
-        return;
+        return false;
     };
     // The fragments of two datagrams without a number would be mixed up (RFC 6864, 4.1).
     let new_id = if id == 0 {
@@ -64,13 +73,9 @@ pub fn allow_fragments(ctx: &TcContext, packet: &Packet) {
     let new = [new_id, flags & !V4_DO_NOT_FRAGMENT.to_be()];
     let words = [[id, flags], new].map(|[a, b]| u32::from(a) | u32::from(b) << 16);
     let checksum = (network + V4_CHECKSUM) as usize;
-    if ctx
-        .l3_csum_replace(checksum, words[0].into(), words[1].into(), 4)
+    ctx.l3_csum_replace(checksum, words[0].into(), words[1].into(), 4)
         .is_ok()
-    {
-        // A header that was just read can be written.
-        let _ = store(ctx, network + V4_ID, &new);
-    }
+        && store(ctx, network + V4_ID, &new).is_some()
 }
 
 #[inline(always)]

@@ -9,6 +9,7 @@ use sluice_bpf_abi::{
     SOURCE_PREFIX, Slots, SourceKey, Treatment, Tuple, Verdict, frontend_flags,
 };
 
+use crate::global::global;
 use crate::maps::{ADDRESSES, AFFINITY, ENDPOINTS, FRONTENDS, MAGLEV, MEMBERS, SOURCES, node};
 use crate::packet::Packet;
 
@@ -91,11 +92,15 @@ fn is_address(addr: &Addr, kind: AddressKind) -> bool {
     ADDRESSES.get_ptr(&key).is_some()
 }
 
-/// Whether a packet that another node sent through the tunnel to this endpoint may open a connection: its client dialled a
-/// frontend with direct server return, and may do so, and the endpoint is one of the frontend's on this node. A NodePort
-/// is that of any node.
-#[inline(never)]
-pub fn is_direct(request: &Tuple, packet: &Packet) -> bool {
+global!(
+    /// Whether a packet that another node sent through the tunnel to this endpoint may open a connection: its client dialled a
+    /// frontend with direct server return, and may do so, and the endpoint is one of the frontend's on this node. A NodePort
+    /// is that of any node.
+    pub fn is_direct(request: &Tuple, packet: &Packet) -> bool = is_direct_body else false
+);
+
+#[inline(always)]
+fn is_direct_body(request: &Tuple, packet: &Packet) -> bool {
     let found = frontend_of(
         &request.destination,
         request.destination_port,

@@ -4,6 +4,7 @@ use aya_ebpf::programs::TcContext;
 use core::mem::size_of;
 use sluice_bpf_abi::{Addr, TCP, Tuple, UDP};
 
+use crate::global::global;
 use crate::packet::{Ipv6, Packet, load};
 
 /// Bytes that are summed at a time.
@@ -69,13 +70,17 @@ pub fn of<T>(value: &T, seed: u32) -> u32 {
     sum as u32
 }
 
-/// Whether the checksums of a packet are right, as far as they can be known: not those of SCTP, of fragments, behind
-/// extension headers, and of what is longer than [`BLOCKS`].
-///
-/// A sender on this machine may leave the rest of a checksum to the network card (`CHECKSUM_PARTIAL`): then the field has
-/// the sum of the addresses, protocol and length.
-#[inline(never)]
-pub fn is_right(ctx: &TcContext, packet: &Packet) -> bool {
+global!(
+    /// Whether the checksums of a packet are right, as far as they can be known: not those of SCTP, of fragments, behind
+    /// extension headers, and of what is longer than [`BLOCKS`].
+    ///
+    /// A sender on this machine may leave the rest of a checksum to the network card (`CHECKSUM_PARTIAL`): then the field has
+    /// the sum of the addresses, protocol and length.
+    pub fn is_right(ctx, packet: &Packet) -> bool = is_right_body else false
+);
+
+#[inline(always)]
+fn is_right_body(ctx: &TcContext, packet: &Packet) -> bool {
     if packet.is_v4 {
         // SAFETY: it was read when the packet was parsed.
         let fragment = unsafe { packet.head.v4.network.fragment };
@@ -129,10 +134,14 @@ const UNKNOWN: u64 = u64::MAX;
 /// A sum that is never right.
 const WRONG: u64 = 0;
 
-/// Adds `length` bytes at this offset from the network header to the sum `seed`. [`UNKNOWN`] if they are too many, [`WRONG`]
-/// if the packet is shorter. A number, because a function of the kernel's returns a register.
-#[inline(never)]
-fn of_bytes(ctx: &TcContext, offset: u32, length: u32, seed: u32) -> u64 {
+global!(
+    /// Adds `length` bytes at this offset from the network header to the sum `seed`. [`UNKNOWN`] if they are too many, [`WRONG`]
+    /// if the packet is shorter. A number, because a function of the kernel's returns a register.
+    fn of_bytes(ctx, offset: u32, length: u32, seed: u32) -> u64 = of_bytes_body else WRONG
+);
+
+#[inline(always)]
+fn of_bytes_body(ctx: &TcContext, offset: u32, length: u32, seed: u32) -> u64 {
     let (mut at, mut left, mut sum) = (offset, length, seed);
     let mut block = 0;
     while block < BLOCKS && left >= BLOCK {

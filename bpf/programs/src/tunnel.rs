@@ -35,6 +35,7 @@ use sluice_bpf_abi::{
 };
 
 use crate::event::{self, Action};
+use crate::global::global;
 use crate::maps::{INTERFACES, count, node};
 use crate::origin::ifindex;
 use crate::outcome::{drop_packet, family_index, record_denial};
@@ -125,10 +126,14 @@ fn header(ctx: &TcContext, packet: &Packet) -> u32 {
     u32::from(words) * 4
 }
 
-/// Sends a packet, rewritten to its endpoint, to the endpoint's node. `frontend`: the addresses that the client
-/// sent it with.
-#[inline(never)]
-pub fn send(ctx: &TcContext, frontend: &Tuple, to_node: &Addr) -> i32 {
+global!(
+    /// Sends a packet, rewritten to its endpoint, to the endpoint's node. `frontend`: the addresses that the client
+    /// sent it with.
+    pub fn send(ctx, frontend: &Tuple, to_node: &Addr) -> i32 = send_body else TC_ACT_SHOT
+);
+
+#[inline(always)]
+fn send_body(ctx: &TcContext, frontend: &Tuple, to_node: &Addr) -> i32 {
     match encapsulate(ctx, frontend, to_node) {
         // SAFETY: the helper takes numbers.
         Some(tunnel) => unsafe { bpf_redirect(tunnel, 0) as i32 },
@@ -210,10 +215,14 @@ pub fn is_entrance(addr: &Addr, port: u16, protocol: u8) -> bool {
     protocol == UDP && port != 0 && is_port() && is_in_list(TUNNEL_PEERS, addr)
 }
 
-/// Reads from a packet that came through the tunnel the address and port that its client dialled. False: it was not
-/// sent by a node of the cluster.
-#[inline(never)]
-pub fn receive(ctx: &TcContext, request: &mut Tuple) -> bool {
+global!(
+    /// Reads from a packet that came through the tunnel the address and port that its client dialled. False: it was not
+    /// sent by a node of the cluster.
+    pub fn receive(ctx, request: &mut Tuple) -> bool = receive_body else false
+);
+
+#[inline(always)]
+fn receive_body(ctx: &TcContext, request: &mut Tuple) -> bool {
     // SAFETY: all zeros is a key.
     let mut key: bpf_tunnel_key = unsafe { MaybeUninit::zeroed().assume_init() };
     let mut policy = 0_u32;

@@ -161,7 +161,7 @@ impl<'a> Socket<'a> {
             kind,
             ifindex: 0,
             service,
-            counter,
+            counter: counter as u16,
         };
         event::record(&action, &tuple(from), &tuple(to));
     }
