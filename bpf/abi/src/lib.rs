@@ -36,7 +36,7 @@ pub use node::{
 pub use service::{
     AddressKey, AddressKind, Affinity, AffinityKey, Client, Endpoint, EndpointKey, Frontend,
     FrontendKey, FrontendKind, MAGLEV_CHUNK, MaglevChunk, MaglevKey, MemberKey, NOT_TUNNELLED,
-    SOURCE_PREFIX, Slots, SourceKey, TUNNEL_PEERS, Treatment, Verdict, endpoint_flags,
+    Ports, SOURCE_PREFIX, Slots, SourceKey, TUNNEL_PEERS, Treatment, Verdict, endpoint_flags,
     frontend_flags,
 };
 pub use socket::{Peer, PeerKey};

@@ -18,6 +18,43 @@ pub struct FrontendKey {
 
 layout!(FrontendKey, 20, addr @ 0, port @ 16, protocol @ 18, kind @ 19);
 
+/// The only value of PORTS (array of one): the ports that frontends have, whatever the address, protocol and kind. A packet
+/// with another port need not be looked for in FRONTENDS.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ports {
+    /// Bit `port % 32` of word `port / 32`.
+    words: [u32; Self::WORDS],
+}
+
+layout!(Ports, 8192, words @ 0);
+
+impl Ports {
+    const WORDS: usize = 2048;
+
+    /// Whether a frontend has this port.
+    #[must_use]
+    #[inline(always)]
+    pub const fn contains(&self, port: u16) -> bool {
+        self.words[(port / 32) as usize] & 1 << (port % 32) != 0
+    }
+
+    /// A frontend has this port.
+    #[inline(always)]
+    pub const fn insert(&mut self, port: u16) {
+        self.words[(port / 32) as usize] |= 1 << (port % 32);
+    }
+}
+
+impl Default for Ports {
+    /// No frontend has any.
+    fn default() -> Self {
+        Self {
+            words: [0; Self::WORDS],
+        }
+    }
+}
+
 /// The kinds of frontends.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use aya_ebpf::macros::btf_map;
 use sluice_bpf_abi::{
     Addr, AddressKey, Affinity, AffinityKey, Counter, Dns, Endpoint, EndpointKey, Event, Flow,
     Fragment, FragmentKey, Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey,
-    Node, Peer, PeerKey, SourceKey, Tuple,
+    Node, Peer, PeerKey, Ports, SourceKey, Tuple,
 };
 
 use crate::flow::Connection;
@@ -18,6 +18,9 @@ const GROWING: usize = BPF_F_NO_PREALLOC as usize;
 
 #[btf_map]
 pub static FRONTENDS: HashMap<FrontendKey, Frontend, 1024, GROWING> = HashMap::new();
+
+#[btf_map]
+pub static PORTS: Array<Ports, 1> = Array::new();
 
 #[btf_map]
 pub static ENDPOINTS: HashMap<EndpointKey, Endpoint, 1024, GROWING> = HashMap::new();

@@ -10,7 +10,9 @@ use sluice_bpf_abi::{
 };
 
 use crate::global::global;
-use crate::maps::{ADDRESSES, AFFINITY, ENDPOINTS, FRONTENDS, MAGLEV, MEMBERS, SOURCES, node};
+use crate::maps::{
+    ADDRESSES, AFFINITY, ENDPOINTS, FRONTENDS, MAGLEV, MEMBERS, PORTS, SOURCES, node,
+};
 use crate::packet::Packet;
 
 const NANOSECONDS: u64 = 1_000_000_000;
@@ -58,6 +60,9 @@ fn frontend_of(
     protocol: u8,
     answers: impl FnOnce() -> bool,
 ) -> Option<&'static Frontend> {
+    if !is_frontends(port) {
+        return None;
+    }
     let key = FrontendKey {
         addr: *addr,
         port,
@@ -81,6 +86,12 @@ fn frontend_of(
     // SAFETY: as above.
     let found = unsafe { FRONTENDS.get(&key) }?;
     answers().then_some(found)
+}
+
+/// Whether a frontend has this port, at whatever address.
+#[inline(always)]
+pub fn is_frontends(port: u16) -> bool {
+    PORTS.get(0).is_some_and(|it| it.contains(port))
 }
 
 #[inline(always)]

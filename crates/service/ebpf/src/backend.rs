@@ -21,6 +21,7 @@ use crate::netfilter::{self, Watch};
 use crate::object::{Key, Object};
 use crate::observe;
 use crate::placement::{self, Ids, Placement};
+use crate::ports::Ports;
 use crate::programs::{Programs, Setup};
 use crate::render::{self, Facts, has_members};
 use crate::sizes::Sizes;
@@ -35,6 +36,8 @@ pub struct Ebpf {
     ids: Ids,
     /// How full the maps are.
     fill: Fill,
+    /// The ports that frontends have.
+    ports: Ports,
     fills: Arc<Fills>,
     timeouts: Timeouts,
     sockets: SocketSetup,
@@ -67,6 +70,7 @@ impl Ebpf {
             facts,
             ids: Ids::default(),
             fill: Fill::default(),
+            ports: Ports::default(),
             fills: Arc::default(),
             timeouts: Timeouts::default(),
             sockets: SocketSetup::off(),
@@ -212,6 +216,13 @@ impl Ebpf {
         }
     }
 
+    /// Writes which ports frontends have.
+    fn show_ports(&mut self) -> Result<(), BackendError> {
+        let maps = self.programs.maps_mut();
+        let shown = maps.change_ports(|value| self.ports.show(value));
+        shown.map_err(failed)
+    }
+
     /// Makes room for what a delta adds, and for as much again.
     fn make_room(&mut self, delta: &Delta<Key, Object>) -> Result<(), BackendError> {
         let now = self.sizes();
@@ -312,6 +323,8 @@ impl Backend for Ebpf {
         self.ids.retain(&objects);
         self.fill = Fill::of(objects.keys());
         self.fill.tell(&self.sizes(), &self.fills);
+        self.ports = Ports::of(objects.keys());
+        self.show_ports()?;
         let pins = self.programs.pins().clone();
         witness::end_forgotten(self.programs.maps_mut(), &pins).map_err(failed)?;
         if self.carries_soon {
@@ -331,9 +344,15 @@ impl Backend for Ebpf {
     /// Where there is no room for all, what there is room for.
     fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), BackendError> {
         let room = self.make_room(delta);
+        if self.ports.add(delta) {
+            self.show_ports()?;
+        }
         let written = apply::write_all(self.programs.maps_mut(), delta);
         self.attach()?;
         room.and(written)?;
+        if self.ports.delete(delta) {
+            self.show_ports()?;
+        }
         self.fill = self.fill.after(delta);
         self.fill.tell(&self.sizes(), &self.fills);
         Ok(())

@@ -39,6 +39,7 @@ mod object;
 mod observe;
 mod placement;
 mod plane;
+mod ports;
 mod programs;
 mod render;
 mod sizes;

@@ -6,7 +6,7 @@ use sluice_bpf::{BpfError, Counters, Pins, Prefix, Ring, Single, Table};
 use sluice_bpf_abi::{
     AddressKey, Affinity, AffinityKey, Counter, Dns, Endpoint, EndpointKey, Event, Flow, Fragment,
     FragmentKey, Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey, Node, Peer,
-    PeerKey, SourceKey, Tuple,
+    PeerKey, Ports, SourceKey, Tuple,
 };
 
 /// The map whose entries the programs write while it grows.
@@ -17,8 +17,9 @@ const COUNTERS: &str = "COUNTERS";
 const EVENTS: &str = "EVENTS";
 
 /// All maps that are pinned.
-pub(crate) const NAMES: [&str; 17] = [
+pub(crate) const NAMES: [&str; 18] = [
     "FRONTENDS",
+    "PORTS",
     "ENDPOINTS",
     "MEMBERS",
     "MAGLEV",
@@ -67,6 +68,7 @@ pub struct Maps {
     pub counters: CounterTable,
     node: Single<Node>,
     dns: Single<Dns>,
+    ports: Single<Ports>,
 }
 
 impl fmt::Debug for Maps {
@@ -98,6 +100,7 @@ impl Maps {
             counters: CounterTable::open(pins)?,
             node: Single::open(pins, "NODE")?,
             dns: Single::open(pins, "DNS")?,
+            ports: Single::open(pins, "PORTS")?,
         })
     }
 
@@ -117,6 +120,15 @@ impl Maps {
     /// [`BpfError::Map`].
     pub fn set_dns(&mut self, dns: &Dns) -> Result<(), BpfError> {
         self.dns.set(dns)
+    }
+
+    /// Changes which ports frontends have. No other process changes them meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`BpfError::Map`], [`BpfError::Machine`].
+    pub fn change_ports(&mut self, change: impl FnOnce(&mut Ports)) -> Result<(), BpfError> {
+        self.ports.change(change)
     }
 
     /// Replaces the settings of the node.

@@ -221,6 +221,7 @@ impl Fixture {
                 kind: kind as u8,
             };
             maps.frontends.insert(&key, &value).expect(written);
+            maps.change_ports(|it| it.insert(port)).expect(written);
         }
         let mut know = |ip: IpAddr, kind: AddressKind| {
             let key = AddressKey {

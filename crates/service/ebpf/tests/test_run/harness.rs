@@ -185,6 +185,8 @@ fn fill(programs: &mut Programs) {
                     ..Frontend::default()
                 };
                 maps.frontends.insert(&key, &value).expect(written);
+                maps.change_ports(|it| it.insert(addr.port()))
+                    .expect(written);
             }
             let key = AddressKey {
                 addr: addr.ip().into(),
