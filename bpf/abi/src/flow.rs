@@ -24,7 +24,7 @@ layout!(Tuple, 40, source @ 0, destination @ 16, source_port @ 32, destination_p
 impl Tuple {
     /// The bits of [`Tuple::protocol`] that are the protocol number.
     pub const PROTOCOL: u32 = 0xff;
-    /// A Request whose packets have the addresses of another connection's forwarded ones: the client dials the
+    /// A Request or Direct whose packets have the addresses of another connection's forwarded ones: the client dials the
     /// endpoint itself from the port of its open connection to the Service.
     pub const BESIDE: u32 = 0x100;
 
@@ -39,6 +39,26 @@ impl Tuple {
             destination_port: self.source_port,
             protocol: self.protocol,
         }
+    }
+
+    /// Copies another tuple word by word: for an assignment between maps the compiler would call `memmove`.
+    #[inline(always)]
+    pub const fn set(&mut self, other: &Self) {
+        self.source.set(&other.source);
+        self.destination.set(&other.destination);
+        self.source_port = other.source_port;
+        self.destination_port = other.destination_port;
+        self.protocol = other.protocol;
+    }
+
+    /// Becomes the tuple of the packets that answer those of another one.
+    #[inline(always)]
+    pub const fn set_reversed(&mut self, other: &Self) {
+        self.source.set(&other.destination);
+        self.destination.set(&other.source);
+        self.source_port = other.destination_port;
+        self.destination_port = other.source_port;
+        self.protocol = other.protocol;
     }
 
     /// A hash of the tuple, the same on every node: the index into a table of Maglev.
@@ -75,6 +95,15 @@ const fn mix(hash: u32, word: u32) -> u32 {
 }
 
 impl Flow {
+    /// Sets the addresses and ports after the rewrite.
+    #[inline(always)]
+    pub const fn lead_to(&mut self, tuple: &Tuple) {
+        self.source.set(&tuple.source);
+        self.destination.set(&tuple.destination);
+        self.source_port = tuple.source_port;
+        self.destination_port = tuple.destination_port;
+    }
+
     /// Gives a tuple of the same protocol the addresses and ports after the rewrite.
     #[inline(always)]
     pub const fn rewrite(&self, tuple: &mut Tuple) {
@@ -137,6 +166,9 @@ pub enum FlowKind {
     Unmasquerade = 2,
     /// From the endpoint to the client.
     Reply = 3,
+    /// Of a connection of no Service, whose packets have addresses and ports that one of ours could have. They pass, or
+    /// leave from another port: that of an entry Unmasquerade.
+    Direct = 4,
 }
 
 /// Flags of a [`Flow`].
@@ -154,6 +186,9 @@ pub mod flow_flags {
     pub const NODE_CLIENT: u8 = 16;
     /// The packet goes through a tunnel: direct server return. In Request and Forwarded on the first node.
     pub const DSR: u8 = 32;
+    /// The connection's entry Direct has [`Tuple::BESIDE`](super::Tuple::BESIDE). In
+    /// [`FlowKind::Unmasquerade`](super::FlowKind::Unmasquerade) only.
+    pub const BESIDE: u8 = 64;
     /// Netfilter translates the connection: a rule of another proxy opened it. The programs leave its packets alone, and
     /// what the entry holds is taken.
     pub const NETFILTER: u8 = 128;

@@ -161,6 +161,10 @@ pub mod interface_flags {
     pub const LAYER_3: u32 = 2;
     /// The programs see the packets that arrive here, so they need not look for Services where those leave.
     pub const SEEN: u32 = 4;
+    /// What arrives here arrived at an interface below before, whose programs saw it: this is a bridge, a bond or a VLAN.
+    pub const UPPER: u32 = 8;
+    /// A port of a bridge or a bond that has programs: what leaves here they saw before.
+    pub const PORT: u32 = 16;
 }
 
 /// Indices of COUNTERS (per-CPU array of `u64`): packets, by reason.
@@ -181,8 +185,8 @@ pub enum Counter {
     Connections = 10,
     /// Dropped: FLOWS took no entry.
     FlowsFull = 12,
-    /// Dropped: no source port is left to masquerade with.
-    NoMasqueradePort = 14,
+    /// Dropped: no source port is left for the connection.
+    NoSourcePort = 14,
     /// Dropped: a fragment whose first fragment was not seen.
     UnknownFragment = 16,
     /// Dropped: a packet of a Service could not be rewritten.

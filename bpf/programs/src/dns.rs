@@ -4,27 +4,14 @@
 //! The kernel closes that socket with the process, also after `kill -9`, and the next query is led to the cluster's
 //! DNS.
 
-use aya_ebpf::EbpfContext as _;
-use aya_ebpf::bindings::{BPF_F_CURRENT_NETNS, bpf_sock};
-use aya_ebpf::helpers::generated::{bpf_sk_lookup_udp, bpf_sk_release, bpf_skc_lookup_tcp};
 use aya_ebpf::programs::TcContext;
-use sluice_bpf_abi::{Addr, Client, Hook, MAX_DNS_ADDRESSES, TCP, Tuple, UDP};
+use sluice_bpf_abi::{Addr, Client, Hook, MAX_DNS_ADDRESSES, TCP, UDP};
 
-use crate::global::global;
+use crate::lookup::{self, BOUND, LISTENS};
 use crate::maps::{DNS, node};
 use crate::origin::{LOOPBACK, client, ifindex};
 use crate::packet::Packet;
 use crate::service;
-
-/// In place of a socket's state: no socket is bound to the destination. States begin with 1 (`TCP_ESTABLISHED`).
-const NO_SOCKET: u32 = 0;
-/// The socket waits for connections (`TCP_LISTEN`).
-const LISTENS: u32 = 10;
-
-/// Words of the longest [`bpf_sock_tuple`].
-///
-/// [`bpf_sock_tuple`]: aya_ebpf::bindings::bpf_sock_tuple
-const TUPLE_WORDS: usize = 9;
 
 /// Whether this address and port are the DNS server's.
 #[inline(always)]
@@ -57,12 +44,15 @@ fn gets(ctx: &TcContext, packet: &Packet, hook: Hook) -> bool {
         return false;
     }
     match packet.protocol() {
-        TCP if !packet.opens() => match tcp_socket(ctx, packet) {
-            NO_SOCKET => false,
-            LISTENS => is_wanted(ctx, packet, dns.owner_port),
+        TCP if !packet.opens() => {
+            let ports = lookup::ports(tuple.source_port, tuple.destination_port);
+            let state = lookup::find(ctx, tuple, ports, TCP);
+            if state == LISTENS | BOUND {
+                return is_wanted(ctx, packet, dns.owner_port);
+            }
             // Connections go on until they end, also when the queries were given back.
-            _ => true,
-        },
+            state & BOUND != 0
+        }
         TCP | UDP => is_wanted(ctx, packet, dns.owner_port),
         _ => false,
     }
@@ -77,85 +67,10 @@ fn is_of_this_node(ctx: &TcContext, packet: &Packet, hook: Hook) -> bool {
     ifindex(ctx) == LOOPBACK || client(ctx, packet, hook, family) != Client::Other
 }
 
-global!(
-    /// Whether a process wants queries to the destination: it has a socket of UDP at this port of it.
-    fn is_wanted(ctx, packet: &Packet, owner_port: u32) -> bool = is_wanted_body else false
-);
-
+/// Whether a process wants queries to the destination: it has a socket of UDP at this port of it.
 #[inline(always)]
-fn is_wanted_body(ctx: &TcContext, packet: &Packet, owner_port: u32) -> bool {
+fn is_wanted(ctx: &TcContext, packet: &Packet, owner_port: u32) -> bool {
     // With source port 0 no connected socket matches.
-    let (mut tuple, length) = wanted(packet, 0, owner_port as u16);
-    // SAFETY: the tuple has this many bytes.
-    let socket = unsafe {
-        bpf_sk_lookup_udp(
-            ctx.as_ptr(),
-            tuple.as_mut_ptr().cast(),
-            length,
-            BPF_F_CURRENT_NETNS as u64,
-            0,
-        )
-    };
-    state(socket, packet) != NO_SOCKET
-}
-
-global!(
-    /// The state of the socket to which the kernel would give a packet of TCP: of its connection, else the listening one.
-    fn tcp_socket(ctx, packet: &Packet) -> u32 = tcp_socket_body else NO_SOCKET
-);
-
-#[inline(always)]
-fn tcp_socket_body(ctx: &TcContext, packet: &Packet) -> u32 {
-    let ports = (packet.tuple.source_port, packet.tuple.destination_port);
-    let (mut tuple, length) = wanted(packet, ports.0, ports.1);
-    // SAFETY: the tuple has this many bytes.
-    let socket = unsafe {
-        bpf_skc_lookup_tcp(
-            ctx.as_ptr(),
-            tuple.as_mut_ptr().cast(),
-            length,
-            BPF_F_CURRENT_NETNS as u64,
-            0,
-        )
-    };
-    state(socket, packet)
-}
-
-/// A `bpf_sock_tuple` with the packet's addresses and these ports, and its length in bytes.
-#[inline(always)]
-fn wanted(packet: &Packet, from_port: u16, to_port: u16) -> ([u32; TUPLE_WORDS], u32) {
-    let Tuple {
-        source: Addr { words: from },
-        destination: Addr { words: to },
-        ..
-    } = &packet.tuple;
-    let ports = u32::from(from_port.to_be()) | u32::from(to_port.to_be()) << 16;
-    if packet.is_v4 {
-        return ([from[3], to[3], ports, 0, 0, 0, 0, 0, 0], 12);
-    }
-    let [a, b, c, d] = *from;
-    let [e, f, g, h] = *to;
-    ([a, b, c, d, e, f, g, h, ports], 36)
-}
-
-/// Reads the state of a socket and releases it. [`NO_SOCKET`] for a socket that is bound to all addresses.
-#[inline(always)]
-fn state(socket: *mut bpf_sock, packet: &Packet) -> u32 {
-    if socket.is_null() {
-        return NO_SOCKET;
-    }
-    let to = &packet.tuple.destination.words;
-    // SAFETY: the helper gave the socket, and nobody uses it after its release. The verifier wants each word to be
-    // read by itself.
-    unsafe {
-        let word = |index: usize| (&raw const (*socket).src_ip6[index]).read_volatile();
-        let is_bound_to_it = if packet.is_v4 {
-            (&raw const (*socket).src_ip4).read_volatile() == to[3]
-        } else {
-            word(0) == to[0] && word(1) == to[1] && word(2) == to[2] && word(3) == to[3]
-        };
-        let state = (&raw const (*socket).state).read_volatile();
-        bpf_sk_release(socket.cast());
-        if is_bound_to_it { state } else { NO_SOCKET }
-    }
+    let ports = lookup::ports(0, owner_port as u16);
+    lookup::find(ctx, &packet.tuple, ports, UDP) & BOUND != 0
 }

@@ -1,16 +1,36 @@
 //! Connections: their entries in FLOWS.
 
 use aya_ebpf::bindings::{BPF_ANY, BPF_NOEXIST};
-use aya_ebpf::helpers::generated::{bpf_get_prandom_u32, bpf_ktime_get_coarse_ns};
-use sluice_bpf_abi::{Addr, Counter, Flow, FlowKind, PortRange, TCP, Tuple, flow_flags};
+use aya_ebpf::helpers::generated::bpf_ktime_get_coarse_ns;
+use aya_ebpf::programs::TcContext;
+use sluice_bpf_abi::{Addr, Counter, Flow, FlowKind, TCP, Tuple, flow_flags};
 
 use crate::global::global;
-use crate::maps::{FLOWS, INTERFACES, node};
+use crate::maps::{Draft, FLOWS, INTERFACES, draft, node};
+use crate::origin::ifindex;
 use crate::packet::{ACK, FIN, Packet, RST, SYN};
 use crate::service::family;
+use crate::{lookup, port};
 
-/// How many source ports are tried before a connection is refused.
-const ATTEMPTS: u32 = 16;
+/// The error of a key that has an entry (`EEXIST`). All others of a hash map mean that it is full, or that there is no memory.
+pub const IS_THERE: i32 = -17;
+
+/// What an entry is that was just made.
+trait Begin {
+    /// Makes it one of this kind, for packets that get these addresses and ports: without flags, of no service port.
+    fn begin(&mut self, to: &Tuple, kind: FlowKind);
+}
+
+impl Begin for Flow {
+    #[inline(always)]
+    fn begin(&mut self, to: &Tuple, kind: FlowKind) {
+        self.lead_to(to);
+        self.kind = kind as u8;
+        self.flags = 0;
+        self.service = 0;
+        self.seen_seconds = now();
+    }
+}
 
 /// Seconds since the machine started.
 #[inline(always)]
@@ -38,6 +58,43 @@ pub fn is_closed(flow: &Flow) -> bool {
 pub fn find_copy(tuple: &Tuple) -> Option<&'static mut Flow> {
     let key = *tuple;
     find(&key)
+}
+
+global!(
+    /// Whether the connection has ended that an entry for answers is of, or was forgotten but for this entry. Netfilter
+    /// says itself when its own have.
+    pub fn has_ended(answer: &Tuple, held: &Flow) -> bool = has_ended_body else false
+);
+
+#[inline(always)]
+fn has_ended_body(answer: &Tuple, held: &Flow) -> bool {
+    if held.flags & flow_flags::NETFILTER != 0 {
+        return false;
+    }
+    if held.kind == FlowKind::Direct as u8 {
+        return is_closed(held);
+    }
+    // The packets that are answered.
+    let mut asked = answer.reversed();
+    if held.kind == FlowKind::Unmasquerade as u8 {
+        asked.source.set(&held.destination);
+        asked.destination.set(&held.source);
+        asked.source_port = held.destination_port;
+        asked.destination_port = held.source_port;
+    } else if held.kind != FlowKind::Reply as u8 {
+        return false;
+    }
+    if held.flags & flow_flags::BESIDE != 0 {
+        asked.protocol |= Tuple::BESIDE;
+    }
+    match find(&asked) {
+        Some(it) => {
+            let (any, both) = (held.flags | it.flags, held.flags & it.flags);
+            any & flow_flags::RST != 0 || both & flow_flags::FIN != 0
+        }
+        // The other entries may be about to be written.
+        None => held.seen_seconds != now(),
+    }
 }
 
 /// Removes an entry.
@@ -114,145 +171,226 @@ impl Connection {
     }
 }
 
+/// What became of a connection that was to be entered. It is returned in a register.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Entered {
+    /// The connection has all its entries.
+    Whole,
+    /// FLOWS took no entry.
+    NoRoom,
+    /// No source port is left for it.
+    NoPort,
+}
+
+impl Entered {
+    /// Why the connection is refused, if it is.
+    #[inline(always)]
+    pub fn denial(self) -> Option<Counter> {
+        match self {
+            Self::Whole => None,
+            Self::NoRoom => Some(Counter::FlowsFull),
+            Self::NoPort => Some(Counter::NoSourcePort),
+        }
+    }
+}
+
 global!(
     /// Enters a connection, whose packets from the client to the frontend are `request`. `to` becomes the addresses and ports
-    /// that they are rewritten to. False: the table took no entry, or no source port is free.
+    /// that they are rewritten to.
     ///
     /// Two connections of one client port to one endpoint, by way of two frontends, cannot be told apart by their
     /// replies: the second gets another source port.
-    pub fn enter(connection: &Connection, request: &Tuple, to: &mut Tuple) -> bool = enter_body else false
+    pub fn enter(ctx, connection: &Connection, request: &Tuple, to: &mut Tuple) -> Entered = enter_body else Entered::NoRoom
 );
 
 #[inline(always)]
-fn enter_body(connection: &Connection, request: &Tuple, to: &mut Tuple) -> bool {
+fn enter_body(
+    ctx: &TcContext,
+    connection: &Connection,
+    request: &Tuple,
+    to: &mut Tuple,
+) -> Entered {
     to.source.set(&request.source);
     to.destination.set(&connection.endpoint);
     to.source_port = request.source_port;
     to.destination_port = connection.port;
     to.protocol = request.protocol & Tuple::PROTOCOL;
-    let mut flow = Flow {
-        source: request.destination,
-        destination: request.source,
-        source_port: request.destination_port,
-        destination_port: request.source_port,
-        kind: FlowKind::Reply as u8,
-        flags: connection.flags,
-        padding: 0,
-        service: connection.service,
-        seen_seconds: now(),
-    };
     // Replies to a packet that goes through the tunnel do not come back this way.
-    if connection.node == Addr::ANY_V6 && !enter_replies(connection, to, &flow) {
-        return false;
+    if connection.node == Addr::ANY_V6 {
+        let replies = enter_replies(ctx, connection, request, to);
+        if replies != Entered::Whole {
+            return replies;
+        }
     }
-    flow.source = to.source;
-    flow.destination = to.destination;
-    flow.source_port = to.source_port;
-    flow.destination_port = to.destination_port;
-    flow.kind = FlowKind::Forwarded as u8;
+    // A key is in a map, or on the stack, which has no room for it.
+    let Some(Draft { answer: key, flow }) = draft() else {
+        return Entered::NoRoom;
+    };
+    flow.begin(to, FlowKind::Forwarded);
     flow.flags = connection.flags | connection.forwarded;
+    flow.service = connection.service;
     if connection.node != Addr::ANY_V6 {
         flow.flags |= flow_flags::DSR;
-        flow.destination = connection.node;
+        flow.destination.set(&connection.node);
     }
-    let key = *to;
-    if FLOWS.insert(&key, &flow, u64::from(BPF_ANY)).is_err() {
-        return false;
+    key.set(to);
+    if FLOWS.insert(&*key, &*flow, u64::from(BPF_ANY)).is_err() {
+        return Entered::NoRoom;
     }
     flow.kind = FlowKind::Request as u8;
     flow.flags &= !flow_flags::MASQUERADE;
-    flow.destination = to.destination;
-    let key = *request;
-    FLOWS.insert(&key, &flow, u64::from(BPF_ANY)).is_ok()
+    flow.destination.set(&to.destination);
+    key.set(request);
+    match FLOWS.insert(&*key, &*flow, u64::from(BPF_ANY)) {
+        Ok(()) => Entered::Whole,
+        Err(_) => Entered::NoRoom,
+    }
 }
 
-/// Enters the entry Reply. If another connection has its key, this one gets another source port.
+/// Enters the entry Reply. If its key is of another connection, or of a socket of the node that dialled the endpoint
+/// itself, this one gets another source port.
 #[inline(always)]
-fn enter_replies(connection: &Connection, to: &mut Tuple, flow: &Flow) -> bool {
-    // The count begins with a constant. The verifier of Linux 6.1 forgets the value of a flag on the stack, and would not
-    // see the end of a loop that begins with it.
-    let mut attempt = 0;
-    while attempt < ATTEMPTS {
-        if attempt > 0 || connection.changes_port {
-            match random_port() {
-                Some(port) => to.source_port = port,
-                None => return false,
-            }
+fn enter_replies(
+    ctx: &TcContext,
+    connection: &Connection,
+    request: &Tuple,
+    to: &mut Tuple,
+) -> Entered {
+    let Some(draft) = draft() else {
+        return Entered::NoRoom;
+    };
+    draft.answer.set_reversed(request);
+    draft.flow.begin(&draft.answer, FlowKind::Reply);
+    draft.answer.set_reversed(to);
+    draft.flow.flags = connection.flags;
+    draft.flow.service = connection.service;
+    let is_of_node = connection.flags & flow_flags::NODE_CLIENT != 0;
+    let changes_port =
+        connection.changes_port || (is_of_node && lookup::is_connected(ctx, &draft.answer));
+    if !changes_port {
+        let entered = enter_reply(draft);
+        if entered != Entered::NoPort {
+            return entered;
         }
-        if enter_reply(&to.reversed(), flow) {
-            return true;
-        }
-        attempt += 1;
     }
-    false
+    let (taken, port) = port::take(ctx);
+    to.source_port = port;
+    taken
 }
 
 /// Enters the entry Reply if its key is free, has the same value, or is of a connection that has ended. Netfilter
 /// remembers its own for longer: it gives another source port to a connection with the same reply.
 #[inline(always)]
-fn enter_reply(key: &Tuple, reply: &Flow) -> bool {
-    if FLOWS.insert(key, reply, u64::from(BPF_NOEXIST)).is_ok() {
-        return true;
+fn enter_reply(draft: &mut Draft) -> Entered {
+    let Draft {
+        answer,
+        flow: reply,
+    } = draft;
+    match FLOWS.insert(&*answer, &*reply, u64::from(BPF_NOEXIST)) {
+        Ok(()) => return Entered::Whole,
+        Err(IS_THERE) => {}
+        Err(_) => return Entered::NoRoom,
     }
-    let Some(held) = find(key) else {
-        return false;
+    let Some(held) = find(answer) else {
+        return Entered::NoPort;
     };
     let is_same = held.kind == reply.kind
         && held.source == reply.source
         && held.destination == reply.destination
         && held.source_port == reply.source_port
         && held.destination_port == reply.destination_port;
-    let is_ours = held.flags & flow_flags::NETFILTER == 0;
-    is_ours && (is_same || is_closed(held)) && FLOWS.insert(key, reply, u64::from(BPF_ANY)).is_ok()
+    if held.flags & flow_flags::NETFILTER != 0 || !(is_same || has_ended(answer, held)) {
+        return Entered::NoPort;
+    }
+    match FLOWS.insert(&*answer, &*reply, u64::from(BPF_ANY)) {
+        Ok(()) => Entered::Whole,
+        Err(_) => Entered::NoRoom,
+    }
 }
 
 global!(
-    /// Chooses address and port that masquerade a connection where it leaves, and enters the way back. False: no
-    /// port is free.
-    pub fn masquerade(tuple: &Tuple, flow: &mut Flow, ifindex: u32) -> bool = masquerade_body else false
+    /// Chooses address and port that masquerade a connection where it leaves, and enters the way back.
+    pub fn masquerade(ctx, tuple: &Tuple, forwarded: &mut Flow) -> Entered = masquerade_body else Entered::NoPort
 );
 
 #[inline(always)]
-fn masquerade_body(tuple: &Tuple, flow: &mut Flow, ifindex: u32) -> bool {
-    let mut key = tuple.reversed();
-    let Some(reply) = find(&key) else {
-        return false;
+fn masquerade_body(ctx: &TcContext, tuple: &Tuple, forwarded: &mut Flow) -> Entered {
+    let Some(Draft { answer, flow }) = draft() else {
+        return Entered::NoRoom;
     };
-    let mut way_back = *reply;
-    if !masquerading(&mut key.destination, ifindex) {
-        return false;
-    }
-    if key.destination == tuple.source {
-        flow.flags &= !flow_flags::MASQUERADE;
-        return true;
-    }
-    way_back.kind = FlowKind::Unmasquerade as u8;
+    answer.set_reversed(tuple);
+    let Some(reply) = find(answer) else {
+        return Entered::NoPort;
+    };
+    flow.begin(answer, FlowKind::Unmasquerade);
     // A reply that leaves again is rewritten once more, to come from the frontend. One that is delivered to
     // this node leaves nowhere, so it is rewritten at once.
-    if flow.flags & flow_flags::NODE_CLIENT == 0 {
-        way_back.source = tuple.destination;
-        way_back.source_port = tuple.destination_port;
-        way_back.destination = tuple.source;
-        way_back.destination_port = tuple.source_port;
+    if forwarded.flags & flow_flags::NODE_CLIENT != 0 {
+        flow.source.set(&reply.source);
+        flow.destination.set(&reply.destination);
+        flow.source_port = reply.source_port;
+        flow.destination_port = reply.destination_port;
     }
-    let mut attempt = 0;
-    while attempt < ATTEMPTS {
-        match random_port() {
-            Some(port) => key.destination_port = port,
-            None => return false,
-        }
-        if FLOWS
-            .insert(&key, &way_back, u64::from(BPF_NOEXIST))
-            .is_ok()
-        {
-            flow.source = key.destination;
-            flow.source_port = key.destination_port;
-            flow.flags &= !flow_flags::MASQUERADE;
-            return true;
-        }
-        attempt += 1;
+    flow.flags = reply.flags;
+    flow.service = reply.service;
+    if !masquerading(&mut answer.destination, ifindex(ctx)) {
+        return Entered::NoPort;
     }
-    false
+    let source = answer.destination;
+    if source != tuple.source {
+        let (taken, port) = port::take(ctx);
+        if taken != Entered::Whole {
+            return taken;
+        }
+        forwarded.source.set(&source);
+        forwarded.source_port = port;
+    }
+    forwarded.flags &= !flow_flags::MASQUERADE;
+    Entered::Whole
+}
+
+global!(
+    /// Enters a connection of no Service, which gets another source port where it leaves, since its own is taken: `key` is
+    /// of its packets, perhaps with [`Tuple::BESIDE`], and `to` becomes what they are rewritten to.
+    pub fn enter_direct(ctx, key: &Tuple, to: &mut Tuple) -> Entered = enter_direct_body else Entered::NoRoom
+);
+
+#[inline(always)]
+fn enter_direct_body(ctx: &TcContext, key: &Tuple, to: &mut Tuple) -> Entered {
+    let Some(Draft { answer, flow }) = draft() else {
+        return Entered::NoRoom;
+    };
+    to.set(key);
+    to.protocol &= Tuple::PROTOCOL;
+    answer.set_reversed(to);
+    flow.begin(answer, FlowKind::Unmasquerade);
+    if key.protocol & Tuple::BESIDE != 0 {
+        flow.flags = flow_flags::BESIDE;
+    }
+    let (taken, port) = port::take(ctx);
+    if taken != Entered::Whole {
+        return taken;
+    }
+    to.source_port = port;
+    let Some(Draft { flow, .. }) = draft() else {
+        return Entered::NoRoom;
+    };
+    flow.begin(to, FlowKind::Direct);
+    let key = *key;
+    match FLOWS.insert(&key, &*flow, u64::from(BPF_ANY)) {
+        Ok(()) => Entered::Whole,
+        Err(_) => Entered::NoRoom,
+    }
+}
+
+/// Enters packets that pass as they are: the answers of a connection of no Service that came from the port of a
+/// frontend. An entry that is there stays.
+#[inline(always)]
+pub fn enter_passing(answer: &Tuple, flow: &mut Flow) {
+    flow.begin(answer, FlowKind::Direct);
+    // Without it the packets are looked for among frontends.
+    let _ = FLOWS.insert(answer, &*flow, u64::from(BPF_NOEXIST));
 }
 
 /// Sets `addr` to the address of its family that masquerades packets which leave through an interface. False: there is
@@ -273,27 +411,4 @@ fn masquerading(addr: &mut Addr, ifindex: u32) -> bool {
     let is_known = *own != Addr::ANY_V4 && *own != Addr::ANY_V6;
     addr.set(own);
     is_known
-}
-
-/// A port to masquerade with; `None` without settings.
-#[inline(always)]
-fn random_port() -> Option<u16> {
-    let node = node()?;
-    let [low, high] = &node.masquerade_ports;
-    let total = size(low) + size(high);
-    if total == 0 {
-        return None;
-    }
-    // SAFETY: the helper has no arguments.
-    let chosen = unsafe { bpf_get_prandom_u32() } % total;
-    Some(if chosen < size(low) {
-        low.first.wrapping_add(chosen as u16)
-    } else {
-        high.first.wrapping_add((chosen - size(low)) as u16)
-    })
-}
-
-#[inline(always)]
-fn size(range: &PortRange) -> u32 {
-    (u32::from(range.last) + 1).saturating_sub(u32::from(range.first))
 }

@@ -9,8 +9,8 @@ use aya_ebpf::programs::TcContext;
 use sluice_bpf_abi::{Addr, Hook, TCP};
 
 use crate::global::global;
-use crate::maps::{CLIENT_ANSWERS, NODE_ANSWERS, OWN};
-use crate::origin::{LOOPBACK, from_node, ifindex};
+use crate::maps::{CLIENT_ANSWERS, NODE_ANSWERS};
+use crate::origin::{LOOPBACK, from_node, ifindex, is_own};
 use crate::packet::{Packet, RST};
 use crate::service::is_cluster_ip;
 use crate::sum;
@@ -63,7 +63,7 @@ fn is_from_one_machine(ctx: &TcContext, packet: &Packet, source: &Addr) -> bool 
         && packet.is_v4 == source.is_v4()
         && is_unicast(source)
         && !is_cluster_ip(source)
-        && (OWN.get_ptr(source).is_none() || ifindex(ctx) == LOOPBACK)
+        && (!is_own(source) || ifindex(ctx) == LOOPBACK)
 }
 
 /// Whether an address is of one machine, as far as it tells: not 0.0.0.0/8, loopback, multicast, reserved or the broadcast.

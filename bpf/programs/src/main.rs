@@ -7,17 +7,20 @@
 )]
 
 mod crc;
+mod direct;
 mod dns;
 mod event;
 mod flow;
 mod global;
 mod icmp;
 mod limit;
+mod lookup;
 mod maps;
 mod origin;
 mod outcome;
 mod packet;
 mod path;
+mod port;
 mod reject;
 mod reuse;
 mod rewrite;

@@ -102,6 +102,28 @@ pub fn scratch() -> Option<&'static mut Scratch> {
     SCRATCH.get_ptr_mut(0).map(|it| unsafe { &mut *it })
 }
 
+/// Memory for an entry that is about to be written. As [`Scratch`].
+pub struct Draft {
+    /// The tuple of a connection's answers.
+    pub answer: Tuple,
+    /// The entry of the answers, and then the others.
+    pub flow: Flow,
+}
+
+#[btf_map]
+pub static DRAFT: PerCpuArray<Draft, 1> = PerCpuArray::new();
+
+/// The memory for an entry of this CPU.
+#[inline(always)]
+pub fn draft() -> Option<&'static mut Draft> {
+    // SAFETY: as for `scratch`; who borrows it does not use it any more when it has called somebody who does.
+    DRAFT.get_ptr_mut(0).map(|it| unsafe { &mut *it })
+}
+
+/// Memory for the addresses and ports that a socket is looked up by: a `bpf_sock_tuple`. As [`Scratch`].
+#[btf_map]
+pub static LOOKUP: PerCpuArray<[u32; 9], 1> = PerCpuArray::new();
+
 /// The settings of the node.
 #[inline(always)]
 pub fn node() -> Option<&'static Node> {

@@ -24,6 +24,7 @@ use sluice_bpf_abi::{
     UDP, endpoint_flags, flow_flags, frontend_flags, node_flags,
 };
 
+use crate::direct::Way;
 use crate::event::Action;
 use crate::flow::{self, Connection};
 use crate::global::global;
@@ -34,9 +35,9 @@ use crate::outcome::{
     route_again,
 };
 use crate::packet::{ACK, Packet, RST, SYN, parse};
-use crate::reuse::{begins_anew, gives_way, is_anothers, is_netfilters};
+use crate::reuse::{begins_anew, is_anothers, is_netfilters};
 use crate::service::{self, Decision};
-use crate::{dns, icmp, tunnel};
+use crate::{direct, dns, icmp, tunnel};
 
 /// A packet arrives through an interface. Returns the action of tc.
 #[inline(always)]
@@ -76,20 +77,40 @@ pub fn ingress(ctx: &TcContext) -> i32 {
     if packet.protocol() == UDP && dns::passes(ctx, packet, Hook::Ingress) {
         return pass(ctx, packet, Hook::Ingress);
     }
-    if let Some(known) = flow::find(&packet.tuple)
-        && !is_anothers(known, packet)
-    {
-        if is_netfilters(known, packet, to) {
+    let mut found = flow::find(&packet.tuple);
+    if let Some(it) = found.as_deref_mut() {
+        if is_anothers(it, packet) {
+            found = None;
+        } else if is_netfilters(it, packet, to) {
             return TC_ACT_UNSPEC;
         }
-        if applies(known, Hook::Ingress) {
-            if !begins_anew(known, packet, to) {
-                return continue_known(ctx, packet, to, known, Hook::Ingress);
+    }
+    let mut is_beside = false;
+    if let Some(it) = found.as_ref()
+        && it.kind == FlowKind::Forwarded as u8
+    {
+        match direct::arrives(ctx, packet, &mut about.tuple, to, it) {
+            Way::Opens => {
+                connection.begin(packet);
+                connection.changes_port = true;
+                return establish(ctx, packet, &about.tuple, to, connection, Hook::Ingress);
             }
-        } else if known.kind == FlowKind::Forwarded as u8 {
-            return beside(ctx, packet, &mut about.tuple, to, connection, known);
-        } else {
+            Way::Known => {
+                is_beside = true;
+                found = flow::find(&about.tuple);
+            }
+            _ => return TC_ACT_UNSPEC,
+        }
+    }
+    if let Some(known) = found {
+        if !applies(known, Hook::Ingress) {
+            if known.kind == FlowKind::Direct as u8 {
+                flow::touch(known, packet);
+            }
             return TC_ACT_UNSPEC;
+        }
+        if is_beside || !begins_anew(known, packet, to) {
+            return continue_known(ctx, packet, to, known, Hook::Ingress);
         }
     }
     open(ctx, packet, to, connection, Hook::Ingress)
@@ -120,25 +141,31 @@ pub fn egress(ctx: &TcContext) -> i32 {
     if packet.protocol() == UDP && dns::passes(ctx, packet, Hook::Egress) {
         return pass(ctx, packet, Hook::Egress);
     }
-    if let Some(known) = flow::find(&packet.tuple)
-        && !is_anothers(known, packet)
-    {
-        if is_netfilters(known, packet, to) {
+    let mut found = flow::find(&packet.tuple);
+    if let Some(it) = found.as_deref_mut() {
+        if is_anothers(it, packet) {
+            found = None;
+        } else if is_netfilters(it, packet, to) {
             return TC_ACT_UNSPEC;
         }
+    }
+    let key = &mut about.tuple;
+    let way = match found.as_deref_mut() {
+        Some(it) if it.kind == FlowKind::Forwarded as u8 && from_socket(ctx) => {
+            direct::leaves_beside(packet, key, to, it)
+        }
+        Some(it) if it.kind == FlowKind::Direct as u8 => direct::leaves_again(it, packet, to),
+        None if packet.opens() => direct::leaves(ctx, packet, key),
+        _ => Way::Unknown,
+    };
+    if way != Way::Unknown {
+        return leave_directly(ctx, packet, key, to, way);
+    }
+    if let Some(known) = found {
         if known.flags & flow_flags::MASQUERADE != 0
-            && !flow::masquerade(&packet.tuple, known, ifindex(ctx))
+            && let Some(reason) = flow::masquerade(ctx, &packet.tuple, known).denial()
         {
-            return drop_packet(ctx, packet, Hook::Egress, Counter::NoMasqueradePort);
-        }
-        // The node connects to an endpoint directly, from the port of its connection to a Service.
-        if known.kind == FlowKind::Forwarded as u8
-            && packet.protocol() == TCP
-            && packet.opens()
-            && from_socket(ctx)
-            && gives_way(packet, to, known)
-        {
-            return TC_ACT_UNSPEC;
+            return drop_packet(ctx, packet, Hook::Egress, reason);
         }
         // Packets that leave through the tunnel were rewritten when they arrived.
         if !applies(known, Hook::Egress) || known.flags & flow_flags::DSR != 0 {
@@ -151,6 +178,28 @@ pub fn egress(ctx: &TcContext) -> i32 {
         return TC_ACT_UNSPEC;
     }
     open(ctx, packet, to, connection, Hook::Egress)
+}
+
+/// A packet of a direct connection leaves, perhaps from another port: `key` is that of its entry, `to` what it is rewritten
+/// to if it has one.
+#[inline(always)]
+fn leave_directly(ctx: &TcContext, packet: &Packet, key: &Tuple, to: &mut Tuple, way: Way) -> i32 {
+    let kind = match way {
+        Way::Unknown | Way::Pass => return TC_ACT_UNSPEC,
+        Way::Opens => match flow::enter_direct(ctx, key, to).denial() {
+            Some(reason) => return drop_packet(ctx, packet, Hook::Egress, reason),
+            None => EventKind::Opened,
+        },
+        Way::Known => EventKind::Rewritten,
+    };
+    let action = Action {
+        hook: Hook::Egress,
+        kind,
+        ifindex: ifindex(ctx),
+        service: 0,
+        counter: 0,
+    };
+    forward(ctx, packet, to, &action, || false)
 }
 
 /// The place of a network policy's verdict. There is no policy yet: every packet is allowed.
@@ -237,6 +286,9 @@ fn open(
     let fate = balance(ctx, packet, connection, hook);
     if !opens && connection.service == 0 {
         return TC_ACT_UNSPEC;
+    }
+    if fate != Fate::Pass && hook == Hook::Ingress && direct::is_of_socket(ctx, packet) {
+        return pass(ctx, packet, hook);
     }
     let denial = match fate {
         Fate::Drop => Some(Denial::Drop(connection.reason)),
@@ -364,8 +416,8 @@ fn establish(
     connection: &Connection,
     hook: Hook,
 ) -> i32 {
-    if !flow::enter(connection, request, to) {
-        return drop_packet(ctx, packet, hook, Counter::FlowsFull);
+    if let Some(reason) = flow::enter(ctx, connection, request, to).denial() {
+        return drop_packet(ctx, packet, hook, reason);
     }
     count(Counter::Connections as u32 + family_index(packet));
     if connection.node != Addr::ANY_V6 {
@@ -379,43 +431,6 @@ fn establish(
         counter: 0,
     };
     forward(ctx, packet, to, &action, || hook == Hook::Egress)
-}
-
-/// A packet that arrives with the addresses of an entry Forwarded. Either the programs rewrote it before, at a port of
-/// a bridge. Or a client connects to the endpoint directly, from the port of its connection to a Service: while that one
-/// is open, the direct connection gets another source port.
-#[inline(always)]
-fn beside(
-    ctx: &TcContext,
-    packet: &Packet,
-    request: &mut Tuple,
-    to: &mut Tuple,
-    connection: &mut Connection,
-    forwarded: &Flow,
-) -> i32 {
-    if packet.protocol() != TCP {
-        return TC_ACT_UNSPEC;
-    }
-    let opens = packet.opens();
-    if opens && gives_way(packet, to, forwarded) {
-        return TC_ACT_UNSPEC;
-    }
-    request.source.set(&packet.tuple.source);
-    request.destination.set(&packet.tuple.destination);
-    request.source_port = packet.tuple.source_port;
-    request.destination_port = packet.tuple.destination_port;
-    request.protocol = packet.tuple.protocol | Tuple::BESIDE;
-    if let Some(known) = flow::find(request)
-        && !(opens && flow::is_closed(known))
-    {
-        return continue_known(ctx, packet, to, known, Hook::Ingress);
-    }
-    if !opens || forwarded.flags & flow_flags::ESTABLISHED == 0 {
-        return TC_ACT_UNSPEC;
-    }
-    connection.begin(packet);
-    connection.changes_port = true;
-    establish(ctx, packet, request, to, connection, Hook::Ingress)
 }
 
 /// A packet that came through the tunnel, with the endpoint's address. The reply must come from the frontend that the

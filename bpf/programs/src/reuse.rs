@@ -92,17 +92,17 @@ fn touch_netfilters_body(flow: &mut Flow, packet: &Packet, to: &mut Tuple) -> bo
 /// ended; its entries are removed then, because nothing may rewrite the endpoint's answers. `to` is overwritten.
 #[inline(always)]
 pub fn gives_way(packet: &Packet, to: &mut Tuple, forwarded: &Flow) -> bool {
-    to.source.set(&packet.tuple.destination);
-    to.source_port = packet.tuple.destination_port;
-    to.destination.set(&packet.tuple.source);
-    to.destination_port = packet.tuple.source_port;
-    to.protocol = packet.tuple.protocol;
-    let replied = flow::find(to).map_or(0, |it| it.flags);
+    to.set_reversed(&packet.tuple);
+    let replied = flow::find_copy(to).map_or(0, |it| it.flags);
     let any = forwarded.flags | replied;
     let both = forwarded.flags & replied;
     let has_ended = any & flow_flags::RST != 0 || both & flow_flags::FIN != 0;
     if has_ended {
         flow::forget(&packet.tuple);
+        flow::forget(to);
+        // A direct connection of before that was beside it.
+        to.set(&packet.tuple);
+        to.protocol |= Tuple::BESIDE;
         flow::forget(to);
     }
     has_ended

@@ -7,6 +7,8 @@ use aya::programs::{TestRun as _, TestRunOptions};
 use crate::object::classifier;
 use crate::{BpfError, Direction, Programs};
 
+/// Offset of `ingress_ifindex` in `struct __sk_buff`.
+const ARRIVED: usize = 36;
 /// Offset of `ifindex` in `struct __sk_buff`.
 const IFINDEX: usize = 40;
 /// Length of `struct __sk_buff`.
@@ -27,7 +29,8 @@ pub struct Trial {
 
 impl Programs {
     /// Runs the program of a direction with an Ethernet frame, as if it passed the interface of this index, which is
-    /// in the calling thread's network namespace. The program writes into the real maps. The second of `times` runs
+    /// in the calling thread's network namespace. It arrived through the interface of index `arrived`, or is of a socket
+    /// of the machine (0); the kernel replaces that where it arrives now. The program writes into the real maps. The second of `times` runs
     /// gets the frame as the first run left it.
     ///
     /// # Errors
@@ -38,6 +41,7 @@ impl Programs {
         &self,
         direction: Direction,
         interface: u32,
+        arrived: u32,
         packet: &[u8],
         times: u32,
     ) -> Result<Trial, BpfError> {
@@ -49,6 +53,7 @@ impl Programs {
         })?;
         let mut context = [0; CONTEXT];
         context[IFINDEX..IFINDEX + 4].copy_from_slice(&interface.to_ne_bytes());
+        context[ARRIVED..ARRIVED + 4].copy_from_slice(&arrived.to_ne_bytes());
         let mut out = vec![0; packet.len() + LONGER];
         let options = TestRunOptions {
             data_in: Some(packet),

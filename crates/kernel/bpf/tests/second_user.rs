@@ -97,7 +97,7 @@ fn frame(from: [u8; 4]) -> Vec<u8> {
 
 fn action(programs: &Programs, from: [u8; 4]) -> i32 {
     let east = link("east").unwrap().unwrap().index;
-    let trial = programs.try_packet(Direction::In, east, &frame(from), 1);
+    let trial = programs.try_packet(Direction::In, east, east, &frame(from), 1);
     trial.unwrap().action
 }
 

@@ -50,6 +50,12 @@ impl NodeInterfaces {
         if machine.has_programs(link) {
             flags |= interface_flags::SEEN;
         }
+        if is_upper(link, machine) {
+            flags |= interface_flags::UPPER;
+        }
+        if master.is_some_and(|it| machine.has_programs(it)) {
+            flags |= interface_flags::PORT;
+        }
         flags
     }
 
@@ -98,6 +104,20 @@ impl Interfaces for NodeInterfaces {
         }
         self.addresses_changed(machine.addresses)
     }
+}
+
+/// Whether packets arrive here only after they arrived at an interface with programs.
+fn is_upper(link: &Link, machine: &Machine<'_>) -> bool {
+    let mut links = machine.links.values();
+    if links.any(|it| it.master == Some(link.index) && machine.has_programs(it)) {
+        return true;
+    }
+    let is_on_parent = matches!(link.kind.as_deref(), Some("vlan" | "macvlan" | "ipvlan"));
+    let parent = link
+        .parent
+        .filter(|_| is_on_parent && link.parent_namespace.is_none());
+    let parent = parent.and_then(|it| machine.links.get(&it));
+    parent.is_some_and(|it| machine.has_programs(it))
 }
 
 /// The first address of an interface that others can answer to; unspecified for none.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use sluice_bpf::Pins;
-use sluice_bpf_abi::{FlowKind, VERSION, node_flags};
+use sluice_bpf_abi::{VERSION, node_flags};
 use sluice_plane::{Keep, LeftoverError, Leftovers, Removal, Request, Trace};
 use tracing::debug;
 
@@ -119,8 +119,8 @@ fn close(maps: &mut Maps) -> Result<usize, sluice_bpf::BpfError> {
     flows::forget_netfilters(maps, |_| false)?;
     flows::sweep(&mut maps.flows, &leaving())?;
     let flows = maps.flows.entries()?;
-    let requests = flows
+    let open = flows
         .iter()
-        .filter(|(_, it)| it.kind == FlowKind::Request as u8);
-    Ok(requests.count())
+        .filter(|(key, it)| flows::is_translated(key, it));
+    Ok(open.count())
 }

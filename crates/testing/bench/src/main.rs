@@ -69,6 +69,8 @@ enum Only {
     Hostile,
     /// The DNS server: changes, queries a second, their latency, memory (needs dnsperf)
     Dns,
+    /// What each way through the programs of packets costs in the ebpf mode
+    Programs,
 }
 
 /// A data plane that can be measured.
@@ -133,6 +135,7 @@ fn main() -> anyhow::Result<()> {
             names::run()?;
             return dns::run(&args.program()?);
         }
+        Some(Only::Programs) => return programs::run(),
         None => {}
     }
     println!(

@@ -21,12 +21,14 @@ const RUNS: u16 = 10_000;
 const ROW: u32 = 100_000;
 /// The client's port of the first run.
 const FIRST_PORT: u16 = 20_000;
+/// A port that sockets get by themselves.
+const SOCKET: u16 = 40_000;
 
 /// Prints the table.
 pub(super) fn run() -> anyhow::Result<()> {
     println!(
-        "Programs with one packet of TCP and IPv4 (BPF_PROG_TEST_RUN), {} Services, ns: p50 of {} runs by \
-         themselves, and the mean of {} in a row where the packet stays the same.\n",
+        "Programs with one packet of IPv4 (BPF_PROG_TEST_RUN), of TCP but where UDP is named, {} Services, ns: p50 of \
+         {} runs by themselves, and the mean of {} in a row where the packet stays the same.\n",
         count(SERVICES),
         count(RUNS.into()),
         count(ROW)
@@ -56,6 +58,17 @@ struct Bench<'a> {
     interface: u32,
 }
 
+/// How a packet meets the programs.
+#[derive(Clone, Copy)]
+enum Way {
+    /// It arrives.
+    In,
+    /// It arrived, and leaves.
+    Out,
+    /// A socket of the node sends it.
+    Sent,
+}
+
 impl Bench<'_> {
     fn print(&self) -> anyhow::Result<()> {
         let service = SocketAddrV4::new(v4(synthetic::cluster_ip(1))?, SERVICE_PORT);
@@ -63,53 +76,67 @@ impl Bench<'_> {
         let other = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 443);
         let client = |port| SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 7), port);
         let known = client(FIRST_PORT - 1);
-        let opening = self.run(Direction::In, &frame(Kind::First, known, service)?)?;
+        let opening = self.run(Way::In, &frame(Kind::First, known, service)?)?;
         let request = opening.packet;
         let endpoint = destination(&request)?;
         let new: anyhow::Result<Vec<_>> = (FIRST_PORT..FIRST_PORT + RUNS)
             .map(|port| frame(Kind::First, client(port), service))
             .collect();
         let to_other = vec![frame(Kind::Later, known, other)?];
+        let datagram = vec![frame(Kind::Datagram, client(SOCKET), other)?];
+        let in_reach = vec![frame(Kind::Datagram, known, other)?];
         let reply = vec![frame(Kind::Later, endpoint, known)?];
         let later = vec![frame(Kind::Later, known, service)?];
         let refused = vec![frame(Kind::First, known, empty)?];
-        self.row(Direction::In, "of no Service", &to_other)?;
-        self.row(Direction::Out, "of no Service", &to_other)?;
-        self.row(Direction::In, "first of a connection", &new?)?;
-        self.row(Direction::In, "request", &later)?;
-        self.row(Direction::Out, "request", &[request])?;
-        self.row(Direction::In, "reply", &reply)?;
-        self.row(Direction::Out, "reply", &reply)?;
-        self.row(Direction::In, "refused", &refused)
+        self.row(Way::In, "of no Service", &to_other)?;
+        self.row(Way::Out, "of no Service", &to_other)?;
+        self.row(Way::In, "of no Service, UDP", &datagram)?;
+        self.row(Way::Out, "of no Service, UDP", &datagram)?;
+        self.row(Way::Sent, "of no Service, UDP of the node", &datagram)?;
+        let name = "of no Service, UDP of the node from a port that masquerades others";
+        self.row(Way::Sent, name, &in_reach)?;
+        self.row(Way::In, "first of a connection", &new?)?;
+        self.row(Way::In, "request", &later)?;
+        self.row(Way::Out, "request", &[request])?;
+        self.row(Way::In, "reply", &reply)?;
+        self.row(Way::Out, "reply", &reply)?;
+        self.row(Way::In, "refused", &refused)
     }
 
     /// Measures a program with these packets in turn.
-    fn row(&self, direction: Direction, name: &str, packets: &[Vec<u8>]) -> anyhow::Result<()> {
+    fn row(&self, way: Way, name: &str, packets: &[Vec<u8>]) -> anyhow::Result<()> {
         let mut samples = Samples::default();
         for packet in packets.iter().cycle().take(RUNS.into()) {
-            samples.push(self.run(direction, packet)?.took);
+            samples.push(self.run(way, packet)?.took);
         }
         let packet = packets.first().context("a packet")?;
-        let stays = self.run(direction, packet)?.packet == *packet;
+        let stays = self.run(way, packet)?.packet == *packet;
         let in_a_row = if stays {
-            let programs = self.plane.programs();
-            let trial = programs.try_packet(direction, self.interface, packet, ROW)?;
-            trial.took.as_nanos().to_string()
+            self.repeat(way, packet, ROW)?.took.as_nanos().to_string()
         } else {
             String::new()
         };
-        let program = match direction {
-            Direction::In => "ingress",
-            Direction::Out => "egress",
+        let program = match way {
+            Way::In => "ingress",
+            Way::Out | Way::Sent => "egress",
         };
         let alone = samples.percentile(50).as_nanos();
         println!("| {program} | {name} | {alone} | {in_a_row} |");
         Ok(())
     }
 
-    fn run(&self, direction: Direction, packet: &[u8]) -> anyhow::Result<Trial> {
+    fn run(&self, way: Way, packet: &[u8]) -> anyhow::Result<Trial> {
+        self.repeat(way, packet, 1)
+    }
+
+    fn repeat(&self, way: Way, packet: &[u8], times: u32) -> anyhow::Result<Trial> {
+        let (direction, arrived) = match way {
+            Way::In => (Direction::In, self.interface),
+            Way::Out => (Direction::Out, self.interface),
+            Way::Sent => (Direction::Out, 0),
+        };
         let programs = self.plane.programs();
-        Ok(programs.try_packet(direction, self.interface, packet, 1)?)
+        Ok(programs.try_packet(direction, self.interface, arrived, packet, times)?)
     }
 }
 
@@ -118,18 +145,24 @@ impl Bench<'_> {
 enum Kind {
     First,
     Later,
+    /// Of UDP.
+    Datagram,
 }
 
 fn frame(kind: Kind, from: SocketAddrV4, to: SocketAddrV4) -> anyhow::Result<Vec<u8>> {
-    let step = PacketBuilder::ethernet2([2; 6], [4; 6])
-        .ipv4(from.ip().octets(), to.ip().octets(), 64)
-        .tcp(from.port(), to.port(), 1, 64_000);
-    let step = match kind {
-        Kind::First => step.syn(),
-        Kind::Later => step.ack(1),
-    };
+    let ip =
+        PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4(from.ip().octets(), to.ip().octets(), 64);
     let mut bytes = Vec::new();
-    step.write(&mut bytes, &[])?;
+    if let Kind::Datagram = kind {
+        ip.udp(from.port(), to.port()).write(&mut bytes, &[])?;
+        return Ok(bytes);
+    }
+    let tcp = ip.tcp(from.port(), to.port(), 1, 64_000);
+    let tcp = match kind {
+        Kind::First => tcp.syn(),
+        _ => tcp.ack(1),
+    };
+    tcp.write(&mut bytes, &[])?;
     Ok(bytes)
 }
 

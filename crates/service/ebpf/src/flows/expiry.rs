@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sluice_bpf_abi::{Flow, FlowKind, TCP, Tuple, flow_flags};
 
-use super::keys;
+use super::{is_first, is_translated, keys, rewritten};
 
 /// How long a connection without packets is remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,9 +44,19 @@ const ORPHANED: Duration = Duration::from_secs(60);
 
 /// Whether a connection has the entries that it works with. One that lost an entry, pushed out by newer ones, would
 /// stay broken for as long as its client sends.
-fn is_whole(request: &Flow, all: &[Tuple], entries: &HashMap<Tuple, Flow>) -> bool {
+fn is_whole((key, first): (&Tuple, &Flow), all: &[Tuple], entries: &HashMap<Tuple, Flow>) -> bool {
     let has = |kind: FlowKind| all.iter().any(|it| entries[it].kind == kind as u8);
-    has(FlowKind::Forwarded) && (request.flags & flow_flags::DSR != 0 || has(FlowKind::Reply))
+    if first.kind == FlowKind::Direct as u8 {
+        return !is_translated(key, first) || has(FlowKind::Unmasquerade);
+    }
+    has(FlowKind::Forwarded) && (first.flags & flow_flags::DSR != 0 || has(FlowKind::Reply))
+}
+
+/// Whether a client dialled the endpoint itself from the port of this connection.
+fn has_beside(key: &Tuple, first: &Flow, entries: &HashMap<Tuple, Flow>) -> bool {
+    let mut beside = rewritten(key, first);
+    beside.protocol |= Tuple::BESIDE;
+    beside != *key && entries.contains_key(&beside)
 }
 
 impl Timeouts {
@@ -63,21 +73,21 @@ impl Timeouts {
     }
 
     /// The connections whose time has come, at `now` in seconds of `CLOCK_MONOTONIC`: the keys of their entries, the
-    /// request's first. All entries of a connection go together, when the newest is old enough.
+    /// request's first. All entries of a connection go together, when the newest is old enough. A connection beside
+    /// another one is found by way of that one's entries, so those stay until it goes.
     pub(super) fn expired(&self, entries: &HashMap<Tuple, Flow>, now: u32) -> Vec<Vec<Tuple>> {
         let age = |it: &Flow| Duration::from_secs(now.saturating_sub(it.seen_seconds).into());
         let mut expired = Vec::new();
         let mut owned = HashSet::new();
-        for (key, request) in entries
-            .iter()
-            .filter(|(_, it)| it.kind == FlowKind::Request as u8)
-        {
-            let all = keys(key, request, |it| entries.get(it).copied());
+        for (key, first) in entries.iter().filter(|(_, it)| is_first(it)) {
+            let all = keys(key, first, |it| entries.get(it).copied());
             let all: Vec<Tuple> = all.filter(|it| entries.contains_key(it)).collect();
             let flows = || all.iter().map(|it| &entries[it]);
             let youngest = flows().map(age).min().unwrap_or_default();
             owned.extend(all.iter().copied());
-            if youngest >= self.of(key, flows()) || !is_whole(request, &all, entries) {
+            let has_ended =
+                || youngest >= self.of(key, flows()) && !has_beside(key, first, entries);
+            if !is_whole((key, first), &all, entries) || has_ended() {
                 expired.push(all);
             }
         }
@@ -89,14 +99,18 @@ impl Timeouts {
 
     /// The timeout of a connection with these entries.
     fn of<'a>(&self, key: &Tuple, flows: impl Iterator<Item = &'a Flow>) -> Duration {
-        let (mut client, mut endpoint) = (0, 0);
+        let (mut client, mut endpoint, mut entries) = (0, 0, 0);
         for flow in flows {
-            match flow.kind {
-                kind if kind == FlowKind::Request as u8 || kind == FlowKind::Forwarded as u8 => {
-                    client |= flow.flags;
-                }
-                _ => endpoint |= flow.flags,
+            entries += 1;
+            if is_first(flow) || flow.kind == FlowKind::Forwarded as u8 {
+                client |= flow.flags;
+            } else {
+                endpoint |= flow.flags;
             }
+        }
+        // An entry Direct whose packets pass: those of the other direction have none.
+        if entries == 1 {
+            endpoint = client;
         }
         let (any, both) = (client | endpoint, client & endpoint);
         if key.protocol & Tuple::PROTOCOL != u32::from(TCP) {
@@ -119,7 +133,7 @@ impl Timeouts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flows::testing::{CLIENT, FRONTEND, connection, tuple};
+    use crate::flows::testing::{CLIENT, ENDPOINT, FRONTEND, NODE, connection, tuple};
     use sluice_bpf_abi::UDP;
 
     #[track_caller]
@@ -162,6 +176,80 @@ mod tests {
         assert_eq!(expired(UDP, [open, open, 0, 0], 5), 4);
         assert_eq!(expired(TCP, [open; 4], 3_600), 0);
         assert_eq!(expired(UDP, [open; 4], 100), 0);
+    }
+
+    /// A direct connection from another port, and one whose packets pass.
+    #[test]
+    fn connections_of_no_service_end() {
+        let open = flow_flags::ESTABLISHED;
+        for (is_passing, size) in [(true, 1), (false, 2)] {
+            let gone = |protocol, flags: u8, now| {
+                let entries = direct(protocol, is_passing, flags);
+                let expired = Timeouts::default().expired(&entries, now).concat();
+                assert!([0, size].contains(&expired.len()), "{expired:?}");
+                !expired.is_empty()
+            };
+            assert!(!gone(TCP, open, 86_399) && gone(TCP, open, 86_400));
+            assert!(!gone(TCP, open | flow_flags::FIN, 9) && gone(TCP, open | flow_flags::FIN, 10));
+            assert!(!gone(UDP, open, 119) && gone(UDP, open, 120));
+            assert!(!gone(UDP, 0, 29) && gone(UDP, 0, 30));
+        }
+    }
+
+    #[test]
+    fn a_connection_stays_for_the_one_beside_it() {
+        let mut entries = connection(TCP, [0; 4], [flow_flags::RST; 4]);
+        let mut direct = tuple(TCP, CLIENT, ENDPOINT);
+        direct.protocol |= Tuple::BESIDE;
+        let value = Flow {
+            flags: flow_flags::ESTABLISHED,
+            ..of_direct(&tuple(TCP, CLIENT, NODE))
+        };
+        entries.insert(direct, value);
+        let back = Flow {
+            kind: FlowKind::Unmasquerade as u8,
+            ..value
+        };
+        entries.insert(tuple(TCP, NODE, CLIENT), back);
+        let expired = |entries: &HashMap<Tuple, Flow>| {
+            Timeouts::default().expired(entries, 100).concat().len()
+        };
+        assert_eq!(expired(&entries), 0);
+        entries.remove(&direct);
+        entries.remove(&tuple(TCP, NODE, CLIENT));
+        assert_eq!(expired(&entries), 4);
+    }
+
+    fn of_direct(to: &Tuple) -> Flow {
+        let mut flow = Flow {
+            kind: FlowKind::Direct as u8,
+            ..Flow::default()
+        };
+        flow.source.set(&to.source);
+        flow.destination.set(&to.destination);
+        (flow.source_port, flow.destination_port) = (to.source_port, to.destination_port);
+        flow
+    }
+
+    /// The entries of a connection of no Service: one that passes, or two for one that leaves from another port.
+    fn direct(protocol: u8, is_passing: bool, flags: u8) -> HashMap<Tuple, Flow> {
+        let key = tuple(protocol, CLIENT, ENDPOINT);
+        let mut to = key;
+        to.source_port += u16::from(!is_passing);
+        let first = Flow {
+            flags,
+            ..of_direct(&to)
+        };
+        let mut entries = HashMap::from([(key, first)]);
+        if !is_passing {
+            let back = Flow {
+                flags,
+                kind: FlowKind::Unmasquerade as u8,
+                ..of_direct(&key.reversed())
+            };
+            entries.insert(to.reversed(), back);
+        }
+        entries
     }
 
     #[test]

@@ -189,7 +189,7 @@ fn entries(
         flags: node
             | flow_flags::NETFILTER
             | match kind {
-                FlowKind::Request | FlowKind::Forwarded => client,
+                FlowKind::Request | FlowKind::Forwarded | FlowKind::Direct => client,
                 FlowKind::Unmasquerade | FlowKind::Reply => endpoint,
             },
         padding: 0,

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 use sluice_bpf::BpfError;
-use sluice_bpf_abi::{Affinity, AffinityKey, Counter, Flow, FlowKind, Tuple, flow_flags};
+use sluice_bpf_abi::{Affinity, AffinityKey, Counter, Flow, Tuple, flow_flags};
 use tracing::{debug, warn};
 
 use super::pace::{LOOK, Pace, State};
-use super::{Timeouts, keys};
+use super::{Timeouts, is_first, keys};
 use crate::fills::{AFFINITY, FLOWS, Fills, fill};
 use crate::maps::{CounterTable, Maps};
 
@@ -197,7 +197,7 @@ pub(crate) fn sweep(table: &mut impl Table, timeouts: &Timeouts) -> Result<Swept
 fn complete(entries: &mut HashMap<Tuple, Flow>, table: &impl Table) -> Result<(), BpfError> {
     let mut missing = Vec::new();
     for (key, request) in entries.iter() {
-        if request.kind == FlowKind::Request as u8 {
+        if is_first(request) {
             let all = keys(key, request, |it| entries.get(it).copied());
             // Replies to what goes through the tunnel have no entry here.
             let has_replies = request.flags & flow_flags::DSR == 0;

@@ -7,7 +7,7 @@ use sluice_bpf_abi::{Addr, Flow, FlowKind, Tuple};
 pub(super) const CLIENT: (u32, u16) = (1, 40_000);
 pub(super) const FRONTEND: (u32, u16) = (2, 80);
 pub(super) const ENDPOINT: (u32, u16) = (3, 8080);
-const NODE: (u32, u16) = (4, 2000);
+pub(super) const NODE: (u32, u16) = (4, 2000);
 
 pub(super) fn tuple(protocol: u8, from: (u32, u16), to: (u32, u16)) -> Tuple {
     Tuple {

@@ -124,8 +124,8 @@ fn reason(event: &Event) -> &'static str {
         ),
         (Counter::FlowsFull, "the table of connections took no entry"),
         (
-            Counter::NoMasqueradePort,
-            "no source port is left to masquerade with",
+            Counter::NoSourcePort,
+            "open connections have every source port that it could get",
         ),
         (
             Counter::UnknownFragment,

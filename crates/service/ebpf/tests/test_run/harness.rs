@@ -1,7 +1,7 @@
 //! Programs that run with packets of ours, and maps that have a few Services.
 
 use std::fs;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{self, Command};
 
@@ -20,6 +20,9 @@ pub(crate) const DROP: i32 = 2;
 /// `TC_ACT_REDIRECT`.
 pub(crate) const REDIRECT: i32 = 7;
 
+/// The loopback interface is the first of every network namespace.
+const LOOPBACK: u32 = 1;
+
 /// Addresses of one family.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Family {
@@ -34,6 +37,8 @@ pub(crate) struct Family {
     pub(crate) unallocated: SocketAddr,
     pub(crate) endpoint: SocketAddr,
     pub(crate) node: IpAddr,
+    /// A NodePort of the node, as `open`.
+    pub(crate) node_port: SocketAddr,
 }
 
 pub(crate) fn families() -> [Family; 2] {
@@ -47,6 +52,7 @@ pub(crate) fn families() -> [Family; 2] {
             unallocated: v4("10.96.0.99:80"),
             endpoint: v4("10.244.0.5:8080"),
             node: [192, 0, 2, 1].into(),
+            node_port: v4("192.0.2.1:30080"),
         },
         Family {
             client: v4("[2001:db8::7]:40000"),
@@ -56,6 +62,7 @@ pub(crate) fn families() -> [Family; 2] {
             unallocated: v4("[fd96::99]:80"),
             endpoint: v4("[fd24::5]:8080"),
             node: "2001:db8::1".parse().expect("an address"),
+            node_port: v4("[2001:db8::1]:30080"),
         },
     ]
 }
@@ -154,13 +161,22 @@ fn fill(programs: &mut Programs) {
             addr: Addr::from(cidr.parse::<IpAddr>().expect("an address")),
             length,
         };
-        for (number, (addr, treatment)) in (1..).zip([
-            (family.open, Verdict::Cluster as u8),
+        let cluster = Verdict::Cluster as u8;
+        let (virtual_ip, node_port) = (FrontendKind::Address, FrontendKind::NodePort);
+        let any = if family.node.is_ipv4() {
+            SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), family.node_port.port())
+        } else {
+            SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), family.node_port.port())
+        };
+        for (number, (addr, kind, treatment)) in (1..).zip([
+            (family.open, virtual_ip, cluster),
             (
                 family.masqueraded,
-                Verdict::Cluster as u8 | Treatment::MASQUERADE,
+                virtual_ip,
+                cluster | Treatment::MASQUERADE,
             ),
-            (family.empty, Verdict::Reject as u8),
+            (family.empty, virtual_ip, Verdict::Reject as u8),
+            (any, node_port, cluster),
         ]) {
             let service = u32::try_from(index).expect("two") * 100 + number;
             let endpoint = Endpoint {
@@ -176,7 +192,7 @@ fn fill(programs: &mut Programs) {
                     addr: addr.ip().into(),
                     port: addr.port(),
                     protocol,
-                    kind: FrontendKind::Address as u8,
+                    kind: kind as u8,
                 };
                 let value = Frontend {
                     service,
@@ -188,9 +204,13 @@ fn fill(programs: &mut Programs) {
                 maps.change_ports(|it| it.insert(addr.port()))
                     .expect(written);
             }
+            let (ip, kind) = match kind {
+                FrontendKind::Address => (addr.ip(), AddressKind::ClusterIp),
+                FrontendKind::NodePort => (family.node, AddressKind::NodePorts),
+            };
             let key = AddressKey {
-                addr: addr.ip().into(),
-                kind: AddressKind::ClusterIp as u32,
+                addr: ip.into(),
+                kind: kind as u32,
             };
             maps.addresses.insert(&key, &1).expect(written);
         }
@@ -218,28 +238,44 @@ impl Bench {
         written.expect("the map takes the settings");
     }
 
+    /// Connections that cannot keep their source ports get these.
+    pub(crate) fn set_ports(&mut self, ports: PortRange) {
+        let none = PortRange { first: 1, last: 0 };
+        self.change_node(|it| it.masquerade_ports = [ports, none]);
+    }
+
     /// A packet arrives through the interface.
     pub(crate) fn arrive(&self, packet: &[u8]) -> Trial {
-        self.run(Direction::In, packet)
+        self.run(Direction::In, packet, self.ifindex)
     }
 
-    /// A packet leaves through the interface.
+    /// A packet that arrived leaves through the interface.
     pub(crate) fn leave(&self, packet: &[u8]) -> Trial {
-        self.run(Direction::Out, packet)
+        self.run(Direction::Out, packet, self.ifindex)
     }
 
-    /// A packet leaves to an address of the node itself.
+    /// A packet of the node's own leaves to an address of the node itself.
     pub(crate) fn leave_through_loopback(&self, packet: &[u8]) -> Trial {
-        const LOOPBACK: u32 = 1;
-        self.run_at(LOOPBACK, Direction::Out, packet)
+        self.run_at(LOOPBACK, Direction::Out, packet, 0)
     }
 
-    fn run(&self, direction: Direction, packet: &[u8]) -> Trial {
-        self.run_at(self.ifindex, direction, packet)
+    /// A packet of the node's own leaves through the interface.
+    pub(crate) fn send(&self, packet: &[u8]) -> Trial {
+        self.run(Direction::Out, packet, 0)
     }
 
-    fn run_at(&self, ifindex: u32, direction: Direction, packet: &[u8]) -> Trial {
-        let made = self.programs.try_packet(direction, ifindex, packet, 1);
+    /// A packet arrives through loopback, where the programs sent it.
+    pub(crate) fn arrive_again(&self, packet: &[u8]) -> Trial {
+        self.run_at(LOOPBACK, Direction::In, packet, LOOPBACK)
+    }
+
+    fn run(&self, direction: Direction, packet: &[u8], arrived: u32) -> Trial {
+        self.run_at(self.ifindex, direction, packet, arrived)
+    }
+
+    fn run_at(&self, ifindex: u32, direction: Direction, packet: &[u8], arrived: u32) -> Trial {
+        let programs = &self.programs;
+        let made = programs.try_packet(direction, ifindex, arrived, packet, 1);
         made.expect("the kernel runs it")
     }
 }

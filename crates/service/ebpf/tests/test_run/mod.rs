@@ -3,6 +3,7 @@
 mod dns;
 mod harness;
 mod netfilter;
+mod owners;
 mod packets;
 mod refusals;
 mod tunnel;

@@ -1,0 +1,176 @@
+//! Whose packet is it? A packet belongs to the connection that knows it before it belongs to a frontend.
+//!
+//! An endpoint answers whoever dials it, by way of a Service or directly, and the answers of two connections with the same
+//! addresses and ports cannot be told apart. So no two connections have the same answers:
+//!
+//! ```text
+//! answers are of                                  is told by
+//!   a connection of ours, while it has not ended     its entry Reply or Unmasquerade
+//!   a socket of the node                             bpf_sk_lookup_udp, bpf_skc_lookup_tcp
+//!   what leaves from a frontend's address and port   an entry Direct, made when it leaves
+//! ```
+//!
+//! Whoever comes second gets another source port: a connection to a Service ([`crate::port`]), a direct one of a client
+//! where it arrives ([`arrives`]), and one of the node, or of what netfilter masquerades, where it leaves ([`leaves`]).
+//! Entries of a connection that has ended give way.
+
+use aya_ebpf::programs::TcContext;
+use sluice_bpf_abi::{Flow, FlowKind, TCP, Tuple, flow_flags, node_flags};
+
+use crate::global::global;
+use crate::maps::{Draft, draft, node_flag};
+use crate::origin::{arrived_before, from_socket, is_own, left_before};
+use crate::packet::Packet;
+use crate::reuse::gives_way;
+use crate::{flow, lookup, port, service};
+
+/// What becomes of a packet that may be of a direct connection. It is returned in a register.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Way {
+    /// It is looked for among frontends.
+    Unknown,
+    /// It passes as it is.
+    Pass,
+    /// It opens a connection, which gets another source port.
+    Opens,
+    /// It is of a connection that got one.
+    Known,
+}
+
+/// Whether a packet to a frontend is of a connection that a socket of the node has.
+#[inline(always)]
+pub fn is_of_socket(ctx: &TcContext, packet: &Packet) -> bool {
+    !(packet.protocol() == TCP && packet.opens()) && lookup::is_connected(ctx, &packet.tuple)
+}
+
+global!(
+    /// A packet arrives with the addresses of an entry Forwarded: its client connects to the endpoint directly, from the
+    /// port of its connection to a Service. While that one is open, the direct connection gets another source port.
+    /// `request` becomes the key of its Request.
+    pub fn arrives(ctx, packet: &Packet, request: &mut Tuple, to: &mut Tuple, forwarded: &Flow) -> Way =
+        arrives_body else Way::Pass
+);
+
+#[inline(always)]
+fn arrives_body(
+    ctx: &TcContext,
+    packet: &Packet,
+    request: &mut Tuple,
+    to: &mut Tuple,
+    forwarded: &Flow,
+) -> Way {
+    if arrived_before(ctx) {
+        return Way::Pass;
+    }
+    match beside(packet, request, to, forwarded) {
+        // The first packet of the connection to the Service, again.
+        Way::Opens
+            if packet.protocol() == TCP && forwarded.flags & flow_flags::ESTABLISHED == 0 =>
+        {
+            Way::Pass
+        }
+        way => way,
+    }
+}
+
+global!(
+    /// A socket of the node sends a packet with the addresses of an entry Forwarded: as in [`arrives`]. `key` becomes the
+    /// key of its entry Direct, and `to` what it is rewritten to, if there is one.
+    pub fn leaves_beside(packet: &Packet, key: &mut Tuple, to: &mut Tuple, forwarded: &Flow) -> Way =
+        leaves_beside_body else Way::Pass
+);
+
+#[inline(always)]
+fn leaves_beside_body(packet: &Packet, key: &mut Tuple, to: &mut Tuple, forwarded: &Flow) -> Way {
+    match beside(packet, key, to, forwarded) {
+        Way::Known => match flow::find_copy(key) {
+            Some(direct) => leaves_again(direct, packet, to),
+            None => Way::Pass,
+        },
+        way => way,
+    }
+}
+
+/// A later packet of a direct connection leaves.
+#[inline(always)]
+pub fn leaves_again(direct: &mut Flow, packet: &Packet, to: &mut Tuple) -> Way {
+    flow::touch(direct, packet);
+    to.protocol = packet.tuple.protocol;
+    direct.rewrite(to);
+    Way::Known
+}
+
+/// Whose a packet is that has the addresses of an entry Forwarded and is not of its connection. `key` becomes the key of
+/// the first entry of its own.
+#[inline(always)]
+fn beside(packet: &Packet, key: &mut Tuple, to: &mut Tuple, forwarded: &Flow) -> Way {
+    let opens = packet.opens();
+    if packet.protocol() == TCP && opens && gives_way(packet, to, forwarded) {
+        return Way::Pass;
+    }
+    key.set(&packet.tuple);
+    key.protocol |= Tuple::BESIDE;
+    match flow::find_copy(key) {
+        Some(known) if !(opens && flow::is_closed(known)) => Way::Known,
+        _ if opens => Way::Opens,
+        _ => Way::Pass,
+    }
+}
+
+/// A packet without an entry leaves, and opens a connection. `key` becomes the key of its entry Direct, if it needs one.
+///
+/// Only what leaves from an address of the node and from certain ports is looked at: those that a frontend has, whose
+/// answers would be taken for requests, and those that others may have been given, whose answers it would get.
+#[inline(always)]
+pub fn leaves(ctx: &TcContext, packet: &Packet, key: &mut Tuple) -> Way {
+    let Tuple {
+        source,
+        source_port: port,
+        ..
+    } = &packet.tuple;
+    if (port::is_for_others(*port) || service::is_frontends(*port))
+        && (from_socket(ctx) || is_own(source))
+    {
+        leaves_node(ctx, packet, key)
+    } else {
+        Way::Unknown
+    }
+}
+
+global!(
+    /// See [`leaves`].
+    fn leaves_node(ctx, packet: &Packet, key: &mut Tuple) -> Way = leaves_node_body else Way::Unknown
+);
+
+#[inline(always)]
+fn leaves_node_body(ctx: &TcContext, packet: &Packet, key: &mut Tuple) -> Way {
+    let tuple = &packet.tuple;
+    let is_frontend = !node_flag(node_flags::WAITS)
+        && service::frontend(&tuple.source, tuple.source_port, packet.protocol()).is_some();
+    if !(is_frontend || port::is_for_others(tuple.source_port)) || left_before(ctx) {
+        return Way::Unknown;
+    }
+    let Some(Draft { answer, flow }) = draft() else {
+        return Way::Unknown;
+    };
+    key.set(tuple);
+    answer.set_reversed(tuple);
+    if let Some(held) = flow::find(answer) {
+        if held.kind == FlowKind::Direct as u8 {
+            flow::touch(held, packet);
+            return Way::Unknown;
+        }
+        if held.kind != FlowKind::Unmasquerade as u8 || held.flags & flow_flags::NETFILTER != 0 {
+            return Way::Unknown;
+        }
+        if !flow::has_ended(answer, held) {
+            return Way::Opens;
+        }
+        flow::forget(answer);
+    }
+    if is_frontend {
+        flow::enter_passing(answer, flow);
+    }
+    Way::Unknown
+}
