@@ -237,13 +237,17 @@ struct Denials(CounterTable);
 impl DenialCounters for Denials {
     fn read(&mut self) -> Result<Vec<Denied>, BackendError> {
         let mut all = Vec::new();
-        for reason in DenialReason::ALL {
+        for reason in DenialReason::ALL
+            .into_iter()
+            .chain([DenialReason::NoSourcePort])
+        {
             let counter = match reason {
                 DenialReason::NoEndpoints => Counter::NoEndpoints,
                 DenialReason::UndefinedPort => Counter::UndefinedPort,
                 DenialReason::NoLocalEndpoints => Counter::NoLocalEndpoints,
                 DenialReason::SourceRanges => Counter::SourceRanges,
                 DenialReason::UnallocatedClusterIp => Counter::UnallocatedClusterIp,
+                DenialReason::NoSourcePort => Counter::NoSourcePort,
             };
             let packets = self.0.read(counter).map_err(failed)?;
             all.extend(

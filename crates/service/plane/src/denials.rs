@@ -5,7 +5,7 @@ use sluice_plan::Verdict;
 use sluice_reconcile::BackendError;
 
 /// Why a packet to a Service goes to no endpoint. [`Plan::lookup`](sluice_plan::Plan::lookup) gives
-/// the same reasons.
+/// the same reasons, but for [`NoSourcePort`](Self::NoSourcePort).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DenialReason {
     /// No endpoint anywhere answers.
@@ -18,10 +18,12 @@ pub enum DenialReason {
     SourceRanges,
     /// No Service has this address of the ServiceCIDR.
     UnallocatedClusterIp,
+    /// Connections that are open have every source port with which this one could go to its endpoint.
+    NoSourcePort,
 }
 
 impl DenialReason {
-    /// Every reason.
+    /// Every reason that the plan gives.
     pub const ALL: [Self; 5] = [
         Self::NoEndpoints,
         Self::UndefinedPort,
@@ -39,6 +41,7 @@ impl DenialReason {
             Self::NoLocalEndpoints => "no_local_endpoints",
             Self::SourceRanges => "source_ranges",
             Self::UnallocatedClusterIp => "unallocated_cluster_ip",
+            Self::NoSourcePort => "no_source_port",
         }
     }
 
@@ -47,9 +50,10 @@ impl DenialReason {
     pub fn verdict(self) -> Verdict {
         match self {
             Self::NoEndpoints | Self::UndefinedPort => Verdict::Reject,
-            Self::NoLocalEndpoints | Self::SourceRanges | Self::UnallocatedClusterIp => {
-                Verdict::Drop
-            }
+            Self::NoLocalEndpoints
+            | Self::SourceRanges
+            | Self::UnallocatedClusterIp
+            | Self::NoSourcePort => Verdict::Drop,
         }
     }
 }
