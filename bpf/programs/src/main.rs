@@ -9,6 +9,7 @@
 mod crc;
 mod direct;
 mod dns;
+mod early;
 mod event;
 mod flow;
 mod global;

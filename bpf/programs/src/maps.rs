@@ -9,6 +9,7 @@ use sluice_bpf_abi::{
     Node, Peer, PeerKey, Ports, SourceKey, Tuple,
 };
 
+use crate::early::{self, Early};
 use crate::flow::Connection;
 use crate::packet::Packet;
 
@@ -57,6 +58,21 @@ pub static FLOWS: LruHashMap<Tuple, Flow, 1024> = LruHashMap::new();
 
 #[btf_map]
 pub static FRAGMENTS: LruHashMap<FragmentKey, Fragment, 1024> = LruHashMap::new();
+
+/// Fragments that arrived before the first of their datagram.
+#[btf_map]
+pub static EARLY: LruHashMap<early::Key, Early, 64> = LruHashMap::new();
+
+/// Memory for a fragment that is kept, as [`SCRATCH`].
+#[btf_map]
+pub static KEPT: PerCpuArray<Early, 1> = PerCpuArray::new();
+
+/// The memory for a fragment of this CPU.
+#[inline(always)]
+pub fn kept() -> Option<&'static mut Early> {
+    // SAFETY: as for `scratch`.
+    KEPT.get_ptr_mut(0).map(|it| unsafe { &mut *it })
+}
 
 #[btf_map]
 pub static PEERS: LruHashMap<PeerKey, Peer, 1024> = LruHashMap::new();

@@ -122,6 +122,13 @@ pub fn route_again(ctx: &TcContext) -> i32 {
     unsafe { bpf_redirect(LOOPBACK, u64::from(BPF_F_INGRESS)) as i32 }
 }
 
+/// Has a packet arrive once more, behind those that do already.
+#[inline(always)]
+pub fn arrive_again(ctx: &TcContext) -> i32 {
+    // SAFETY: the helper takes numbers.
+    unsafe { bpf_redirect(ifindex(ctx), u64::from(BPF_F_INGRESS)) as i32 }
+}
+
 /// Drops a packet, and counts it.
 #[inline(always)]
 pub fn drop_packet(ctx: &TcContext, packet: &Packet, hook: Hook, reason: Counter) -> i32 {

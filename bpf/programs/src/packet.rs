@@ -52,6 +52,22 @@ pub struct Packet {
     pub is_icmp: bool,
     /// A router may fragment the packet: IPv4 without "don't fragment".
     pub may_be_fragmented: bool,
+    /// Which fragment of a datagram it is.
+    pub piece: Piece,
+    /// Identification of a fragment's datagram, as in the packet.
+    pub id: u32,
+}
+
+/// The place of a packet in its datagram.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Piece {
+    /// The packet is a datagram, or a later fragment whose ports are known.
+    Whole,
+    /// The first fragment.
+    First,
+    /// A later fragment, which arrived before the first.
+    Early,
 }
 
 #[repr(C)]
@@ -164,6 +180,7 @@ fn parse_body(ctx: &TcContext, packet: &mut Packet, at: u32) -> bool {
     packet.flags = 0;
     packet.is_v4 = false;
     packet.may_be_fragmented = false;
+    packet.piece = Piece::Whole;
     let parsed = match ctx.skb.protocol() {
         ETHERTYPE_V4 => packet.parse_v4(ctx, at),
         ETHERTYPE_V6 => packet.parse_v6(ctx, at),
@@ -178,6 +195,17 @@ impl Packet {
     #[inline(always)]
     pub fn has_more_extensions(&self) -> bool {
         !self.is_v4 && matches!(self.tuple.protocol, 0 | 43 | 44 | 60)
+    }
+
+    /// The datagram that a fragment is of.
+    #[inline(always)]
+    pub fn datagram(&self) -> FragmentKey {
+        FragmentKey {
+            source: self.tuple.source,
+            destination: self.tuple.destination,
+            id: self.id,
+            protocol: self.tuple.protocol,
+        }
     }
 
     /// Protocol number.
@@ -329,21 +357,21 @@ impl Packet {
     /// whose first fragment did not come this way.
     #[inline(always)]
     fn fragment(&mut self, id: u32) -> Option<()> {
-        let key = FragmentKey {
-            source: self.tuple.source,
-            destination: self.tuple.destination,
-            id,
-            protocol: self.tuple.protocol,
-        };
+        self.id = id;
+        let key = self.datagram();
         if self.has_ports {
             let ports = Fragment {
                 source_port: self.tuple.source_port,
                 destination_port: self.tuple.destination_port,
             };
+            self.piece = Piece::First;
             return FRAGMENTS.insert(&key, &ports, 0).ok();
         }
         // SAFETY: a torn read would need two datagrams with one id at the same moment.
-        let ports = unsafe { FRAGMENTS.get(&key) }?;
+        let Some(ports) = (unsafe { FRAGMENTS.get(&key) }) else {
+            self.piece = Piece::Early;
+            return None;
+        };
         self.tuple.source_port = ports.source_port;
         self.tuple.destination_port = ports.destination_port;
         Some(())

@@ -5,6 +5,7 @@
 //!   read its headers                                 read its headers
 //!                                                    policy
 //!   from the tunnel: see from_tunnel
+//!   a fragment before the first: keep it
 //!   for the tunnel, and no node's: drop
 //!   ICMP: translate an error                         ICMP: translate an error
 //!   the node's own DNS server: pass                  the node's own DNS server: pass
@@ -31,13 +32,13 @@ use crate::global::global;
 use crate::maps::{Scratch, count, node_flag, scratch};
 use crate::origin::{client, from_node, from_socket, ifindex, was_seen};
 use crate::outcome::{
-    Denial, deny, drop_packet, family_index, forward, is_drop_at_egress, is_routed_again, pass,
-    route_again,
+    Denial, arrive_again, deny, drop_packet, family_index, forward, is_drop_at_egress,
+    is_routed_again, pass, route_again,
 };
-use crate::packet::{ACK, Packet, RST, SYN, parse};
+use crate::packet::{ACK, Packet, Piece, RST, SYN, parse};
 use crate::reuse::{begins_anew, is_anothers, is_netfilters};
 use crate::service::{self, Decision};
-use crate::{direct, dns, icmp, tunnel};
+use crate::{direct, dns, early, icmp, tunnel};
 
 /// A packet arrives through an interface. Returns the action of tc.
 #[inline(always)]
@@ -61,7 +62,14 @@ pub fn ingress(ctx: &TcContext) -> i32 {
             action => action,
         };
     }
-    if !parse(ctx, packet, 0) {
+    let is_read = parse(ctx, packet, 0);
+    if packet.piece == Piece::First && early::release(ctx, packet) {
+        return arrive_again(ctx);
+    }
+    if packet.piece == Piece::Early && early::keep(ctx, packet) {
+        return TC_ACT_SHOT;
+    }
+    if !is_read {
         return if tunnel::may_be_forged(packet) {
             TC_ACT_SHOT
         } else {

@@ -94,8 +94,9 @@ pub fn is_frontends(port: u16) -> bool {
     PORTS.get(0).is_some_and(|it| it.contains(port))
 }
 
+/// Whether an address is of this kind.
 #[inline(always)]
-fn is_address(addr: &Addr, kind: AddressKind) -> bool {
+pub fn is_address(addr: &Addr, kind: AddressKind) -> bool {
     let key = AddressKey {
         addr: *addr,
         kind: kind as u32,

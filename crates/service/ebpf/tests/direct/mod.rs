@@ -2,6 +2,7 @@
 
 mod attack;
 mod errors;
+mod order;
 mod pieces;
 mod restart;
 mod tcp;

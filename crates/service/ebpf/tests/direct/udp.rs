@@ -60,6 +60,11 @@ impl Flow {
     /// Sends a datagram, which comes back.
     fn echo(&mut self, datagram: &[u8]) -> Result<(), Errno> {
         self.0.send(datagram).map_err(|it| errno(&it))?;
+        self.comes_back(datagram)
+    }
+
+    /// A datagram that was sent comes back.
+    pub(crate) fn comes_back(&mut self, datagram: &[u8]) -> Result<(), Errno> {
         let mut answer = vec![0; 65_536];
         let length = self.0.recv(&mut answer).map_err(|it| errno(&it))?;
         assert!(answer[..length] == *datagram, "{length} bytes came back");
@@ -72,7 +77,7 @@ fn errno(error: &io::Error) -> Errno {
 }
 
 /// Sends datagrams back until none has come for a while.
-fn echo(netns: &Netns) {
+pub(crate) fn echo(netns: &Netns) {
     let any = (Ipv6Addr::UNSPECIFIED, POD_PORT);
     let socket = netns.run(|| UdpSocket::bind(any)).unwrap();
     socket.set_read_timeout(Some(2 * PATIENT)).unwrap();
@@ -93,7 +98,7 @@ fn served(cluster: &Cluster) -> [Agent<'_>; 2] {
 }
 
 /// Bytes of which none is like its neighbours.
-fn datagram(length: usize) -> Vec<u8> {
+pub(crate) fn datagram(length: usize) -> Vec<u8> {
     (0..length).map(|it| (it % 251) as u8).collect()
 }
 
