@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod at_once;
 mod beside;
 mod common;
 mod direct;
