@@ -128,6 +128,9 @@ impl Flow {
 ///
 /// With direct server return the packet C → E goes through a tunnel to the endpoint's node, which has the
 /// entries too and sends the reply. On the first node the destination of the entry Forwarded is that node.
+///
+/// The packets that answer those of an entry have the addresses after its rewrite the other way round. That is the key of
+/// an entry with what the other side has sent: what one direction of TCP says is checked against the other's.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flow {
@@ -143,16 +146,26 @@ pub struct Flow {
     pub kind: u8,
     /// Bits of [`flow_flags`].
     pub flags: u8,
-    /// Always zero.
-    pub padding: u16,
+    /// TCP: by how many bits the windows of this direction are shifted (RFC 7323, 2.2), from its SYN.
+    pub scale: u8,
+    /// TCP: 1 after a reset of which nothing here can tell whether the other side takes it; else 0.
+    pub unchecked_reset: u8,
     /// Id of the service port.
     pub service: u32,
-    /// Time of the last packet, in seconds of `CLOCK_MONOTONIC`.
+    /// Time of the last packet that was believed, in seconds of `CLOCK_MONOTONIC`.
     pub seen_seconds: u32,
+    /// TCP: the sequence number behind the last byte that was sent in this direction.
+    pub end: u32,
+    /// TCP: the last acknowledgement that was sent in this direction; 0 before the first.
+    pub ack: u32,
+    /// TCP: the largest window that was offered in this direction, in bytes. 0: no packet of it was seen, so `end` and `ack`
+    /// are not known.
+    pub window: u32,
 }
 
-layout!(Flow, 48, source @ 0, destination @ 16, source_port @ 32, destination_port @ 34, kind @ 36,
-    flags @ 37, padding @ 38, service @ 40, seen_seconds @ 44);
+layout!(Flow, 60, source @ 0, destination @ 16, source_port @ 32, destination_port @ 34, kind @ 36,
+    flags @ 37, scale @ 38, unchecked_reset @ 39, service @ 40, seen_seconds @ 44, end @ 48, ack @ 52,
+    window @ 56);
 
 /// The kinds of entries of FLOWS.
 #[repr(u8)]

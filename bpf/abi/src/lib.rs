@@ -42,7 +42,7 @@ pub use service::{
 pub use socket::{Peer, PeerKey};
 
 /// Version of the maps' contents, part of their pin path.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// IPv4 protocol number, or IPv6 next header, of TCP.
 pub const TCP: u8 = 6;

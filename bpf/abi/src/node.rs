@@ -202,11 +202,14 @@ pub enum Counter {
     /// Rejected without an answer: too many were answered just now, or the source or a checksum is wrong. Counted beside
     /// the reason.
     Unanswered = 28,
+    /// Packets of TCP of a known connection whose numbers or checksums are not those of its sides. They are rewritten, and
+    /// nothing is learned from them.
+    Unbelieved = 30,
 }
 
 impl Counter {
     /// Length of COUNTERS.
-    pub const COUNT: u32 = 30;
+    pub const COUNT: u32 = 32;
 }
 
 /// A record of EVENTS (ring buffer): what a program did with one packet, while it is asked for.

@@ -22,6 +22,7 @@ use crate::maps::{Draft, draft, node_flag};
 use crate::origin::{arrived_before, from_socket, is_own, left_before};
 use crate::packet::Packet;
 use crate::reuse::gives_way;
+use crate::window::renew;
 use crate::{flow, lookup, port, service};
 
 /// What becomes of a packet that may be of a direct connection. It is returned in a register.
@@ -76,28 +77,15 @@ fn arrives_body(
 
 global!(
     /// A socket of the node sends a packet with the addresses of an entry Forwarded: as in [`arrives`]. `key` becomes the
-    /// key of its entry Direct, and `to` what it is rewritten to, if there is one.
+    /// key of its entry Direct.
     pub fn leaves_beside(packet: &Packet, key: &mut Tuple, to: &mut Tuple, forwarded: &Flow) -> Way =
-        leaves_beside_body else Way::Pass
+        beside else Way::Pass
 );
-
-#[inline(always)]
-fn leaves_beside_body(packet: &Packet, key: &mut Tuple, to: &mut Tuple, forwarded: &Flow) -> Way {
-    match beside(packet, key, to, forwarded) {
-        Way::Known => match flow::find_copy(key) {
-            Some(direct) => leaves_again(direct, packet, to),
-            None => Way::Pass,
-        },
-        way => way,
-    }
-}
 
 /// A later packet of a direct connection leaves.
 #[inline(always)]
-pub fn leaves_again(direct: &mut Flow, packet: &Packet, to: &mut Tuple) -> Way {
-    flow::touch(direct, packet);
-    to.protocol = packet.tuple.protocol;
-    direct.rewrite(to);
+pub fn leaves_again(ctx: &TcContext, direct: &mut Flow, packet: &Packet, to: &mut Tuple) -> Way {
+    renew(ctx, packet, to, direct);
     Way::Known
 }
 
@@ -159,6 +147,8 @@ fn leaves_node_body(ctx: &TcContext, packet: &Packet, key: &mut Tuple) -> Way {
     if let Some(held) = flow::find(answer) {
         if held.kind == FlowKind::Direct as u8 {
             flow::touch(held, packet);
+            // The answers have numbers of their own once more.
+            held.window = 0;
             return Way::Unknown;
         }
         if held.kind != FlowKind::Unmasquerade as u8 || held.flags & flow_flags::NETFILTER != 0 {

@@ -17,7 +17,8 @@ pub const IS_THERE: i32 = -17;
 
 /// What an entry is that was just made.
 trait Begin {
-    /// Makes it one of this kind, for packets that get these addresses and ports: without flags, of no service port.
+    /// Makes it one of this kind, for packets that get these addresses and ports: without flags, of no service port. The
+    /// numbers of TCP are zeros before, since a draft has none.
     fn begin(&mut self, to: &Tuple, kind: FlowKind);
 }
 
@@ -34,7 +35,7 @@ impl Begin for Flow {
 
 /// Seconds since the machine started.
 #[inline(always)]
-fn now() -> u32 {
+pub fn now() -> u32 {
     // SAFETY: the helper has no arguments.
     (unsafe { bpf_ktime_get_coarse_ns() } / 1_000_000_000) as u32
 }
@@ -105,7 +106,7 @@ pub fn forget(tuple: &Tuple) {
     let _ = FLOWS.remove(&key);
 }
 
-/// Renews the time of an entry, and its flags from those of the packet.
+/// Renews the time of an entry, and its flags from those of the packet, which is believed: see [`crate::window`].
 #[inline(always)]
 pub fn touch(flow: &mut Flow, packet: &Packet) {
     let now = now();

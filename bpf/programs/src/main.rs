@@ -29,6 +29,7 @@ mod service;
 mod socket;
 mod sum;
 mod tunnel;
+mod window;
 
 use aya_ebpf::macros::{cgroup_sock, cgroup_sock_addr, classifier};
 use aya_ebpf::programs::{SockAddrContext, SockContext, TcContext};

@@ -25,8 +25,8 @@ pub const ACK: u8 = 16;
 /// Type of the chunk that opens a connection of SCTP (RFC 9260, 3.3.2).
 const INIT: u8 = 1;
 
-/// Bytes of [`Transport`] without its padding.
-const TRANSPORT: usize = 14;
+/// Bytes of [`Transport`].
+const TRANSPORT: usize = size_of::<Transport>();
 
 /// Extension headers of IPv6 before the transport header, at most.
 const EXTENSIONS: usize = 6;
@@ -43,6 +43,14 @@ pub struct Packet {
     pub transport: u32,
     /// Bytes from the transport header to the end.
     pub length: u32,
+    /// TCP: the sequence number of its first byte. Like the next three it is not written for other protocols.
+    pub sequence: u32,
+    /// TCP: the acknowledgement number, whatever the flags say.
+    pub acknowledged: u32,
+    /// TCP: length of the header in bytes.
+    pub header: u32,
+    /// TCP: the window as it stands in the packet.
+    pub window: u16,
     /// Flags of TCP; for SCTP [`SYN`] for a packet that begins with INIT.
     pub flags: u8,
     pub is_v4: bool,
@@ -96,7 +104,7 @@ pub struct Ipv6 {
     pub destination: [u32; 4],
 }
 
-/// The first bytes of a transport header, up to TCP's flags.
+/// The first bytes of a transport header, up to TCP's window.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Transport {
@@ -105,6 +113,7 @@ pub struct Transport {
     /// Of SCTP the type of the first chunk.
     byte_12: u8,
     tcp_flags: u8,
+    window: u16,
 }
 
 #[repr(C)]
@@ -212,6 +221,17 @@ impl Packet {
     #[inline(always)]
     pub fn protocol(&self) -> u8 {
         self.tuple.protocol as u8
+    }
+
+    /// TCP: bytes behind the header. A packet that the kernel has put together of many may be longer than its header can say
+    /// ("BIG TCP").
+    #[inline(always)]
+    pub fn payload(&self, ctx: &TcContext) -> u32 {
+        let length = match self.length {
+            1..=0xffff => self.length,
+            _ => ctx.len().wrapping_sub(network_offset(ctx) + self.transport),
+        };
+        length.saturating_sub(self.header)
     }
 
     /// Whether the packet may open a connection.
@@ -332,7 +352,7 @@ impl Packet {
             self.tuple.source_port = u16::from_be(header.ports[0]);
             self.tuple.destination_port = u16::from_be(header.ports[1]);
             self.flags = match self.protocol() {
-                TCP => header.tcp_flags,
+                TCP => self.read_tcp(header),
                 SCTP if header.byte_12 == INIT => SYN,
                 _ => 0,
             };
@@ -343,7 +363,7 @@ impl Packet {
         self.tuple.destination_port = u16::from_be(ports[1]);
         self.flags = match self.protocol() {
             // The packet inside an ICMP error may end before the flags.
-            TCP => load(ctx, self.transport + 13).unwrap_or(0),
+            TCP => load(ctx, self.transport).map_or(0, |it| self.read_tcp(&it)),
             SCTP => match load::<u8>(ctx, self.transport + 12) {
                 Some(INIT) => SYN,
                 _ => 0,
@@ -351,6 +371,16 @@ impl Packet {
             _ => 0,
         };
         Some(())
+    }
+
+    /// Takes the numbers of TCP, and returns its flags.
+    #[inline(always)]
+    fn read_tcp(&mut self, header: &Transport) -> u8 {
+        self.sequence = u32::from_be(header.words[0]);
+        self.acknowledged = u32::from_be(header.words[1]);
+        self.header = u32::from(header.byte_12 >> 4) * 4;
+        self.window = u16::from_be(header.window);
+        header.tcp_flags
     }
 
     /// Writes the ports of a first fragment into FRAGMENTS, where the later ones find theirs. `None` for a later one

@@ -38,6 +38,7 @@ use crate::outcome::{
 use crate::packet::{ACK, Packet, Piece, RST, SYN, parse};
 use crate::reuse::{begins_anew, is_anothers, is_netfilters};
 use crate::service::{self, Decision};
+use crate::window::{self, renew};
 use crate::{direct, dns, early, icmp, tunnel};
 
 /// A packet arrives through an interface. Returns the action of tc.
@@ -89,7 +90,7 @@ pub fn ingress(ctx: &TcContext) -> i32 {
     if let Some(it) = found.as_deref_mut() {
         if is_anothers(it, packet) {
             found = None;
-        } else if is_netfilters(it, packet, to) {
+        } else if is_netfilters(ctx, it, packet, to) {
             return TC_ACT_UNSPEC;
         }
     }
@@ -113,7 +114,7 @@ pub fn ingress(ctx: &TcContext) -> i32 {
     if let Some(known) = found {
         if !applies(known, Hook::Ingress) {
             if known.kind == FlowKind::Direct as u8 {
-                flow::touch(known, packet);
+                renew(ctx, packet, to, known);
             }
             return TC_ACT_UNSPEC;
         }
@@ -153,16 +154,22 @@ pub fn egress(ctx: &TcContext) -> i32 {
     if let Some(it) = found.as_deref_mut() {
         if is_anothers(it, packet) {
             found = None;
-        } else if is_netfilters(it, packet, to) {
+        } else if is_netfilters(ctx, it, packet, to) {
             return TC_ACT_UNSPEC;
         }
     }
     let key = &mut about.tuple;
     let way = match found.as_deref_mut() {
         Some(it) if it.kind == FlowKind::Forwarded as u8 && from_socket(ctx) => {
-            direct::leaves_beside(packet, key, to, it)
+            match direct::leaves_beside(packet, key, to, it) {
+                Way::Known => match flow::find(key) {
+                    Some(it) => direct::leaves_again(ctx, it, packet, to),
+                    None => Way::Pass,
+                },
+                way => way,
+            }
         }
-        Some(it) if it.kind == FlowKind::Direct as u8 => direct::leaves_again(it, packet, to),
+        Some(it) if it.kind == FlowKind::Direct as u8 => direct::leaves_again(ctx, it, packet, to),
         None if packet.opens() => direct::leaves(ctx, packet, key),
         _ => Way::Unknown,
     };
@@ -196,7 +203,10 @@ fn leave_directly(ctx: &TcContext, packet: &Packet, key: &Tuple, to: &mut Tuple,
         Way::Unknown | Way::Pass => return TC_ACT_UNSPEC,
         Way::Opens => match flow::enter_direct(ctx, key, to).denial() {
             Some(reason) => return drop_packet(ctx, packet, Hook::Egress, reason),
-            None => EventKind::Opened,
+            None => {
+                window::begin(ctx, packet, key);
+                EventKind::Opened
+            }
         },
         Way::Known => EventKind::Rewritten,
     };
@@ -252,9 +262,7 @@ fn continue_known(
     known: &mut Flow,
     hook: Hook,
 ) -> i32 {
-    flow::touch(known, packet);
-    to.protocol = packet.tuple.protocol;
-    known.rewrite(to);
+    renew(ctx, packet, to, known);
     if known.flags & flow_flags::DSR != 0 && hook == Hook::Ingress {
         return tunnel::forward(ctx, packet, to, known.service);
     }
@@ -427,6 +435,7 @@ fn establish(
     if let Some(reason) = flow::enter(ctx, connection, request, to).denial() {
         return drop_packet(ctx, packet, hook, reason);
     }
+    window::begin(ctx, packet, request);
     count(Counter::Connections as u32 + family_index(packet));
     if connection.node != Addr::ANY_V6 {
         return tunnel::forward(ctx, packet, to, connection.service);

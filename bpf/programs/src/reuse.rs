@@ -1,12 +1,20 @@
 //! Connections with the addresses and ports of another one: an earlier one that ended, or one that netfilter translates.
 
+use aya_ebpf::programs::TcContext;
 use sluice_bpf_abi::{Flow, FlowKind, TCP, Tuple, flow_flags};
 
-use crate::flow;
 use crate::global::global;
 use crate::packet::{Packet, SYN};
+use crate::{flow, window};
+
+/// A connection that one side has ended has no other side any more after this many seconds without a packet
+/// (`nf_conntrack_tcp_timeout_fin_wait`).
+const HALF_ENDED: u32 = 120;
 
 /// Whether a packet opens another connection with the ports of one that has ended. `to` is overwritten.
+///
+/// While a connection has not ended, a SYN from its client's port goes to its endpoint, which answers it, and changes
+/// nothing: anybody may have sent it.
 #[inline(always)]
 pub fn begins_anew(flow: &Flow, packet: &Packet, to: &mut Tuple) -> bool {
     flow.kind == FlowKind::Request as u8
@@ -22,26 +30,36 @@ global!(
 
 #[inline(always)]
 fn opens_anew_body(flow: &Flow, packet: &Packet, to: &mut Tuple) -> bool {
-    // The key of the replies' entry.
-    to.source.set(&flow.destination);
-    to.source_port = flow.destination_port;
-    to.destination.set(&flow.source);
-    to.destination_port = flow.source_port;
+    flow.rewrite(to);
     to.protocol = packet.tuple.protocol;
-    let anew = flow::is_closed(flow) || flow::find_copy(to).is_some_and(|it| flow::is_closed(it));
+    // The key of the answers' first entry: a node's own answers, masqueraded, have no other.
+    if flow.flags & flow_flags::NODE_CLIENT != 0
+        && let Some(forwarded) = flow::find_copy(to)
+    {
+        forwarded.rewrite(to);
+    }
+    let anew = have_ended(flow, flow::find(&to.reversed()).as_deref());
     // If the address is no Service's any more, no new entry replaces this one, and it would rewrite the later packets of
     // the new connection.
     if anew {
         flow::forget(&packet.tuple);
-    } else {
-        // The packet may arrive once more before it leaves, through loopback or a bridge. There it must not count as a
-        // direct connection beside an open one.
-        flow.rewrite(to);
-        if let Some(forwarded) = flow::find_copy(to) {
-            flow::touch(forwarded, packet);
-        }
     }
     anew
+}
+
+/// Whether both sides have ended a connection, or one has reset it, or it is long ago that one has ended it. Of a connection
+/// whose answers are not seen the client's end is all that there is to see.
+#[inline(always)]
+fn have_ended(request: &Flow, answers: Option<&Flow>) -> bool {
+    let Some(answers) = answers else {
+        return flow::is_closed(request);
+    };
+    let any = request.flags | answers.flags;
+    let both = request.flags & answers.flags;
+    let since = |it: &Flow| flow::now().wrapping_sub(it.seen_seconds);
+    any & flow_flags::RST != 0
+        || both & flow_flags::FIN != 0
+        || any & flow_flags::FIN != 0 && since(request).min(since(answers)) >= HALF_ENDED
 }
 
 /// Whether a packet accepts another connection than that of its entry, which the endpoint has ended: netfilter, or a
@@ -63,27 +81,31 @@ pub fn is_anothers(flow: &Flow, packet: &Packet) -> bool {
 
 /// Whether netfilter translates the packets of an entry: they pass as they are. `to` is overwritten.
 #[inline(always)]
-pub fn is_netfilters(flow: &mut Flow, packet: &Packet, to: &mut Tuple) -> bool {
+pub fn is_netfilters(ctx: &TcContext, flow: &mut Flow, packet: &Packet, to: &mut Tuple) -> bool {
     flow.flags & flow_flags::NETFILTER != 0
         && !begins_anew(flow, packet, to)
-        && touch_netfilters(flow, packet, to)
+        && touch_netfilters(ctx, flow, packet, to)
 }
 
 global!(
     /// Renews an entry of a connection that netfilter translates. What netfilter rewrites has no entry where it leaves, so a
     /// masqueraded connection's answers count here for both their entries.
-    fn touch_netfilters(flow: &mut Flow, packet: &Packet, to: &mut Tuple) -> bool = touch_netfilters_body else true
+    fn touch_netfilters(ctx, flow: &mut Flow, packet: &Packet, to: &mut Tuple) -> bool = touch_netfilters_body else true
 );
 
 #[inline(always)]
-fn touch_netfilters_body(flow: &mut Flow, packet: &Packet, to: &mut Tuple) -> bool {
-    flow::touch(flow, packet);
-    if flow.kind == FlowKind::Unmasquerade as u8 {
-        flow.rewrite(to);
-        to.protocol = packet.tuple.protocol;
-        if let Some(reply) = flow::find_copy(to) {
-            flow::touch(reply, packet);
-        }
+fn touch_netfilters_body(
+    ctx: &TcContext,
+    flow: &mut Flow,
+    packet: &Packet,
+    to: &mut Tuple,
+) -> bool {
+    if window::renew(ctx, packet, to, flow)
+        && flow.kind == FlowKind::Unmasquerade as u8
+        && let Some(reply) = flow::find_copy(to)
+    {
+        flow::touch(reply, packet);
+        window::copy(reply, flow);
     }
     true
 }

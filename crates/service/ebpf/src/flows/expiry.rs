@@ -12,7 +12,7 @@ use super::{is_first, is_translated, keys, rewritten};
 pub struct Timeouts {
     /// TCP, established (`tcpEstablishedTimeout`).
     pub tcp_established: Duration,
-    /// TCP, closed by one side (`tcpCloseWaitTimeout`).
+    /// TCP, closed by one side (`tcpCloseWaitTimeout`), or perhaps reset.
     pub tcp_close_wait: Duration,
     /// TCP before the handshake is complete.
     pub tcp_opening: Duration,
@@ -100,8 +100,10 @@ impl Timeouts {
     /// The timeout of a connection with these entries.
     fn of<'a>(&self, key: &Tuple, flows: impl Iterator<Item = &'a Flow>) -> Duration {
         let (mut client, mut endpoint, mut entries) = (0, 0, 0);
+        let mut is_perhaps_reset = false;
         for flow in flows {
             entries += 1;
+            is_perhaps_reset |= flow.unchecked_reset != 0;
             if is_first(flow) || flow.kind == FlowKind::Forwarded as u8 {
                 client |= flow.flags;
             } else {
@@ -123,7 +125,7 @@ impl Timeouts {
             () if any & flow_flags::RST != 0 || both & flow_flags::FIN != 0 => self.tcp_closed,
             // The endpoint's own end does not pass here.
             () if client & flow_flags::FIN != 0 && client & flow_flags::DSR != 0 => self.tcp_closed,
-            () if any & flow_flags::FIN != 0 => self.tcp_close_wait,
+            () if any & flow_flags::FIN != 0 || is_perhaps_reset => self.tcp_close_wait,
             () if any & flow_flags::ESTABLISHED == 0 => self.tcp_opening,
             () => self.tcp_established,
         }
@@ -161,6 +163,20 @@ mod tests {
         check(TCP, [0; 4], [open | fin, open, open, open], 3_600, 4);
         check(TCP, [0; 4], [open | fin, open, open, open | fin], 10, 4);
         check(TCP, [0; 4], [open, open, open | rst, open], 10, 4);
+    }
+
+    #[test]
+    fn a_reset_that_was_not_checked_shortens_the_time() {
+        let open = [flow_flags::ESTABLISHED; 4];
+        for key in [tuple(TCP, CLIENT, FRONTEND), tuple(TCP, ENDPOINT, CLIENT)] {
+            let mut entries = connection(TCP, [0; 4], open);
+            entries
+                .get_mut(&key)
+                .expect("it is an entry")
+                .unchecked_reset = 1;
+            let expired = |now| Timeouts::default().expired(&entries, now).concat().len();
+            assert_eq!((expired(3_599), expired(3_600)), (0, 4));
+        }
     }
 
     #[test]

@@ -192,9 +192,8 @@ fn entries(
                 FlowKind::Request | FlowKind::Forwarded | FlowKind::Direct => client,
                 FlowKind::Unmasquerade | FlowKind::Reply => endpoint,
             },
-        padding: 0,
-        service: 0,
         seen_seconds: now(),
+        ..Flow::default()
     };
     let answered = request.reversed();
     let mut entries = vec![

@@ -36,9 +36,9 @@ pub(super) fn connection(protocol: u8, seen: [u32; 4], flags: [u8; 4]) -> HashMa
             destination_port: destination.1,
             kind: kind as u8,
             flags,
-            padding: 0,
             service: 1,
             seen_seconds: seen,
+            ..Flow::default()
         };
         (tuple(protocol, from, to), flow)
     });

@@ -229,6 +229,10 @@ impl Bench {
         self.ifindex
     }
 
+    pub(crate) fn maps(&self) -> &Maps {
+        self.programs.maps()
+    }
+
     pub(crate) fn maps_mut(&mut self) -> &mut Maps {
         self.programs.maps_mut()
     }

@@ -7,6 +7,7 @@ mod owners;
 mod packets;
 mod refusals;
 mod tunnel;
+mod window;
 
 use std::cell::RefCell;
 use std::net::SocketAddr;

@@ -106,13 +106,14 @@ fn what_netfilter_translates_is_left_alone() {
     });
 }
 
-/// Netfilter remembers what has ended: the answers of the new connection must not be those of the old one.
+/// Netfilter remembers what both sides have ended: the answers of the new connection must not be those of the old one.
 #[test]
 fn what_begins_anew_is_the_programs_with_another_port() {
     run("anew", |bench| {
         for it in families() {
             enter_netfilters(bench, TCP, &it);
             pass(bench, &packet(Kind::Fin, it.client, it.open));
+            pass(bench, &packet(Kind::Fin, it.endpoint, it.client));
             let sent = packet(Kind::Syn, it.client, it.open);
             let made = bench.arrive(&sent).packet;
             let source = read(&made).expect("it is whole").from;

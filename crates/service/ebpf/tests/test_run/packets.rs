@@ -4,7 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use etherparse::{
     EtherType, IpFragOffset, IpHeaders, Ipv4Options, LaxPacketHeaders, NetHeaders, NetSlice,
-    PacketBuilder, PacketBuilderStep, SlicedPacket, TransportHeader, TransportSlice,
+    PacketBuilder, PacketBuilderStep, SlicedPacket, TcpHeader, TcpOptionElement, TransportHeader,
+    TransportSlice,
 };
 
 /// Length of an Ethernet header.
@@ -49,6 +50,50 @@ pub(crate) fn packet(kind: Kind, from: SocketAddr, to: SocketAddr) -> Vec<u8> {
         Kind::Datagram => step.udp(source, destination).write(&mut bytes, PAYLOAD),
     };
     written.expect("a buffer grows");
+    bytes
+}
+
+/// A packet of TCP with numbers of its own.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Segment {
+    /// [`SYN`] and so on.
+    pub(crate) flags: u8,
+    pub(crate) sequence: u32,
+    pub(crate) acknowledged: u32,
+    pub(crate) window: u16,
+    /// Of a SYN: the scale that it offers.
+    pub(crate) scale: Option<u8>,
+    pub(crate) payload: &'static [u8],
+}
+
+pub(crate) const FIN: u8 = 1;
+pub(crate) const SYN: u8 = 2;
+pub(crate) const RST: u8 = 4;
+pub(crate) const ACK: u8 = 16;
+
+/// A packet of TCP with right checksums.
+pub(crate) fn segment(from: SocketAddr, to: SocketAddr, it: Segment) -> Vec<u8> {
+    let mut header = TcpHeader::new(from.port(), to.port(), it.sequence, it.window);
+    header.acknowledgment_number = it.acknowledged;
+    for (flag, field) in [
+        (FIN, &mut header.fin),
+        (SYN, &mut header.syn),
+        (RST, &mut header.rst),
+        (ACK, &mut header.ack),
+    ] {
+        *field = it.flags & flag != 0;
+    }
+    if let Some(scale) = it.scale {
+        let options = [
+            TcpOptionElement::MaximumSegmentSize(1460),
+            TcpOptionElement::Noop,
+            TcpOptionElement::WindowScale(scale),
+        ];
+        header.set_options(&options).expect("they are short");
+    }
+    let mut bytes = Vec::new();
+    let step = headers(from, to).tcp_header(header);
+    step.write(&mut bytes, it.payload).expect("a buffer grows");
     bytes
 }
 
