@@ -20,7 +20,7 @@ use sluice_bpf_abi::{Flow, FlowKind, TCP, Tuple, flow_flags, node_flags};
 use crate::global::global;
 use crate::maps::{Draft, draft, node_flag};
 use crate::origin::{arrived_before, from_socket, is_own, left_before};
-use crate::packet::Packet;
+use crate::packet::{ACK, Packet, RST, SYN};
 use crate::reuse::gives_way;
 use crate::window::renew;
 use crate::{flow, lookup, port, service};
@@ -104,6 +104,58 @@ fn beside(packet: &Packet, key: &mut Tuple, to: &mut Tuple, forwarded: &Flow) ->
         _ if opens => Way::Opens,
         _ => Way::Pass,
     }
+}
+
+/// Whether an endpoint answers the SYN of a connection to a Service as a packet of another connection (RFC 9293,
+/// 3.10.7.4): its client had dialled the endpoint itself from this port before, which no entry told. That one keeps the
+/// port, with `reply` as its entry Direct. The one to the Service is forgotten; it gets another port when its client sends
+/// the SYN again, after a second. `to` is overwritten.
+#[inline(always)]
+pub fn was_before(packet: &Packet, reply: &mut Flow, to: &mut Tuple) -> bool {
+    reply.kind == FlowKind::Reply as u8
+        && reply.window == 0
+        && packet.protocol() == TCP
+        && packet.has_ports
+        && packet.flags & (SYN | RST | ACK) == ACK
+        && answers_another(packet, reply, to)
+}
+
+global!(
+    /// See [`was_before`].
+    fn answers_another(packet: &Packet, reply: &mut Flow, to: &mut Tuple) -> bool = answers_another_body else false
+);
+
+#[inline(always)]
+fn answers_another_body(packet: &Packet, reply: &mut Flow, to: &mut Tuple) -> bool {
+    to.set_reversed(&packet.tuple);
+    let keeps_port = flow::find_copy(to).is_some_and(|it| {
+        it.flags & (flow_flags::ESTABLISHED | flow_flags::MASQUERADE) == 0
+            && it.source == to.source
+            && it.source_port == to.source_port
+    });
+    let forwarded = *to;
+    to.source.set(&reply.destination);
+    to.destination.set(&reply.source);
+    to.source_port = reply.destination_port;
+    to.destination_port = reply.source_port;
+    let Some(request) = flow::find_copy(to) else {
+        return false;
+    };
+    // It has sent its SYN alone, and this packet does not acknowledge that.
+    let has_sent_syn = request.kind == FlowKind::Request as u8
+        && request.window != 0
+        && request.ack == 0
+        && packet.acknowledged != request.end;
+    if !keeps_port || !has_sent_syn {
+        return false;
+    }
+    flow::forget(to);
+    flow::forget(&forwarded);
+    reply.lead_to(&packet.tuple);
+    reply.kind = FlowKind::Direct as u8;
+    reply.flags = 0;
+    reply.service = 0;
+    true
 }
 
 /// A packet without an entry leaves, and opens a connection. `key` becomes the key of its entry Direct, if it needs one.

@@ -186,6 +186,9 @@ pub fn egress(ctx: &TcContext) -> i32 {
         if !applies(known, Hook::Egress) || known.flags & flow_flags::DSR != 0 {
             return TC_ACT_UNSPEC;
         }
+        if direct::was_before(packet, known, to) {
+            return TC_ACT_UNSPEC;
+        }
         if !begins_anew(known, packet, to) {
             return continue_known(ctx, packet, to, known, Hook::Egress);
         }

@@ -9,10 +9,34 @@ use sluice_lab::eventually;
 
 use super::becomes;
 use super::harness::{Bench, Family, GO_ON, REDIRECT, families, run};
-use super::packets::{Kind, packet, read};
+use super::packets::{ACK, Kind, RST, SYN, Segment, packet, read, segment};
 
 /// Limits of what the kernel does soon.
 const DEADLINE: Duration = Duration::from_secs(10);
+
+/// A client's SYN.
+const FIRST: Segment = Segment {
+    flags: SYN,
+    sequence: 7_000,
+    acknowledged: 0,
+    window: 500,
+    scale: None,
+    payload: b"",
+};
+/// The endpoint accepts it.
+const ACCEPT: Segment = Segment {
+    flags: SYN | ACK,
+    sequence: 90_000,
+    acknowledged: 7_001,
+    ..FIRST
+};
+/// The endpoint takes it for a packet of another connection: it says what it waits for (RFC 9293, 3.10.7.4).
+const UNKNOWN: Segment = Segment {
+    flags: ACK,
+    sequence: 3_000_000,
+    acknowledged: 2_000_000,
+    ..FIRST
+};
 
 /// The packet goes on as it is.
 #[track_caller]
@@ -60,6 +84,70 @@ fn a_client_dials_the_service_and_its_endpoint() {
             let other = SocketAddr::new(it.client.ip(), it.client.port() + 1);
             let direct = packet(Kind::Datagram, other, it.endpoint);
             passes(&bench.arrive(&direct), &direct);
+        }
+    });
+}
+
+/// A client has dialled the endpoint itself, and dials the Service from the same port. The endpoint tells by its answer that
+/// it has that connection: the one to the Service gets another port.
+#[test]
+fn a_client_dials_the_endpoint_and_its_service() {
+    run("owners-first", |bench| {
+        for it in families() {
+            let data = |from, to| packet(Kind::Data, from, to);
+            let [asks, answers] = [(it.client, it.endpoint), (it.endpoint, it.client)];
+            for (from, to) in [asks, answers] {
+                let sent = data(from, to);
+                passes(&bench.arrive(&sent), &sent);
+                passes(&bench.leave(&sent), &sent);
+            }
+            let syn = segment(it.client, it.open, FIRST);
+            let led = bench.arrive(&syn).packet;
+            becomes(&syn, &led, it.client, it.endpoint);
+            passes(&bench.leave(&led), &led);
+            for _ in 0..2 {
+                let sent = segment(it.endpoint, it.client, UNKNOWN);
+                passes(&bench.leave(&sent), &sent);
+                let sent = data(asks.0, asks.1);
+                passes(&bench.arrive(&sent), &sent);
+                passes(&bench.leave(&sent), &sent);
+            }
+            let led = bench.arrive(&syn).packet;
+            let source = read(&led).expect("it is whole").from;
+            assert_ne!(source.port(), it.client.port());
+            becomes(&syn, &led, source, it.endpoint);
+            let accept = segment(it.endpoint, source, ACCEPT);
+            let made = bench.leave(&accept).packet;
+            becomes(&accept, &made, it.open, it.client);
+        }
+    });
+}
+
+/// Of other first answers the connection to the Service is the owner: of one that accepts it or resets it, of one that
+/// acknowledges its SYN, and of one that comes after these.
+#[test]
+fn an_endpoint_answers_what_it_got() {
+    run("owners-answers", |bench| {
+        for it in families() {
+            let reset = Segment {
+                flags: RST | ACK,
+                ..ACCEPT
+            };
+            let early = Segment {
+                flags: ACK,
+                ..ACCEPT
+            };
+            for (port, answers) in
+                (it.client.port()..).zip([vec![ACCEPT, UNKNOWN], vec![reset], vec![early]])
+            {
+                let client = SocketAddr::new(it.client.ip(), port);
+                let led = bench.arrive(&segment(client, it.open, FIRST)).packet;
+                bench.leave(&led);
+                for answer in answers {
+                    let sent = segment(it.endpoint, client, answer);
+                    becomes(&sent, &bench.leave(&sent).packet, it.open, client);
+                }
+            }
         }
     });
 }
