@@ -2,7 +2,7 @@
 
 use crate::{Addr, layout};
 
-/// Key of FLOWS (LRU hash): addresses and ports of a packet.
+/// Key of FLOWS (hash): addresses and ports of a packet.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tuple {
@@ -184,6 +184,11 @@ pub enum FlowKind {
     Direct = 4,
 }
 
+/// A client that still sends datagrams after this time has a stream, if it is answered, and no question and its answer
+/// (`nf_conntrack_udp_packet` in `net/netfilter/nf_conntrack_proto_udp.c`). Until then the time of the entry Request is that
+/// of the first datagram.
+pub const STREAM_SECONDS: u32 = 2;
+
 /// Flags of a [`Flow`].
 pub mod flow_flags {
     /// A packet of TCP with FIN was in this direction.
@@ -193,7 +198,8 @@ pub mod flow_flags {
     /// The client is masqueraded where the packet leaves, and no port is chosen yet. In
     /// [`FlowKind::Forwarded`](super::FlowKind::Forwarded) only.
     pub const MASQUERADE: u8 = 4;
-    /// A packet of TCP without SYN was in this direction, or the second packet of UDP.
+    /// A packet of TCP without SYN was in this direction, or a packet of another protocol after the first. In the entry
+    /// Request of UDP: one that came [`STREAM_SECONDS`](super::STREAM_SECONDS) after the first, or later.
     pub const ESTABLISHED: u8 = 8;
     /// The client is this node, so replies are rewritten where they arrive.
     pub const NODE_CLIENT: u8 = 16;

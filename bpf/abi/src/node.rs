@@ -205,11 +205,13 @@ pub enum Counter {
     /// Packets of TCP of a known connection whose numbers or checksums are not those of its sides. They are rewritten, and
     /// nothing is learned from them.
     Unbelieved = 30,
+    /// Dropped: the connection's client is in LIMITED, because FLOWS fills up and it has a large part of it.
+    ClientLimit = 32,
 }
 
 impl Counter {
     /// Length of COUNTERS.
-    pub const COUNT: u32 = 32;
+    pub const COUNT: u32 = 34;
 }
 
 /// A record of EVENTS (ring buffer): what a program did with one packet, while it is asked for.

@@ -3,10 +3,10 @@
 use aya_ebpf::bindings::{BPF_ANY, BPF_NOEXIST};
 use aya_ebpf::helpers::generated::bpf_ktime_get_coarse_ns;
 use aya_ebpf::programs::TcContext;
-use sluice_bpf_abi::{Addr, Counter, Flow, FlowKind, TCP, Tuple, flow_flags};
+use sluice_bpf_abi::{Addr, Counter, Flow, FlowKind, STREAM_SECONDS, TCP, Tuple, UDP, flow_flags};
 
 use crate::global::global;
-use crate::maps::{Draft, FLOWS, INTERFACES, draft, node};
+use crate::maps::{Draft, FLOWS, INTERFACES, LIMITED, draft, node};
 use crate::origin::ifindex;
 use crate::packet::{ACK, FIN, Packet, RST, SYN};
 use crate::service::family;
@@ -102,14 +102,27 @@ fn has_ended_body(answer: &Tuple, held: &Flow) -> bool {
 #[inline(always)]
 pub fn forget(tuple: &Tuple) {
     let key = *tuple;
+    remove(&key);
+}
+
+/// As [`forget`], with a key that is in a map or on the stack.
+#[inline(always)]
+fn remove(key: &Tuple) {
     // It may be gone already.
-    let _ = FLOWS.remove(&key);
+    let _ = FLOWS.remove(key);
 }
 
 /// Renews the time of an entry, and its flags from those of the packet, which is believed: see [`crate::window`].
 #[inline(always)]
 pub fn touch(flow: &mut Flow, packet: &Packet) {
     let now = now();
+    let has_just_begun = packet.protocol() == UDP
+        && flow.kind == FlowKind::Request as u8
+        && flow.flags & flow_flags::ESTABLISHED == 0
+        && now.wrapping_sub(flow.seen_seconds) < STREAM_SECONDS;
+    if has_just_begun {
+        return;
+    }
     if flow.seen_seconds != now {
         flow.seen_seconds = now;
     }
@@ -178,10 +191,12 @@ impl Connection {
 pub enum Entered {
     /// The connection has all its entries.
     Whole,
-    /// FLOWS took no entry.
+    /// FLOWS has no room for all its entries, and none of them is there.
     NoRoom,
     /// No source port is left for it.
     NoPort,
+    /// Its client opens no connection for now.
+    Limited,
 }
 
 impl Entered {
@@ -192,8 +207,20 @@ impl Entered {
             Self::Whole => None,
             Self::NoRoom => Some(Counter::FlowsFull),
             Self::NoPort => Some(Counter::NoSourcePort),
+            Self::Limited => Some(Counter::ClientLimit),
         }
     }
+}
+
+/// Whether a client opens no connection for now. The draft is overwritten.
+#[inline(always)]
+fn is_limited(client: &Addr) -> bool {
+    let Some(Draft { answer, .. }) = draft() else {
+        return false;
+    };
+    answer.source.set(client);
+    // SAFETY: the value is one word.
+    unsafe { LIMITED.get(&answer.source) }.is_some_and(|until| now() < *until)
 }
 
 global!(
@@ -212,13 +239,17 @@ fn enter_body(
     request: &Tuple,
     to: &mut Tuple,
 ) -> Entered {
+    if is_limited(&request.source) {
+        return Entered::Limited;
+    }
     to.source.set(&request.source);
     to.destination.set(&connection.endpoint);
     to.source_port = request.source_port;
     to.destination_port = connection.port;
     to.protocol = request.protocol & Tuple::PROTOCOL;
     // Replies to a packet that goes through the tunnel do not come back this way.
-    if connection.node == Addr::ANY_V6 {
+    let has_replies = connection.node == Addr::ANY_V6;
+    if has_replies {
         let replies = enter_replies(ctx, connection, request, to);
         if replies != Entered::Whole {
             return replies;
@@ -231,22 +262,28 @@ fn enter_body(
     flow.begin(to, FlowKind::Forwarded);
     flow.flags = connection.flags | connection.forwarded;
     flow.service = connection.service;
-    if connection.node != Addr::ANY_V6 {
+    if !has_replies {
         flow.flags |= flow_flags::DSR;
         flow.destination.set(&connection.node);
     }
     key.set(to);
-    if FLOWS.insert(&*key, &*flow, u64::from(BPF_ANY)).is_err() {
-        return Entered::NoRoom;
+    if FLOWS.insert(&*key, &*flow, u64::from(BPF_ANY)).is_ok() {
+        flow.kind = FlowKind::Request as u8;
+        flow.flags &= !flow_flags::MASQUERADE;
+        flow.destination.set(&to.destination);
+        key.set(request);
+        if FLOWS.insert(&*key, &*flow, u64::from(BPF_ANY)).is_ok() {
+            return Entered::Whole;
+        }
+        remove(key);
+        key.set(to);
+        remove(key);
     }
-    flow.kind = FlowKind::Request as u8;
-    flow.flags &= !flow_flags::MASQUERADE;
-    flow.destination.set(&to.destination);
-    key.set(request);
-    match FLOWS.insert(&*key, &*flow, u64::from(BPF_ANY)) {
-        Ok(()) => Entered::Whole,
-        Err(_) => Entered::NoRoom,
+    if has_replies {
+        key.set_reversed(to);
+        remove(key);
     }
+    Entered::NoRoom
 }
 
 /// Enters the entry Reply. If its key is of another connection, or of a socket of the node that dialled the endpoint
@@ -341,6 +378,9 @@ fn masquerade_body(ctx: &TcContext, tuple: &Tuple, forwarded: &mut Flow) -> Ente
     let source = answer.destination;
     if source != tuple.source {
         let (taken, port) = port::take(ctx);
+        if taken == Entered::NoRoom {
+            forget_connection(tuple);
+        }
         if taken != Entered::Whole {
             return taken;
         }
@@ -349,6 +389,27 @@ fn masquerade_body(ctx: &TcContext, tuple: &Tuple, forwarded: &mut Flow) -> Ente
     }
     forwarded.flags &= !flow_flags::MASQUERADE;
     Entered::Whole
+}
+
+/// Removes the entries of a connection that is not masqueraded yet, whose entry Forwarded has this key.
+#[inline(always)]
+fn forget_connection(forwarded: &Tuple) {
+    let Some(Draft { answer: key, .. }) = draft() else {
+        return;
+    };
+    key.set_reversed(forwarded);
+    if let Some(reply) = find(key) {
+        key.source.set(&reply.destination);
+        key.source_port = reply.destination_port;
+        key.destination.set(&reply.source);
+        key.destination_port = reply.source_port;
+        // The request.
+        remove(key);
+        key.set_reversed(forwarded);
+        remove(key);
+    }
+    key.set(forwarded);
+    remove(key);
 }
 
 global!(
@@ -374,15 +435,16 @@ fn enter_direct_body(ctx: &TcContext, key: &Tuple, to: &mut Tuple) -> Entered {
         return taken;
     }
     to.source_port = port;
-    let Some(Draft { flow, .. }) = draft() else {
+    let Some(Draft { answer, flow }) = draft() else {
         return Entered::NoRoom;
     };
     flow.begin(to, FlowKind::Direct);
     let key = *key;
-    match FLOWS.insert(&key, &*flow, u64::from(BPF_ANY)) {
-        Ok(()) => Entered::Whole,
-        Err(_) => Entered::NoRoom,
+    if FLOWS.insert(&key, &*flow, u64::from(BPF_ANY)).is_ok() {
+        return Entered::Whole;
     }
+    remove(answer);
+    Entered::NoRoom
 }
 
 /// Enters packets that pass as they are: the answers of a connection of no Service that came from the port of a

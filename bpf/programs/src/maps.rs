@@ -13,8 +13,8 @@ use crate::early::{self, Early};
 use crate::flow::Connection;
 use crate::packet::Packet;
 
-/// An entry gets its memory when it is written, so the size of a map costs little. For maps that programs only
-/// read.
+/// An entry gets its memory when it is written, so the size of a map costs little: 16 bytes for each entry that it may have
+/// (`htab_map_alloc` in `kernel/bpf/hashtab.c`).
 const GROWING: usize = BPF_F_NO_PREALLOC as usize;
 
 #[btf_map]
@@ -54,7 +54,12 @@ pub static OWN: HashMap<Addr, u32, 4096, GROWING> = HashMap::new();
 pub static AFFINITY: LruHashMap<AffinityKey, Affinity, 1024> = LruHashMap::new();
 
 #[btf_map]
-pub static FLOWS: LruHashMap<Tuple, Flow, 1024> = LruHashMap::new();
+pub static FLOWS: HashMap<Tuple, Flow, 1024, GROWING> = HashMap::new();
+
+/// Clients that open no connection until this time, in seconds of `CLOCK_MONOTONIC`. The agent writes it while FLOWS fills
+/// up.
+#[btf_map]
+pub static LIMITED: HashMap<Addr, u32, 1024, GROWING> = HashMap::new();
 
 #[btf_map]
 pub static FRAGMENTS: LruHashMap<FragmentKey, Fragment, 1024> = LruHashMap::new();

@@ -67,7 +67,7 @@ fn find_free_body(ctx: &TcContext) -> u32 {
         match enter_way_back(ctx, port.into(), u32::from(attempt >= RANDOM)) {
             Entered::Whole => return port.into(),
             Entered::NoRoom => return NO_ROOM,
-            Entered::NoPort => {}
+            Entered::NoPort | Entered::Limited => {}
         }
         attempt += 1;
     }

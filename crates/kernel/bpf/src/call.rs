@@ -196,25 +196,25 @@ pub(crate) fn remove<K: Pod>(map: BorrowedFd<'_>, key: &K) -> io::Result<bool> {
     }
 }
 
-/// Every entry of a map with keys and values of these sizes in bytes.
+/// Every entry of a map with keys and values of these sizes in bytes, in parts.
 ///
 /// Of a hash map the kernel gives a bucket at a time, so an entry that stays during the listing is listed exactly once,
 /// whatever comes and goes beside it. Going from key to key would cost two system calls for each entry, and begin again
 /// when a key is gone.
-pub(crate) fn entries(
+pub(crate) fn each(
     map: BorrowedFd<'_>,
     key_size: usize,
     value_size: usize,
-) -> io::Result<Entries> {
+    mut part: impl FnMut(&[u8], &[u8]),
+) -> io::Result<()> {
     let (mut keys, mut values) = (Vec::new(), Vec::new());
     let mut room = AT_ONCE;
     // The number of a bucket, or a key: the kernel writes it, and reads it in the next call.
     let mut position = vec![0_u8; key_size.max(size_of::<u32>())];
     let mut is_first = true;
     loop {
-        let filled = keys.len() / key_size;
-        keys.resize((filled + room) * key_size, 0);
-        values.resize((filled + room) * value_size, 0);
+        keys.resize(room * key_size, 0);
+        values.resize(room * value_size, 0);
         let mut attributes = Batch {
             in_batch: if is_first {
                 0
@@ -222,8 +222,8 @@ pub(crate) fn entries(
                 position.as_ptr() as u64
             },
             out_batch: position.as_mut_ptr() as u64,
-            keys: keys[filled * key_size..].as_mut_ptr() as u64,
-            values: values[filled * value_size..].as_mut_ptr() as u64,
+            keys: keys.as_mut_ptr() as u64,
+            values: values.as_mut_ptr() as u64,
             count: u32::try_from(room).unwrap_or(u32::MAX),
             map: map.as_raw_fd().cast_unsigned(),
             ..Batch::default()
@@ -238,15 +238,28 @@ pub(crate) fn entries(
             None | Some(libc::ENOENT) => attributes.count as usize,
             Some(_) => return result.map(|_| unreachable!("it has a code")),
         };
-        keys.truncate((filled + count) * key_size);
-        values.truncate((filled + count) * value_size);
+        part(&keys[..count * key_size], &values[..count * value_size]);
         match code {
             // A bucket has more entries.
             Some(libc::ENOSPC) => room *= 2,
-            Some(_) => return Ok(Entries { keys, values }),
+            Some(_) => return Ok(()),
             None => is_first = false,
         }
     }
+}
+
+/// Every entry of a map with keys and values of these sizes in bytes.
+pub(crate) fn entries(
+    map: BorrowedFd<'_>,
+    key_size: usize,
+    value_size: usize,
+) -> io::Result<Entries> {
+    let (mut keys, mut values) = (Vec::new(), Vec::new());
+    each(map, key_size, value_size, |some_keys, some_values| {
+        keys.extend_from_slice(some_keys);
+        values.extend_from_slice(some_values);
+    })?;
+    Ok(Entries { keys, values })
 }
 
 /// Adds or replaces entries in a map with keys of this size in bytes.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 
@@ -51,6 +52,25 @@ impl<K: Pod, V: Pod> Table<K, V> {
         Self::of(pinned(pins, name)?, name)
     }
 
+    /// Every entry of the map that pins of an older version have under this name. Zeros follow a value that is shorter than
+    /// `V`.
+    ///
+    /// # Errors
+    ///
+    /// [`BpfError::Map`]: no such map is pinned, its type or keys are others, or its values are longer.
+    pub fn older_entries(older: &Pins, name: &'static str) -> Result<Vec<(K, V)>, BpfError> {
+        let map = pinned(older, name)?;
+        let info = map.info().map_err(failed("ask for the size", name))?;
+        check_keys::<K>(&info).map_err(failed("open", name))?;
+        let size = info.value_size() as usize;
+        if size > size_of::<V>() {
+            check::<K, V>(&info).map_err(failed("open", name))?;
+        }
+        let mut all = Vec::new();
+        each(&map, name, size, |key, value| all.push((key, value)))?;
+        Ok(all)
+    }
+
     /// Creates a map without a pin, such as an inner map of a map of maps. The kernel removes it when the value is
     /// dropped and no outer map has it. `name`: at most 15 letters, digits and `_`.
     ///
@@ -84,6 +104,20 @@ impl<K: Pod, V: Pod> Table<K, V> {
             capacity: info.max_entries(),
             id: info.id(),
             types: PhantomData,
+        })
+    }
+
+    /// Pins a map that [`create`](Self::create) made, for tests. The folder of the maps is there.
+    ///
+    /// # Errors
+    ///
+    /// [`BpfError::Machine`].
+    #[cfg(feature = "testing")]
+    pub fn pin(&self, pins: &Pins) -> Result<(), BpfError> {
+        let pinned = self.map.pin(pins.maps().join(self.name));
+        pinned.map_err(|error| BpfError::Machine {
+            operation: "pin a map",
+            source: error.into(),
         })
     }
 
@@ -168,19 +202,18 @@ impl<K: Pod, V: Pod> Table<K, V> {
     ///
     /// [`BpfError::Map`].
     pub fn entries(&self) -> Result<Vec<(K, V)>, BpfError> {
-        let all = call::entries(self.fd(), size_of::<K>(), size_of::<V>());
-        let all = all.map_err(in_call("list", self.name, "bpf"))?;
-        let keys = all.keys.chunks_exact(size_of::<K>());
-        let values = all.values.chunks_exact(size_of::<V>());
-        // SAFETY: the bytes are those of a key and a value, and any bytes are valid for `Pod`.
-        #[expect(unsafe_code, reason = "the kernel wrote them")]
-        let typed = keys.zip(values).map(|(key, value)| unsafe {
-            (
-                key.as_ptr().cast::<K>().read_unaligned(),
-                value.as_ptr().cast::<V>().read_unaligned(),
-            )
-        });
-        Ok(typed.collect())
+        let mut all = Vec::new();
+        self.each(|key, value| all.push((key, value)))?;
+        Ok(all)
+    }
+
+    /// Calls a function with each of [`entries`](Self::entries), which takes no memory for them.
+    ///
+    /// # Errors
+    ///
+    /// [`BpfError::Map`].
+    pub fn each(&self, entry: impl FnMut(K, V)) -> Result<(), BpfError> {
+        each(&self.map, self.name, size_of::<V>(), entry)
     }
 }
 
@@ -213,7 +246,43 @@ impl<K: Pod> Table<K, u32> {
     }
 }
 
-fn check<K, V>(info: &aya::maps::MapInfo) -> Result<(), MapError> {
+/// Every entry of a map with keys `K`. Its values have this size in bytes; where that of `V` is larger, zeros follow.
+fn each<K: Pod, V: Pod>(
+    map: &MapData,
+    name: &'static str,
+    value_size: usize,
+    mut entry: impl FnMut(K, V),
+) -> Result<(), BpfError> {
+    let listed = call::each(
+        map.fd().as_fd(),
+        size_of::<K>(),
+        value_size,
+        |keys, values| {
+            let keys = keys.chunks_exact(size_of::<K>());
+            for (key, value) in keys.zip(values.chunks_exact(value_size)) {
+                entry(of_bytes(key), of_bytes(value));
+            }
+        },
+    );
+    listed.map_err(in_call("list", name, "bpf"))
+}
+
+/// A value that begins with these bytes, and goes on with zeros.
+fn of_bytes<T: Pod>(bytes: &[u8]) -> T {
+    let mut value = MaybeUninit::<T>::zeroed();
+    let length = bytes.len().min(size_of::<T>());
+    // SAFETY: so many bytes are there on both sides, and any bytes are valid for `Pod`.
+    #[expect(unsafe_code, reason = "the kernel wrote them")]
+    unsafe {
+        value
+            .as_mut_ptr()
+            .cast::<u8>()
+            .copy_from_nonoverlapping(bytes.as_ptr(), length);
+        value.assume_init()
+    }
+}
+
+fn check_keys<K>(info: &aya::maps::MapInfo) -> Result<(), MapError> {
     let kind = info.map_type()?;
     if !TYPES.contains(&kind) {
         return Err(MapError::InvalidMapType {
@@ -224,6 +293,11 @@ fn check<K, V>(info: &aya::maps::MapInfo) -> Result<(), MapError> {
     if size != expected {
         return Err(MapError::InvalidKeySize { size, expected });
     }
+    Ok(())
+}
+
+fn check<K, V>(info: &aya::maps::MapInfo) -> Result<(), MapError> {
+    check_keys::<K>(info)?;
     let (size, expected) = (size_of::<V>(), info.value_size() as usize);
     if size != expected {
         return Err(MapError::InvalidValueSize { size, expected });

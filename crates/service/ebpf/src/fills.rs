@@ -2,10 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sluice_plane::{TableFill, TableFills};
+use sluice_plane::{Drops, TableFill, TableFills};
 
-pub(crate) const FLOWS: &str = "FLOWS";
-pub(crate) const AFFINITY: &str = "AFFINITY";
+use crate::maps::{AFFINITY, FLOWS};
 
 /// The maps whose size decides how much the node can hold.
 const TABLES: [&str; 8] = [
@@ -20,8 +19,7 @@ const TABLES: [&str; 8] = [
 ];
 
 /// What happens when FLOWS is full. AFFINITY is full sooner or later, because nothing else removes entries from it.
-const FLOWS_FULL: &str =
-    "a full one forgets connections that were idle for longest, so raise --ebpf-flows";
+const FLOWS_FULL: &str = "a full one takes no new connections, so raise --ebpf-flows";
 
 /// The fill of a map.
 pub(crate) fn fill(table: &'static str, entries: u32, capacity: u32) -> TableFill {
@@ -30,7 +28,8 @@ pub(crate) fn fill(table: &'static str, entries: u32, capacity: u32) -> TableFil
         entries: entries.into(),
         capacity: capacity.into(),
         when_full: (table == FLOWS).then_some(FLOWS_FULL),
-        refused: None,
+        drops: (table == FLOWS).then(Drops::default),
+        ..TableFill::default()
     }
 }
 
@@ -53,6 +52,13 @@ impl Fills {
     pub(crate) fn set(&self, table: &'static str, entries: u32, capacity: u32) {
         if let Some(known) = self.all().iter_mut().find(|it| it.table == table) {
             (known.entries, known.capacity) = (entries.into(), capacity.into());
+        }
+    }
+
+    /// Packets of new connections found no room in FLOWS; `dropping` says whose are dropped now.
+    pub(crate) fn set_drops(&self, drops: Drops, dropping: Option<String>) {
+        if let Some(flows) = self.all().iter_mut().find(|it| it.table == FLOWS) {
+            (flows.drops, flows.dropping) = (Some(drops), dropping);
         }
     }
 

@@ -1,8 +1,10 @@
 //! Connections from the agent's side: which end, which are listed and deleted, which are netfilter's.
 
+mod drops;
 mod expiry;
 mod import;
 mod pace;
+mod share;
 mod sweep;
 mod table;
 #[cfg(test)]
@@ -12,7 +14,7 @@ use sluice_bpf_abi::{Flow, FlowKind, Tuple};
 
 pub use expiry::Timeouts;
 pub(crate) use import::{forget_netfilters, import};
-pub(crate) use sweep::{Sweeper, sweep};
+pub(crate) use sweep::{ENTRIES, Sweeper, sweep};
 pub(crate) use table::ProgramFlows;
 
 /// The addresses of an entry's packets after translation.

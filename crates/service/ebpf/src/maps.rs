@@ -4,20 +4,29 @@ use std::fmt;
 
 use sluice_bpf::{BpfError, Counters, Pins, Prefix, Ring, Single, Table};
 use sluice_bpf_abi::{
-    AddressKey, Affinity, AffinityKey, Counter, Dns, Endpoint, EndpointKey, Event, Flow, Fragment,
-    FragmentKey, Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey, Node, Peer,
-    PeerKey, Ports, SourceKey, Tuple,
+    Addr, AddressKey, Affinity, AffinityKey, Counter, Dns, Endpoint, EndpointKey, Event, Flow,
+    Fragment, FragmentKey, Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey,
+    Node, Peer, PeerKey, Ports, SourceKey, Tuple,
 };
 
 /// The map whose entries the programs write while it grows.
 pub(crate) const FLOWS: &str = "FLOWS";
 /// The node's addresses, and the broadcasts of their networks (hash by [`Addr`], value `u32` 1).
 pub(crate) const OWN: &str = "OWN";
+/// The clients that open no connection for now (hash by [`Addr`], value `u32`: the end of that in seconds of
+/// `CLOCK_MONOTONIC`).
+pub(crate) const LIMITED: &str = "LIMITED";
+/// The endpoints that clients stay with.
+pub(crate) const AFFINITY: &str = "AFFINITY";
+/// The frontends that sockets dialled.
+pub(crate) const PEERS: &str = "PEERS";
+/// The endpoints that unconnected sockets send to.
+pub(crate) const SENDERS: &str = "SENDERS";
 const COUNTERS: &str = "COUNTERS";
 const EVENTS: &str = "EVENTS";
 
 /// All maps that are pinned.
-pub(crate) const NAMES: [&str; 18] = [
+pub(crate) const NAMES: [&str; 19] = [
     "FRONTENDS",
     "PORTS",
     "ENDPOINTS",
@@ -26,12 +35,13 @@ pub(crate) const NAMES: [&str; 18] = [
     "SOURCES",
     "ADDRESSES",
     FLOWS,
-    "AFFINITY",
+    LIMITED,
+    AFFINITY,
     "INTERFACES",
     OWN,
     "FRAGMENTS",
-    "PEERS",
-    "SENDERS",
+    PEERS,
+    SENDERS,
     "NODE",
     "DNS",
     COUNTERS,
@@ -58,6 +68,8 @@ pub struct Maps {
     pub affinity: Table<AffinityKey, Affinity>,
     /// Connections.
     pub flows: Table<Tuple, Flow>,
+    /// Clients that open no connection until this second of `CLOCK_MONOTONIC`.
+    pub limited: Table<Addr, u32>,
     /// Ports of fragmented datagrams.
     pub fragments: Table<FragmentKey, Fragment>,
     /// Frontends that sockets dialled.
@@ -92,11 +104,12 @@ impl Maps {
             sources: Table::open(pins, "SOURCES")?,
             addresses: Table::open(pins, "ADDRESSES")?,
             interfaces: Table::open(pins, "INTERFACES")?,
-            affinity: Table::open(pins, "AFFINITY")?,
+            affinity: Table::open(pins, AFFINITY)?,
             flows: Table::open(pins, FLOWS)?,
+            limited: Table::open(pins, LIMITED)?,
             fragments: Table::open(pins, "FRAGMENTS")?,
-            peers: Table::open(pins, "PEERS")?,
-            senders: Table::open(pins, "SENDERS")?,
+            peers: Table::open(pins, PEERS)?,
+            senders: Table::open(pins, SENDERS)?,
             counters: CounterTable::open(pins)?,
             node: Single::open(pins, "NODE")?,
             dns: Single::open(pins, "DNS")?,

@@ -6,19 +6,20 @@ use std::time::Duration;
 use sluice_bpf::Patterns;
 use sluice_bpf_abi::{Counter, node_flags};
 use sluice_model::IpFamily;
+use sluice_netlink::conntrack;
 use sluice_plan::Plan;
 use sluice_plan::explain::Explanation;
 use sluice_plan::settings::{DirectReturn, LocalDetector};
 use sluice_plane::{
-    DataPlane, DenialCounters, DenialReason, Denied, FailureMetrics, FlowTable, ForeignChange,
-    Keep, Leftovers, Live, Options, RenderedObject, RuleMetrics, Sockets, Sysctl, TableFills,
-    Trace, Watched, Witness,
+    DataPlane, DenialCounters, DenialReason, Denied, FLOWS, FailureMetrics, FlowTable,
+    ForeignChange, Keep, Leftovers, Live, Options, RenderedObject, RuleMetrics, Sockets, Sysctl,
+    TableFills, Trace, Watched, Witness,
 };
 use sluice_reconcile::BackendError;
 use tracing::{info, warn};
 
 use crate::backend::{Ebpf, failed, render_plan};
-use crate::flows::{ProgramFlows, Timeouts};
+use crate::flows::{ENTRIES, ProgramFlows, Timeouts};
 use crate::leftovers::{PINS, PinnedPrograms};
 use crate::maps::CounterTable;
 use crate::programs::{BUILT, Setup, not_built};
@@ -58,7 +59,7 @@ impl DataPlane for Ebpf {
             interfaces: interfaces(options),
             pods: pods(&options.settings.local_detector),
             sizes: Sizes {
-                flows: options.ebpf.flows,
+                flows: options.ebpf.flows.unwrap_or_else(flows),
                 ..Sizes::default()
             },
         };
@@ -209,6 +210,18 @@ fn rendered(options: &Options<'_>) -> Facts {
         maglev_size: options.ebpf.maglev_size,
         ..Facts::default()
     }
+}
+
+/// How many entries hold as many connections as netfilter tracks.
+fn flows() -> u32 {
+    /// Connections where netfilter has no limit, or is not there: what it tracks on a machine with more than 4 GiB
+    /// (`nf_conntrack_init_start` in `net/netfilter/nf_conntrack_core.c`).
+    const USUAL: u64 = 262_144;
+    let limit = conntrack::Table::now().map(|it| it.limit);
+    let connections = limit.filter(|it| *it != 0).unwrap_or(USUAL);
+    let entries = connections.saturating_mul(ENTRIES);
+    let entries = u32::try_from(entries).unwrap_or(u32::MAX);
+    entries.clamp(*FLOWS.start(), *FLOWS.end())
 }
 
 /// The facts of the machine; the kernel's default where one cannot be read.

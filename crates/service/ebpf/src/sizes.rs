@@ -2,7 +2,7 @@
 
 use sluice_bpf::MapSize;
 
-use crate::maps::FLOWS;
+use crate::maps::{AFFINITY, FLOWS, PEERS, SENDERS};
 
 /// How many entries the maps hold, each at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,9 +26,9 @@ pub struct Sizes {
 }
 
 impl Default for Sizes {
-    /// About 20,000 Services with ten endpoints each, and 80,000 connections. An entry of a Service takes memory when
-    /// it is written, before that eight bytes of a table of buckets or two; a larger map takes the kernel's check
-    /// of the programs once more.
+    /// About 20,000 Services with ten endpoints each, and 80,000 connections. An entry takes memory when it is
+    /// written, before that 16 bytes of a table of buckets or twice that; a larger map takes the kernel's check of the
+    /// programs once more.
     fn default() -> Self {
         Self {
             frontends: 65_536,
@@ -75,11 +75,11 @@ impl Sizes {
     /// The sizes by the names of maps.
     pub(crate) fn all(&self) -> Vec<MapSize> {
         let fixed = [
-            ("AFFINITY", self.affinity),
+            (AFFINITY, self.affinity),
             ("INTERFACES", Self::INTERFACES),
             ("FRAGMENTS", Self::FRAGMENTS),
-            ("PEERS", Self::PEERS),
-            ("SENDERS", Self::PEERS),
+            (PEERS, Self::PEERS),
+            (SENDERS, Self::PEERS),
         ];
         self.growing().into_iter().chain(fixed).collect()
     }

@@ -6,6 +6,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
+use sluice_bpf_abi::Counter;
 use sluice_ebpf::{Ebpf, Facts, Patterns, Sizes, Timeouts};
 use sluice_lab::{Cluster, Netns, Probe, Protocol, Server, Session, eventually, require_netns};
 use sluice_model::{Change, NamespacedName};
@@ -217,39 +218,73 @@ fn a_hundred_thousand_connections() {
     assert_eq!(maps.flows.entries().unwrap().len(), 300_000);
 }
 
-/// A client that opens many more connections than the table holds pushes out none that is in use.
+/// A datagram from each of these ports, at once. Not all need arrive.
+fn flood(client: &Netns, ports: std::ops::Range<u16>) {
+    client.run(|| {
+        for port in ports {
+            let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).unwrap();
+            socket.send_to(b"x", VIP).unwrap();
+        }
+    });
+}
+
+/// A client that opens many more connections than the table holds ends none that is open, also those that are idle. What
+/// finds no room is dropped, counted and told. While the client goes on, it is limited, and others are served.
 #[test]
-fn a_flood_spares_connections_in_use() {
+fn a_flood_ends_no_open_connection() {
     const FLOWS: u32 = 4096;
     require_netns!();
     let pods = names(1);
-    let cluster = cluster(&pods);
-    let sinks = Sinks::start(&cluster, &pods);
+    let builder = Cluster::builder().node("node-a").pod(&pods[0], "node-a");
+    let cluster = builder.pod("cli", "node-a").pod("other", "node-a").build();
+    let cluster = cluster.unwrap();
+    let _sinks = Sinks::start(&cluster, &pods);
     let server = cluster.pod(&pods[0]).netns();
     let _server = Server::start(server, &pods[0], PORT, Protocol::Tcp).unwrap();
-    let client = cluster.pod("cli").netns();
+    let [client, other] = ["cli", "other"].map(|it| cluster.pod(it).netns());
     let proxy = cluster.node("node-a").netns().run(|| {
-        let mut proxy = open(Sizes {
+        let sizes = Sizes {
             flows: FLOWS,
             ..Sizes::default()
-        });
+        };
+        let plane = crate::common::open(Patterns::none(), sizes, Facts::default());
+        let timeouts = Timeouts {
+            udp: Duration::from_secs(1),
+            ..Timeouts::default()
+        };
+        let mut proxy = Proxy::new(golden::settings(), plane.with_timeouts(timeouts));
         proxy.change(web(&cluster, "udp", &pods));
         proxy.change(web(&cluster, "tcp", &pods));
         proxy
     });
     let sessions = (0..20).map(|_| Session::connect(client, VIP).unwrap());
     let mut sessions: Vec<Session> = sessions.collect();
-    let ports: Vec<u16> = (10_000..30_000).collect();
-    for ports in ports.chunks(500) {
-        sinks.send(client, ports);
-        sessions.iter_mut().for_each(|it| it.ping().unwrap());
-    }
-    let fills = proxy.reconciler().backend().table_fills().unwrap();
-    let is_full = || {
-        let all = fills();
-        let flows = all.iter().find(|it| it.table == "FLOWS").unwrap();
-        (flows.entries > u64::from(FLOWS) / 2).then_some(())
+    let plane = proxy.reconciler().backend();
+    let fills = plane.table_fills().unwrap();
+    let flows = || fills().into_iter().find(|it| it.table == "FLOWS").unwrap();
+    flood(client, 10_000..30_000);
+    // Every second one is idle all the time.
+    sessions
+        .iter_mut()
+        .step_by(2)
+        .for_each(|it| it.ping().unwrap());
+    let is_told = || flows().dropping.filter(|it| it.contains("--ebpf-flows"));
+    eventually(SOON, is_told).unwrap_or_else(|| panic!("{:?}", flows()));
+    assert!(flows().drops.unwrap().full > 0);
+    let is_limited = || {
+        flood(client, 10_000..12_000);
+        (flows().drops.unwrap().share > 0).then_some(())
     };
-    assert!(eventually(SOON, is_full).is_some(), "{:?}", fills());
-    Session::connect(client, VIP).unwrap().ping().unwrap();
+    eventually(SOON, is_limited).unwrap_or_else(|| panic!("{:?}", flows()));
+    let is_served = || {
+        flood(client, 12_000..14_000);
+        Session::connect(other, VIP).ok()
+    };
+    eventually(SOON, is_served).unwrap_or_else(|| panic!("{:?}", flows()));
+    sessions.iter_mut().for_each(|it| it.ping().unwrap());
+    let is_counted = || {
+        let counted = |it| plane.counted(it).iter().sum::<u64>();
+        (counted(Counter::ClientLimit) > 0 && counted(Counter::FlowsFull) > 0).then_some(())
+    };
+    eventually(SOON, is_counted).expect("both are counted");
 }

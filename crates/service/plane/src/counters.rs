@@ -91,7 +91,7 @@ pub struct RuleCount {
 }
 
 /// How full a table of the kernel is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableFill {
     /// Its name: `FLOWS`.
     pub table: &'static str,
@@ -104,6 +104,19 @@ pub struct TableFill {
     pub when_full: Option<&'static str>,
     /// Why the kernel gave no larger one when that was wanted.
     pub refused: Option<String>,
+    /// Packets of new connections that found no room; `None` for a table in which packets enter nothing.
+    pub drops: Option<Drops>,
+    /// Whose new connections are dropped now, and why, in one line.
+    pub dropping: Option<String>,
+}
+
+/// Packets of new connections that were dropped for want of an entry in a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drops {
+    /// The table was full.
+    pub full: u64,
+    /// The table filled up, and their clients had a large part of it.
+    pub share: u64,
 }
 
 impl TableFill {

@@ -34,15 +34,15 @@ use sluice_plan::{Plan, PortKey, PortPlan};
 use sluice_reconcile::Backend;
 
 pub use counters::{
-    ConnectionCount, Counter, Counters, FailureMetrics, Load, PacketCounters, PacketError, Reading,
-    RuleCount, RuleMetrics, TableFill, TableFills,
+    ConnectionCount, Counter, Counters, Drops, FailureMetrics, Load, PacketCounters, PacketError,
+    Reading, RuleCount, RuleMetrics, TableFill, TableFills,
 };
 pub use denials::{DenialCounters, DenialReason, Denied};
 pub use families::Families;
 pub use flows::{FlowTable, NetfilterFlows};
 pub use leftovers::{Keep, LeftoverError, Leftovers, Purpose, Removal, Request, Trace};
 pub use live::Live;
-pub use options::{EbpfOptions, MAGLEV_SIZES, Options, Sockets, Sysctl};
+pub use options::{EbpfOptions, FLOWS, MAGLEV_SIZES, Options, Sockets, Sysctl};
 pub use proxy::{Proxy, Superseded, Synced};
 pub use rendered::RenderedObject;
 pub use rule_counts::{RuleCounts, RuleKey};

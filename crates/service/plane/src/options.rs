@@ -1,5 +1,6 @@
 //! Input of a data plane, and the sysctls that it needs.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use sluice_config::Effective;
@@ -31,11 +32,15 @@ pub struct EbpfOptions {
     pub cgroup: Option<PathBuf>,
     /// UDP port of the tunnel of direct server return.
     pub tunnel_port: u16,
-    /// Entries of the table of connections: three or four for each connection.
-    pub flows: u32,
+    /// Entries of the table of connections, in [`FLOWS`]: three or four for each connection. `None` for as many connections
+    /// as netfilter tracks.
+    pub flows: Option<u32>,
     /// Entries of a table of Maglev, at least: of [`MAGLEV_SIZES`].
     pub maglev_size: u32,
 }
+
+/// Entries that the table of connections may have: of a thousand connections at least, 3.5 GB at most when it is full.
+pub const FLOWS: RangeInclusive<u32> = 4_096..=16_777_216;
 
 /// Sizes of Maglev's tables: primes, so that each step through a table comes to every entry.
 pub const MAGLEV_SIZES: [u32; 3] = [4093, 16_381, 65_521];
@@ -48,7 +53,7 @@ impl Default for EbpfOptions {
             ended_sockets: Sockets::Udp,
             cgroup: None,
             tunnel_port: 8476,
-            flows: 262_144,
+            flows: None,
             // Of up to 40 endpoints one that leaves moves at most 1.2 % more than its share of the connections;
             // with 4,093 entries 2.7 %.
             maglev_size: MAGLEV_SIZES[1],

@@ -34,8 +34,8 @@ pub(crate) struct EbpfArgs {
     /// UDP port of the tunnel, the same on every node [default: 8476]
     #[arg(long, value_name = "PORT")]
     pub(crate) ebpf_dsr_port: Option<String>,
-    /// Entries of the table of connections, three or four for each; one takes 128 bytes. The oldest are
-    /// forgotten when it is full [default: 262144]
+    /// Entries of the table of connections, three or four for each; one takes 16 bytes, and 192 more in use.
+    /// New connections are dropped when it is full [default: four times nf_conntrack_max]
     #[arg(long, value_name = "COUNT")]
     pub(crate) ebpf_flows: Option<String>,
     /// Entries of the table of a Service with the annotation `sluice.dev/lb-algorithm: maglev`: 4093, 16381 or

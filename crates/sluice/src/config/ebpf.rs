@@ -3,7 +3,7 @@
 use ipnet::IpNet;
 use sluice_config::Mode;
 use sluice_plan::settings::DirectReturn;
-use sluice_plane::{EbpfOptions, Sockets};
+use sluice_plane::{EbpfOptions, FLOWS, Sockets};
 use sluice_yaml::quoted;
 
 use super::reading::Problems;
@@ -14,9 +14,6 @@ mod tests;
 
 /// Longest name of an interface (`IFNAMSIZ` without the zero at the end), and a `!` before it.
 const LONGEST_PATTERN: usize = 16;
-/// Entries of the table of connections: at least as many as processors keep for themselves
-/// (`prealloc_lru_populate` in `kernel/bpf/hashtab.c`), at most 2 GiB.
-const FLOWS: std::ops::RangeInclusive<u32> = 4096..=16_777_216;
 
 impl EbpfArgs {
     /// The options; every problem is said.
@@ -38,7 +35,7 @@ impl EbpfArgs {
             },
             cgroup: self.ebpf_cgroup.clone(),
             tunnel_port: self.tunnel_port(problems).unwrap_or(default.tunnel_port),
-            flows: self.flows(problems).unwrap_or(default.flows),
+            flows: self.flows(problems).or(default.flows),
             maglev_size: self.maglev_size(problems).unwrap_or(default.maglev_size),
         }
     }

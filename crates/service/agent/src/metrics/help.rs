@@ -37,6 +37,7 @@ sluice_frontends Addresses and ports that clients connect to.
 sluice_health_check_services Services whose health check node port is served.
 sluice_issues Objects that contradict each other or cannot be served, by reason.
 sluice_last_sync_succeeded 1 when the last sync succeeded, 0 when it failed or there was none.
+sluice_map_drops_total Packets of new connections that found no room in a map of the ebpf mode.
 sluice_map_entries Entries of a map of the ebpf mode, as of the last look.
 sluice_map_entries_limit Most entries of a map of the ebpf mode.
 sluice_netlink_bytes_total Bytes exchanged with nf_tables in transactions.

@@ -2,13 +2,14 @@
 
 use std::sync::OnceLock;
 
-use prometheus::IntGaugeVec;
-use sluice_node::metrics::Registrar;
+use prometheus::{IntCounterVec, IntGaugeVec};
+use sluice_node::metrics::{Registrar, follow};
 use sluice_plane::TableFills;
 
 pub(crate) struct Tables {
     entries: IntGaugeVec,
     limit: IntGaugeVec,
+    drops: IntCounterVec,
     /// Empty before the data plane is open.
     fills: OnceLock<TableFills>,
 }
@@ -18,6 +19,7 @@ impl Tables {
         Self {
             entries: to.gauges("sluice_map_entries", &["map"]),
             limit: to.gauges("sluice_map_entries_limit", &["map"]),
+            drops: to.counters("sluice_map_drops_total", &["map", "reason"]),
             fills: OnceLock::new(),
         }
     }
@@ -32,6 +34,13 @@ impl Tables {
             for (gauges, value) in [(&self.entries, fill.entries), (&self.limit, fill.capacity)] {
                 let gauge = gauges.with_label_values(&[fill.table]);
                 gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+            }
+            let Some(drops) = fill.drops else { continue };
+            for (reason, packets) in [("full", drops.full), ("share", drops.share)] {
+                follow(
+                    &self.drops.with_label_values(&[fill.table, reason]),
+                    packets,
+                );
             }
         }
     }

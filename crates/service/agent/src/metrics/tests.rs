@@ -10,7 +10,7 @@ use sluice_iptables::Iptables;
 use sluice_ipvs::Ipvs;
 use sluice_nftables::Nftables;
 use sluice_node::Probe;
-use sluice_plane::TableFill;
+use sluice_plane::{Drops, TableFill};
 
 use super::*;
 use request::request;
@@ -267,8 +267,8 @@ fn every_metric_is_documented() {
                 table: "FLOWS",
                 entries: 1,
                 capacity: 2,
-                when_full: None,
-                refused: None,
+                drops: Some(Drops::default()),
+                ..TableFill::default()
             };
             vec![fill]
         }));

@@ -23,7 +23,10 @@ impl<P: DataPlane> Services<P> {
         let backend = self.proxy.reconciler().backend();
         let families = &self.proxy.plan().node.families;
         let fills = backend.table_fills().map_or_else(Vec::new, |read| read());
-        let full = fills.iter().filter_map(full_table);
+        let full = fills
+            .iter()
+            .flat_map(|it| [full_table(it), dropping_table(it)]);
+        let full = full.flatten();
         let carried = carried(self.outputs.carried.count());
         ServiceStatus {
             source_synced: planner.is_synced(),
@@ -133,11 +136,20 @@ fn full_table(it: &TableFill) -> Option<IssueStatus> {
         (None, Some(what)) if it.needs_room() => what.to_owned(),
         (None, _) => return None,
     };
+    Some(table_issue("TableFilling", it, &what))
+}
+
+fn dropping_table(it: &TableFill) -> Option<IssueStatus> {
+    let what = it.dropping.as_ref()?;
+    Some(table_issue("ConnectionsDropped", it, what))
+}
+
+fn table_issue(reason: &str, it: &TableFill, what: &str) -> IssueStatus {
     let (table, entries, capacity) = (it.table, it.entries, it.capacity);
-    Some(IssueStatus {
-        reason: "TableFilling".to_owned(),
+    IssueStatus {
+        reason: reason.to_owned(),
         message: format!("map {table} has {entries} entries of {capacity}: {what}"),
-    })
+    }
 }
 
 /// The issue of connections that an earlier data plane still carries; `None` without any.
@@ -179,6 +191,7 @@ mod tests {
             capacity: 1_000,
             when_full: Some("raise --ebpf-flows"),
             refused: refused.map(str::to_owned),
+            ..TableFill::default()
         };
         let message = full_table(&fill).map(|it| it.message);
         assert_eq!(message.as_deref(), expected);
@@ -198,5 +211,20 @@ mod tests {
         check(801, None, Some(filling));
         let refused = "map FLOWS has 7 entries of 1000: the kernel gives no larger one: no memory";
         check(7, Some("no memory"), Some(refused));
+    }
+
+    #[test]
+    fn dropped_connections_are_an_issue() {
+        let mut fill = TableFill {
+            table: "FLOWS",
+            entries: 1_000,
+            capacity: 1_000,
+            ..TableFill::default()
+        };
+        assert_eq!(dropping_table(&fill), None);
+        fill.dropping = Some("new connections are dropped".to_owned());
+        let message = dropping_table(&fill).map(|it| it.message);
+        let expected = "map FLOWS has 1000 entries of 1000: new connections are dropped";
+        assert_eq!(message.as_deref(), Some(expected));
     }
 }

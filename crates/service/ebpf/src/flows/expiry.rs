@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use sluice_bpf_abi::{Flow, FlowKind, TCP, Tuple, flow_flags};
+use sluice_bpf_abi::{Flow, FlowKind, TCP, Tuple, UDP, flow_flags};
 
 use super::{is_first, is_translated, keys, rewritten};
 
@@ -18,9 +18,10 @@ pub struct Timeouts {
     pub tcp_opening: Duration,
     /// TCP closed by both sides, or reset: packets on their way are still translated.
     pub tcp_closed: Duration,
-    /// UDP without an answer (`udpTimeout`).
+    /// UDP: a question and its answer, or none (`udpTimeout`). SCTP without an answer.
     pub udp: Duration,
-    /// UDP with answers, and SCTP (`udpStreamTimeout`).
+    /// UDP of a client that goes on and is answered ([`sluice_bpf_abi::STREAM_SECONDS`]), and SCTP with answers
+    /// (`udpStreamTimeout`).
     pub udp_stream: Duration,
 }
 
@@ -42,10 +43,10 @@ impl Default for Timeouts {
 /// An entry whose connection's other entries are gone.
 const ORPHANED: Duration = Duration::from_secs(60);
 
-/// Whether a connection has the entries that it works with. One that lost an entry, pushed out by newer ones, would
-/// stay broken for as long as its client sends.
-fn is_whole((key, first): (&Tuple, &Flow), all: &[Tuple], entries: &HashMap<Tuple, Flow>) -> bool {
-    let has = |kind: FlowKind| all.iter().any(|it| entries[it].kind == kind as u8);
+/// Whether a connection has the entries that it works with. One that lost an entry, which the kernel refused or another
+/// connection took, would stay broken for as long as its client sends.
+fn is_whole((key, first): (&Tuple, &Flow), all: &[(&Tuple, &Flow)]) -> bool {
+    let has = |kind: FlowKind| all.iter().any(|it| it.1.kind == kind as u8);
     if first.kind == FlowKind::Direct as u8 {
         return !is_translated(key, first) || has(FlowKind::Unmasquerade);
     }
@@ -60,8 +61,8 @@ fn has_beside(key: &Tuple, first: &Flow, entries: &HashMap<Tuple, Flow>) -> bool
 }
 
 impl Timeouts {
-    /// Those of a table that fills up: a client that dials without end, or never answers, must not push out the
-    /// open connections of others, since a full table forgets what was idle for longest.
+    /// Those of a table that fills up: a client that dials without end, or never answers, must leave room for others, since
+    /// a full table takes no new connections.
     #[must_use]
     pub(super) fn pressed(self) -> Self {
         Self {
@@ -78,17 +79,19 @@ impl Timeouts {
     pub(super) fn expired(&self, entries: &HashMap<Tuple, Flow>, now: u32) -> Vec<Vec<Tuple>> {
         let age = |it: &Flow| Duration::from_secs(now.saturating_sub(it.seen_seconds).into());
         let mut expired = Vec::new();
-        let mut owned = HashSet::new();
+        let mut owned: HashSet<&Tuple> = HashSet::with_capacity(entries.len());
         for (key, first) in entries.iter().filter(|(_, it)| is_first(it)) {
             let all = keys(key, first, |it| entries.get(it).copied());
-            let all: Vec<Tuple> = all.filter(|it| entries.contains_key(it)).collect();
-            let flows = || all.iter().map(|it| &entries[it]);
+            // References to the table's own keys: a copy of each would take as much memory as the table.
+            let all: Vec<(&Tuple, &Flow)> =
+                all.filter_map(|it| entries.get_key_value(&it)).collect();
+            let flows = || all.iter().map(|it| it.1);
             let youngest = flows().map(age).min().unwrap_or_default();
-            owned.extend(all.iter().copied());
+            owned.extend(all.iter().map(|it| it.0));
             let has_ended =
-                || youngest >= self.of(key, flows()) && !has_beside(key, first, entries);
-            if !is_whole((key, first), &all, entries) || has_ended() {
-                expired.push(all);
+                || youngest >= self.of((key, first), flows()) && !has_beside(key, first, entries);
+            if !is_whole((key, first), &all) || has_ended() {
+                expired.push(all.iter().map(|it| *it.0).collect());
             }
         }
         let orphans = entries.iter().filter(|(key, _)| !owned.contains(key));
@@ -98,7 +101,11 @@ impl Timeouts {
     }
 
     /// The timeout of a connection with these entries.
-    fn of<'a>(&self, key: &Tuple, flows: impl Iterator<Item = &'a Flow>) -> Duration {
+    fn of<'a>(
+        &self,
+        (key, first): (&Tuple, &Flow),
+        flows: impl Iterator<Item = &'a Flow>,
+    ) -> Duration {
         let (mut client, mut endpoint, mut entries) = (0, 0, 0);
         let mut is_perhaps_reset = false;
         for flow in flows {
@@ -115,10 +122,12 @@ impl Timeouts {
             endpoint = client;
         }
         let (any, both) = (client | endpoint, client & endpoint);
-        if key.protocol & Tuple::PROTOCOL != u32::from(TCP) {
+        let protocol = key.protocol & Tuple::PROTOCOL;
+        if protocol != u32::from(TCP) {
+            let goes_on = protocol != u32::from(UDP) || first.flags & flow_flags::ESTABLISHED != 0;
             return match endpoint & flow_flags::ESTABLISHED {
-                0 => self.udp,
-                _ => self.udp_stream,
+                flow_flags::ESTABLISHED if goes_on => self.udp_stream,
+                _ => self.udp,
             };
         }
         match () {
@@ -136,7 +145,7 @@ impl Timeouts {
 mod tests {
     use super::*;
     use crate::flows::testing::{CLIENT, ENDPOINT, FRONTEND, NODE, connection, tuple};
-    use sluice_bpf_abi::UDP;
+    use sluice_bpf_abi::SCTP;
 
     #[track_caller]
     fn check(protocol: u8, seen: [u32; 4], flags: [u8; 4], now: u32, expected: usize) {
@@ -269,9 +278,13 @@ mod tests {
     }
 
     #[test]
-    fn answers_make_a_stream_of_udp() {
+    fn answers_to_a_client_that_goes_on_make_a_stream_of_udp() {
         let open = flow_flags::ESTABLISHED;
         check(UDP, [0; 4], [open, open, 0, 0], 30, 4);
+        // A question and its answer.
+        check(UDP, [0; 4], [0, open, open, open], 29, 0);
+        check(UDP, [0; 4], [0, open, open, open], 30, 4);
+        check(SCTP, [0; 4], [0, open, open, open], 119, 0);
         check(UDP, [0; 4], [open, open, open, open], 119, 0);
         check(UDP, [0; 4], [open, open, open, open], 120, 4);
     }

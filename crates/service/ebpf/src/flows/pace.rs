@@ -1,7 +1,8 @@
 //! When the table of connections is listed again. Pure.
 //!
 //! A listing costs as much as the table has entries, whether or not one of them ended. So it may take a hundredth of a CPU,
-//! and less while it finds nothing; more only where it removes much, or where new connections may have filled the table.
+//! and less while it finds nothing; more only where it removes much, where new connections may have filled the table, or
+//! where it dropped some.
 
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ const PERIOD: Duration = Duration::from_secs(10);
 const LONGEST: Duration = Duration::from_secs(60);
 /// A listing rests for this many times the CPU time that it took.
 const REST: u32 = 100;
+/// The same while new connections are dropped.
+const URGENT_REST: u32 = 10;
 /// A listing pays when it removes this part of the entries; new entries are many when they are this part of the table.
 const PART: u64 = 16;
 
@@ -23,6 +26,8 @@ pub(super) struct Pace {
     idle: Duration,
     /// The same if some begin.
     busy: Duration,
+    /// The same while some are dropped.
+    urgent: Duration,
 }
 
 /// The table since the last listing.
@@ -34,6 +39,8 @@ pub(super) struct State {
     pub(super) capacity: u64,
     /// It may be half full.
     pub(super) is_pressed: bool,
+    /// New connections found no room, or clients may not open any.
+    pub(super) is_urgent: bool,
 }
 
 impl Pace {
@@ -45,7 +52,12 @@ impl Pace {
             0 => self.idle,
             _ => self.busy,
         };
-        elapsed >= wait
+        elapsed
+            >= if state.is_urgent {
+                wait.min(self.urgent)
+            } else {
+                wait
+            }
     }
 
     /// A listing took this much CPU time, and removed and left so many entries.
@@ -58,6 +70,7 @@ impl Pace {
         } else {
             (cost * REST).clamp(PERIOD, LONGEST)
         };
+        self.urgent = (cost * URGENT_REST).clamp(LOOK, PERIOD);
         self.idle = match removed {
             0 => (self.idle * 2).clamp(self.busy, LONGEST),
             _ => self.busy,
@@ -84,6 +97,7 @@ mod tests {
                 added: since,
                 capacity: CAPACITY,
                 is_pressed: entries > CAPACITY / 2,
+                is_urgent: entries >= CAPACITY,
             };
             if !pace.is_due(Duration::from_secs((second - last).into()), state) {
                 continue;
@@ -119,11 +133,18 @@ mod tests {
     }
 
     #[test]
+    fn a_full_table_is_listed_soon_again() {
+        // No connection begins, since there is no room: a quarter of a second every three seconds.
+        assert_eq!(play(CAPACITY, 0, |_| 0), 200);
+    }
+
+    #[test]
     fn the_first_listing_does_not_wait() {
         let state = State {
             added: 0,
             capacity: CAPACITY,
             is_pressed: false,
+            is_urgent: false,
         };
         assert!(Pace::default().is_due(Duration::ZERO, state));
     }

@@ -2,7 +2,7 @@
 //!
 //! A listing takes a quarter of a second for a full table. [`Pace`] says when it is worth that.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
@@ -10,16 +10,20 @@ use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 use sluice_bpf::BpfError;
-use sluice_bpf_abi::{Affinity, AffinityKey, Counter, Flow, Tuple, flow_flags};
+use sluice_bpf_abi::{Addr, Affinity, AffinityKey, Counter, Flow, Tuple, flow_flags};
+use sluice_plane::Drops;
 use tracing::{debug, warn};
 
+use super::drops::Dropping;
 use super::pace::{LOOK, Pace, State};
-use super::{Timeouts, is_first, keys};
-use crate::fills::{AFFINITY, FLOWS, Fills, fill};
-use crate::maps::{CounterTable, Maps};
+use super::{Timeouts, is_first, keys, share};
+use crate::fills::{Fills, fill};
+use crate::maps::{AFFINITY, CounterTable, FLOWS, Maps};
 
 /// Entries of a connection, at most.
-const ENTRIES: u64 = 4;
+pub(crate) const ENTRIES: u64 = 4;
+/// How long a client that has too large a part of the table opens no connection, unless the next listing says otherwise.
+const LIMITED_SECONDS: u32 = 30;
 
 /// The thread; it ends when the value is dropped.
 #[derive(Debug)]
@@ -36,12 +40,14 @@ impl Sweeper {
         let (stop, stopped) = mpsc::channel();
         let mut watched = Watched {
             table: maps.flows,
+            limited: maps.limited,
             affinity: maps.affinity,
             counters: maps.counters,
             swept: None,
             pace: Pace::default(),
             entries: 0,
             opened: 0,
+            dropping: Dropping::default(),
             fills,
             is_filling: false,
         };
@@ -67,6 +73,7 @@ impl Sweeper {
 /// The table, and what the last listing found.
 struct Watched {
     table: sluice_bpf::Table<Tuple, Flow>,
+    limited: sluice_bpf::Table<Addr, u32>,
     /// Counted with it.
     affinity: sluice_bpf::Table<AffinityKey, Affinity>,
     counters: CounterTable,
@@ -77,6 +84,7 @@ struct Watched {
     entries: u64,
     /// Connections that had been opened by then.
     opened: u64,
+    dropping: Dropping,
     fills: Arc<Fills>,
     /// The log says that the table fills up.
     is_filling: bool,
@@ -85,7 +93,13 @@ struct Watched {
 impl Watched {
     /// Sweeps when it is time; returns how many entries that removed.
     fn look(&mut self, timeouts: &Timeouts) -> Result<usize, BpfError> {
-        let opened = self.counters.read(Counter::Connections)?.iter().sum();
+        let opened = self.counted(Counter::Connections)?;
+        let drops = Drops {
+            full: self.counted(Counter::FlowsFull)?,
+            share: self.counted(Counter::ClientLimit)?,
+        };
+        self.dropping.look(drops, Instant::now());
+        self.fills.set_drops(drops, self.dropping.text());
         let added = ENTRIES * u64::saturating_sub(opened, self.opened);
         // Before the first listing the count is that of earlier agents.
         let is_pressed =
@@ -94,6 +108,7 @@ impl Watched {
             added,
             capacity: self.table.capacity().into(),
             is_pressed,
+            is_urgent: self.dropping.is_urgent(),
         };
         if let Some(swept) = self.swept
             && !self.pace.is_due(swept.elapsed(), state)
@@ -107,9 +122,16 @@ impl Watched {
         };
         let begin = cpu_time();
         let swept = sweep(&mut self.table, &timeouts)?;
+        let exceeding = if is_pressed {
+            share::exceeding(&swept.left, state.capacity)
+        } else {
+            BTreeSet::new()
+        };
+        self.limit(&exceeding)?;
+        self.dropping.listed(exceeding);
         let cost = cpu_time().saturating_sub(begin);
         let [removed, left] =
-            [swept.removed, swept.left].map(|it| u64::try_from(it).unwrap_or(u64::MAX));
+            [swept.removed, swept.left.len()].map(|it| u64::try_from(it).unwrap_or(u64::MAX));
         self.pace.listed(cost, removed, left, state);
         self.swept = Some(Instant::now());
         self.entries = left;
@@ -118,6 +140,22 @@ impl Watched {
         let clients = u32::try_from(self.affinity.entries()?.len()).unwrap_or(u32::MAX);
         self.fills.set(AFFINITY, clients, self.affinity.capacity());
         Ok(swept.removed)
+    }
+
+    fn counted(&self, counter: Counter) -> Result<u64, BpfError> {
+        Ok(self.counters.read(counter)?.iter().sum())
+    }
+
+    /// These clients open no connection for now, and no others.
+    fn limit(&mut self, clients: &BTreeSet<Addr>) -> Result<(), BpfError> {
+        for (client, _) in self.limited.entries()? {
+            if !clients.contains(&client) {
+                self.limited.remove(&client)?;
+            }
+        }
+        let until = now().saturating_add(LIMITED_SECONDS);
+        let mut clients = clients.iter();
+        clients.try_for_each(|it| self.limited.insert(it, &until))
     }
 
     /// Says once that the table fills up.
@@ -130,7 +168,7 @@ impl Watched {
             warn!(
                 entries,
                 capacity,
-                "the table of connections fills up, and a full one forgets those that are idle: raise --ebpf-flows"
+                "the table of connections fills up, and a full one takes no new ones: raise --ebpf-flows"
             );
         }
         self.is_filling = is_filling;
@@ -142,10 +180,12 @@ fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
-/// The result of a sweep, as numbers of entries.
+/// The result of a sweep.
 pub(crate) struct Swept {
+    /// How many entries were removed.
     pub(crate) removed: usize,
-    pub(crate) left: usize,
+    /// The entries that are left, as they were listed.
+    pub(crate) left: HashMap<Tuple, Flow>,
 }
 
 /// The table of connections, which packets change at the same time.
@@ -162,7 +202,11 @@ pub(crate) trait Table {
 
 impl Table for sluice_bpf::Table<Tuple, Flow> {
     fn entries(&self) -> Result<HashMap<Tuple, Flow>, BpfError> {
-        Ok(self.entries()?.into_iter().collect())
+        let mut all = HashMap::new();
+        self.each(|key, flow| {
+            all.insert(key, flow);
+        })?;
+        Ok(all)
     }
 
     fn get(&self, key: &Tuple) -> Result<Option<Flow>, BpfError> {
@@ -184,11 +228,15 @@ pub(crate) fn sweep(table: &mut impl Table, timeouts: &Timeouts) -> Result<Swept
     complete(&mut entries, table)?;
     let mut removed = 0;
     for connection in timeouts.expired(&entries, now()) {
-        removed += remove(&connection, &entries, table)?;
+        let count = remove(&connection, &entries, table)?;
+        removed += count;
+        for key in connection.iter().take(count) {
+            entries.remove(key);
+        }
     }
     Ok(Swept {
         removed,
-        left: entries.len() - removed,
+        left: entries,
     })
 }
 
@@ -303,7 +351,7 @@ mod tests {
     fn what_is_idle_goes() {
         let mut table = Changing::idle();
         let swept = table.sweep();
-        assert_eq!((swept.removed, swept.left), (4, 0));
+        assert_eq!((swept.removed, swept.left.len()), (4, 0));
         assert!(table.entries.is_empty());
     }
 
@@ -346,7 +394,7 @@ mod tests {
         }
     }
 
-    /// One that was pushed out by newer ones.
+    /// One that another connection took, or that the kernel refused.
     #[test]
     fn who_lost_an_entry_begins_anew() {
         let mut table = Changing::idle();

@@ -233,6 +233,10 @@ impl Bench {
         self.programs.maps()
     }
 
+    pub(crate) fn pins(&self) -> &sluice_bpf::Pins {
+        self.programs.pins()
+    }
+
     pub(crate) fn maps_mut(&mut self) -> &mut Maps {
         self.programs.maps_mut()
     }

@@ -1,6 +1,7 @@
 //! Each path of the programs with packets of bytes: `BPF_PROG_TEST_RUN`.
 
 mod dns;
+mod full;
 mod harness;
 mod netfilter;
 mod owners;

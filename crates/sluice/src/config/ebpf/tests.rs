@@ -37,7 +37,7 @@ fn without_flags_there_are_defaults() {
         ended_sockets: Sockets::Udp,
         cgroup: None,
         tunnel_port: 8476,
-        flows: 262_144,
+        flows: None,
         maglev_size: 16_381,
     };
     assert_eq!(options(""), expected);
@@ -168,7 +168,7 @@ fn the_tunnel_has_a_port() {
 fn the_table_of_connections_has_a_size() {
     for (value, expected) in [("4096", 4096), ("16777216", 16_777_216)] {
         let flag = format!("--ebpf-flows={value}");
-        assert_eq!(options(&flag).flows, expected);
+        assert_eq!(options(&flag).flows, Some(expected));
     }
     for value in ["4095", "16777217", "0", "-1", "1e6", ""] {
         wrong("--ebpf-flows", value, "is not between 4096 and 16777216");
