@@ -41,12 +41,34 @@ impl Pins {
     ///
     /// The namespace has no cookie (Linux before 5.14).
     pub fn of_other_versions(root: &Path, version: u32) -> Result<Vec<Self>, BpfError> {
-        let own = Self::of_namespace(root, version)?;
+        Self::of_versions(root, version, |it| it != Some(version))
+    }
+
+    /// Those of them with an older version.
+    ///
+    /// # Errors
+    ///
+    /// The namespace has no cookie (Linux before 5.14).
+    pub fn of_older_versions(root: &Path, version: u32) -> Result<Vec<Self>, BpfError> {
+        Self::of_versions(root, version, |it| it.is_some_and(|it| it < version))
+    }
+
+    fn of_versions(
+        root: &Path,
+        own: u32,
+        is_wanted: impl Fn(Option<u32>) -> bool,
+    ) -> Result<Vec<Self>, BpfError> {
+        let own = Self::of_namespace(root, own)?;
         let name = own.folder.file_name().unwrap_or_default();
         let versions = fs::read_dir(root).into_iter().flatten().flatten();
-        let folders = versions.map(|it| it.path().join(name));
-        let others = folders.filter(|it| *it != own.folder && it.is_dir());
-        Ok(others.map(|folder| Self { folder }).collect())
+        let wanted = versions.filter(|it| {
+            let version = it.file_name();
+            let version = version.to_str().and_then(|it| it.strip_prefix('v'));
+            is_wanted(version.and_then(|it| it.parse().ok()))
+        });
+        let folders = wanted.map(|it| it.path().join(name));
+        let folders = folders.filter(|it| it.is_dir());
+        Ok(folders.map(|folder| Self { folder }).collect())
     }
 
     /// Whether anything is pinned.

@@ -160,6 +160,7 @@ impl Ebpf {
             self.begin().map_err(failed)?;
             self.waits = false;
         }
+        self.programs.replace_older();
         if self.sweeper.is_none() {
             let pins = self.programs.pins();
             let maps = Maps::open(pins).map_err(failed)?;

@@ -37,6 +37,7 @@ mod maps;
 mod netfilter;
 mod object;
 mod observe;
+mod older;
 mod placement;
 mod plane;
 mod ports;

@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 
 use sluice_bpf::{BpfError, Direction, Filter, Losses, Object, Order, Patterns, Pins, Table};
 use sluice_bpf_abi::{Flow, Tuple, VERSION};
+use tracing::warn;
 
 use crate::interfaces::NodeInterfaces;
 use crate::maps::{self, Maps};
+use crate::older::{self, Older};
 use crate::sizes::Sizes;
 
 #[cfg(has_programs)]
@@ -95,6 +97,8 @@ pub struct Programs {
     maps: Maps,
     /// The table of connections of programs that are still attached.
     outgrown: Option<Table<Tuple, Flow>>,
+    /// The maps of programs of an older version, which are still attached.
+    older: Option<Older>,
 }
 
 impl Programs {
@@ -115,6 +119,7 @@ impl Programs {
             setup,
             loaded,
             outgrown: None,
+            older: None,
         })
     }
 
@@ -138,14 +143,34 @@ impl Programs {
         if !self.is_attached() {
             // The other maps grow with what is written.
             self.enlarge(&[(maps::FLOWS, self.setup.sizes.flows)])?;
+            self.older = Older::find(&self.setup.pins);
+            self.copy_older();
             let interfaces = NodeInterfaces::new(
                 self.pins(),
                 self.setup.interfaces.clone(),
                 self.setup.pods.clone(),
             )?;
             self.loaded.attach(interfaces)?;
+            self.copy_older();
         }
         self.follow_up()
+    }
+
+    fn copy_older(&mut self) {
+        let copied = self.older.as_mut().map(|it| it.copy(&mut self.maps));
+        if let Some(Err(error)) = copied {
+            warn!(%error, "programs of an older version keep their connections for now");
+            self.older = None;
+        }
+    }
+
+    /// From here on only these programs open connections: programs of an older version go, since all that they carry is in
+    /// the maps of these.
+    pub(crate) fn replace_older(&mut self) {
+        self.copy_older();
+        if let Some(older) = self.older.take() {
+            older.remove();
+        }
     }
 
     /// Makes room for this many entries in the maps of Services, without a packet that sees less than all entries. Maps
@@ -180,10 +205,7 @@ impl Programs {
             return Ok(());
         };
         for (key, value) in old.entries()? {
-            let known = self.maps.flows.get(&key)?;
-            if known.is_none_or(|it| it.seen_seconds < value.seen_seconds) {
-                self.maps.flows.insert(&key, &value)?;
-            }
+            older::merge(&mut self.maps.flows, &key, &value)?;
         }
         Ok(())
     }

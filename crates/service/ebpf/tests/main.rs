@@ -14,3 +14,4 @@ mod packets;
 mod scale;
 mod sockets;
 mod test_run;
+mod upgrade;

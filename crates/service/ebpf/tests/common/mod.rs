@@ -11,7 +11,7 @@ const PINS: &str = "/sys/fs/bpf";
 const FOLDER: &str = "sluice-test-";
 
 /// The pins of this process. Those of processes that have ended are removed first.
-fn pins() -> PathBuf {
+pub(crate) fn pins() -> PathBuf {
     for entry in fs::read_dir(PINS).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let owner = name

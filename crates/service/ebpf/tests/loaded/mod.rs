@@ -3,4 +3,4 @@
 mod attached;
 mod lifecycle;
 mod tables;
-mod world;
+pub(crate) mod world;
