@@ -89,8 +89,10 @@ fn enter_way_back_body(ctx: &TcContext, port: u32, takes_over: u32) -> Entered {
     if lookup::has_port(ctx, answer) {
         return Entered::NoPort;
     }
-    if let Some(held) = find(answer) {
-        if takes_over == 0 || !has_ended(answer, held) {
+    if takes_over != 0
+        && let Some(held) = find(answer)
+    {
+        if !has_ended(answer, held) {
             return Entered::NoPort;
         }
         forget(answer);

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
 use anyhow::{Context, bail};
 use etherparse::{NetHeaders, PacketBuilder, PacketHeaders, TransportHeader};
-use sluice_ebpf::{Direction, Ebpf, Facts, Trial};
+use sluice_ebpf::{Direction, Ebpf, Facts, Maps, Trial};
 use sluice_lab::Cluster;
 use sluice_route::link;
 
@@ -77,8 +77,8 @@ impl Bench<'_> {
         let client = |port| SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 7), port);
         let known = client(FIRST_PORT - 1);
         let opening = self.run(Way::In, &frame(Kind::First, known, service)?)?;
-        let request = opening.packet;
-        let endpoint = destination(&request)?;
+        let endpoint = destination(&opening.packet)?;
+        let request = frame(Kind::Later, known, endpoint)?;
         let new: anyhow::Result<Vec<_>> = (FIRST_PORT..FIRST_PORT + RUNS)
             .map(|port| frame(Kind::First, client(port), service))
             .collect();
@@ -100,7 +100,24 @@ impl Bench<'_> {
         self.row(Way::Out, "request", &[request])?;
         self.row(Way::In, "reply", &reply)?;
         self.row(Way::Out, "reply", &reply)?;
-        self.row(Way::In, "refused", &refused)
+        self.row(Way::In, "refused", &refused)?;
+        self.masquerade()?;
+        let arrived: anyhow::Result<Vec<_>> = (FIRST_PORT..FIRST_PORT + RUNS)
+            .map(|port| {
+                let other = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 8), port);
+                Ok(self
+                    .run(Way::In, &frame(Kind::First, other, service)?)?
+                    .packet)
+            })
+            .collect();
+        self.row(Way::Out, "first of a masqueraded connection", &arrived?)
+    }
+
+    /// From here on clients of ClusterIPs are masqueraded.
+    fn masquerade(&self) -> anyhow::Result<()> {
+        let mut maps = Maps::open(self.plane.programs().pins())?;
+        maps.change_node(|it| it.families[0].masquerades_cluster_ips = [1, 1, 1, 0])?;
+        Ok(())
     }
 
     /// Measures a program with these packets in turn.
