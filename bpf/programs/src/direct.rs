@@ -108,8 +108,9 @@ fn beside(packet: &Packet, key: &mut Tuple, to: &mut Tuple, forwarded: &Flow) ->
 
 /// Whether an endpoint answers the SYN of a connection to a Service as a packet of another connection (RFC 9293,
 /// 3.10.7.4): its client had dialled the endpoint itself from this port before, which no entry told. That one keeps the
-/// port, with `reply` as its entry Direct. The one to the Service is forgotten; it gets another port when its client sends
-/// the SYN again, after a second. `to` is overwritten.
+/// port, with `reply` as its entry Direct. The one to the Service is forgotten, and gets another port with its next SYN.
+/// `to` becomes what this one packet is rewritten to: a client that gets it, as an answer to its SYN, resets what the
+/// frontend seems to have, which goes nowhere, and sends the SYN again at once (`tcp_rcv_synsent_state_process`).
 #[inline(always)]
 pub fn was_before(packet: &Packet, reply: &mut Flow, to: &mut Tuple) -> bool {
     reply.kind == FlowKind::Reply as u8
@@ -134,11 +135,9 @@ fn answers_another_body(packet: &Packet, reply: &mut Flow, to: &mut Tuple) -> bo
             && it.source_port == to.source_port
     });
     let forwarded = *to;
-    to.source.set(&reply.destination);
-    to.destination.set(&reply.source);
-    to.source_port = reply.destination_port;
-    to.destination_port = reply.source_port;
-    let Some(request) = flow::find_copy(to) else {
+    reply.rewrite(to);
+    let key = to.reversed();
+    let Some(request) = flow::find(&key) else {
         return false;
     };
     // It has sent its SYN alone, and this packet does not acknowledge that.
@@ -149,7 +148,7 @@ fn answers_another_body(packet: &Packet, reply: &mut Flow, to: &mut Tuple) -> bo
     if !keeps_port || !has_sent_syn {
         return false;
     }
-    flow::forget(to);
+    flow::forget(&key);
     flow::forget(&forwarded);
     reply.lead_to(&packet.tuple);
     reply.kind = FlowKind::Direct as u8;

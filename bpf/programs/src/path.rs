@@ -187,7 +187,7 @@ pub fn egress(ctx: &TcContext) -> i32 {
             return TC_ACT_UNSPEC;
         }
         if direct::was_before(packet, known, to) {
-            return TC_ACT_UNSPEC;
+            return leave_directly(ctx, packet, key, to, Way::Known);
         }
         if !begins_anew(known, packet, to) {
             return continue_known(ctx, packet, to, known, Hook::Egress);

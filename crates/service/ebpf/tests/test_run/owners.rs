@@ -93,6 +93,7 @@ fn a_client_dials_the_service_and_its_endpoint() {
 #[test]
 fn a_client_dials_the_endpoint_and_its_service() {
     run("owners-first", |bench| {
+        bench.change_node(|it| it.flags |= node_flags::CARRIES_ALL);
         for it in families() {
             let data = |from, to| packet(Kind::Data, from, to);
             let [asks, answers] = [(it.client, it.endpoint), (it.endpoint, it.client)];
@@ -105,6 +106,16 @@ fn a_client_dials_the_endpoint_and_its_service() {
             let led = bench.arrive(&syn).packet;
             becomes(&syn, &led, it.client, it.endpoint);
             passes(&bench.leave(&led), &led);
+            // The client sends the SYN again when it gets this.
+            let sent = segment(it.endpoint, it.client, UNKNOWN);
+            becomes(&sent, &bench.leave(&sent).packet, it.open, it.client);
+            let reset = Segment {
+                flags: RST,
+                sequence: UNKNOWN.acknowledged,
+                ..FIRST
+            };
+            let sent = segment(it.client, it.open, reset);
+            passes(&bench.arrive(&sent), &sent);
             for _ in 0..2 {
                 let sent = segment(it.endpoint, it.client, UNKNOWN);
                 passes(&bench.leave(&sent), &sent);
