@@ -31,7 +31,7 @@ pub use dns::{Dns, MAX_DNS_ADDRESSES};
 pub use flow::{Flow, FlowKind, Fragment, FragmentKey, STREAM_SECONDS, Tuple, flow_flags};
 pub use node::{
     Cidr, Counter, Event, EventKind, FamilyNode, Hook, Interface, MAX_CIDRS, Node, PortRange,
-    interface_flags, node_flags,
+    ROUTED_PREFIX, RoutedKey, interface_flags, node_flags,
 };
 pub use service::{
     AddressKey, AddressKind, Affinity, AffinityKey, Client, Endpoint, EndpointKey, Frontend,

@@ -82,7 +82,7 @@ layout!(FamilyNode, 204, node_ip @ 0, pods @ 16, masquerades_cluster_ips @ 36, c
 
 /// A range of addresses.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Cidr {
     /// The range, with zeros behind the prefix.
     pub addr: Addr,
@@ -149,9 +149,30 @@ pub struct Interface {
     pub flags: u32,
     /// The MTU in bytes.
     pub mtu: u32,
+    /// If packets that arrive here come from pods of this node: number of the interface that the answers leave through, this
+    /// one or its bridge. A packet whose source is not in ROUTED with it opens and ends no connection. 0: sources are not
+    /// checked.
+    pub back: u32,
 }
 
-layout!(Interface, 40, v4 @ 0, v6 @ 16, flags @ 32, mtu @ 36);
+layout!(Interface, 44, v4 @ 0, v6 @ 16, flags @ 32, mtu @ 36, back @ 40);
+
+/// Key of ROUTED (LPM trie, value `u8` 1) behind the length of its prefix in bits: [`ROUTED_PREFIX`] and those of the
+/// address. The agent writes the routes through the interfaces that are [`Interface::back`] of one. IPv4 addresses are
+/// mapped, so theirs begin with 96.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RoutedKey {
+    /// Number of the interface.
+    pub interface: u32,
+    /// The address.
+    pub addr: Addr,
+}
+
+layout!(RoutedKey, 20, interface @ 0, addr @ 4);
+
+/// Bits of [`RoutedKey::interface`].
+pub const ROUTED_PREFIX: u32 = 32;
 
 /// Flags of an [`Interface`].
 pub mod interface_flags {
@@ -207,11 +228,13 @@ pub enum Counter {
     Unbelieved = 30,
     /// Dropped: the connection's client is in LIMITED, because FLOWS fills up and it has a large part of it.
     ClientLimit = 32,
+    /// Packets from pods that would open or end a connection, and whose source is routed to another interface. They pass.
+    ForeignSource = 34,
 }
 
 impl Counter {
     /// Length of COUNTERS.
-    pub const COUNT: u32 = 34;
+    pub const COUNT: u32 = 36;
 }
 
 /// A record of EVENTS (ring buffer): what a program did with one packet, while it is asked for.

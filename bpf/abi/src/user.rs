@@ -5,7 +5,7 @@ use aya::Pod;
 use crate::{
     Addr, AddressKey, Affinity, AffinityKey, Dns, Endpoint, EndpointKey, Event, Flow, Fragment,
     FragmentKey, Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey, Node, Peer,
-    PeerKey, Ports, SourceKey, Tuple,
+    PeerKey, Ports, RoutedKey, SourceKey, Tuple,
 };
 
 macro_rules! pod {
@@ -20,5 +20,5 @@ macro_rules! pod {
 
 pod! {
     Addr AddressKey Affinity AffinityKey Dns Endpoint EndpointKey Event Flow Fragment FragmentKey Frontend
-    FrontendKey Interface MaglevChunk MaglevKey MemberKey Node Peer PeerKey Ports SourceKey Tuple
+    FrontendKey Interface MaglevChunk MaglevKey MemberKey Node Peer PeerKey Ports RoutedKey SourceKey Tuple
 }

@@ -27,6 +27,7 @@ mod reuse;
 mod rewrite;
 mod service;
 mod socket;
+mod source;
 mod sum;
 mod tunnel;
 mod window;

@@ -6,7 +6,7 @@ use aya_ebpf::macros::btf_map;
 use sluice_bpf_abi::{
     Addr, AddressKey, Affinity, AffinityKey, Counter, Dns, Endpoint, EndpointKey, Event, Flow,
     Fragment, FragmentKey, Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey,
-    Node, Peer, PeerKey, Ports, SourceKey, Tuple,
+    Node, Peer, PeerKey, Ports, RoutedKey, SourceKey, Tuple,
 };
 
 use crate::early::{self, Early};
@@ -34,6 +34,9 @@ pub static MAGLEV: HashMap<MaglevKey, MaglevChunk, 1024, GROWING> = HashMap::new
 
 #[btf_map]
 pub static SOURCES: LpmTrie<SourceKey, u8, 1024> = LpmTrie::new();
+
+#[btf_map]
+pub static ROUTED: LpmTrie<RoutedKey, u8, 65_536> = LpmTrie::new();
 
 #[btf_map]
 pub static ADDRESSES: HashMap<AddressKey, u32, 1024, GROWING> = HashMap::new();

@@ -39,7 +39,7 @@ use crate::packet::{ACK, Packet, Piece, RST, SYN, parse};
 use crate::reuse::{begins_anew, is_anothers, is_netfilters};
 use crate::service::{self, Decision};
 use crate::window::{self, renew};
-use crate::{direct, dns, early, icmp, tunnel};
+use crate::{direct, dns, early, icmp, source, tunnel};
 
 /// A packet arrives through an interface. Returns the action of tc.
 #[inline(always)]
@@ -88,6 +88,9 @@ pub fn ingress(ctx: &TcContext) -> i32 {
     }
     let mut found = flow::find(&packet.tuple);
     if let Some(it) = found.as_deref_mut() {
+        if source::may_end(packet) && source::is_foreign(ctx, packet) {
+            return TC_ACT_UNSPEC;
+        }
         if is_anothers(it, packet) {
             found = None;
         } else if is_netfilters(ctx, it, packet, to) {
@@ -368,12 +371,14 @@ fn balance_body(ctx: &TcContext, packet: &Packet, connection: &mut Connection, h
         packet.protocol(),
         |family| client(ctx, packet, hook, family),
     );
+    let is_foreign = || hook == Hook::Ingress && source::is_foreign(ctx, packet);
     let (frontend, pool, masquerade, client) = match decision {
         Decision::Pass => return Fate::Pass,
         Decision::Drop(reason) => {
             connection.reason = reason;
             return Fate::Drop;
         }
+        Decision::Reject(_) if is_foreign() => return Fate::Pass,
         Decision::Reject(reason) => {
             connection.reason = reason;
             return Fate::Reject;
@@ -385,6 +390,9 @@ fn balance_body(ctx: &TcContext, packet: &Packet, connection: &mut Connection, h
             client,
         } => (frontend, pool, masquerade, client),
     };
+    if is_foreign() {
+        return Fate::Pass;
+    }
     // In the middle of a connection that no entry knows. By Maglev the client's endpoint may be found again, and go on; any
     // other would reset it, and so does the frontend.
     if !packet.opens() && frontend.maglev_size == 0 {

@@ -188,7 +188,7 @@ pub fn is_forged(ctx: &TcContext, packet: &Packet) -> bool {
     }
     // SAFETY: the agent replaces whole values.
     let is_of_pod = unsafe { INTERFACES.get(&ifindex(ctx)) }
-        .is_some_and(|it| it.flags & interface_flags::POD != 0);
+        .is_some_and(|it| it.flags & interface_flags::POD != 0 || it.back != 0);
     if !is_of_pod && is_in_list(TUNNEL_PEERS, &packet.tuple.source) {
         return false;
     }

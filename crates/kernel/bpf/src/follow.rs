@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use sluice_netlink::Stopper;
 use sluice_route::{Address, Link, Monitor, Wake};
@@ -11,10 +12,23 @@ use tracing::warn;
 use crate::attach::Attacher;
 use crate::{BpfError, Patterns};
 
+/// Between two looks at the machine, where routes are followed: a machine that speaks BGP changes thousands at once.
+const PAUSE: Duration = Duration::from_millis(50);
+
 /// Chooses the interfaces that get the programs.
 pub trait Interfaces: Send {
     /// Whether the programs are attached to an interface.
     fn wants(&self, link: &Link) -> bool;
+
+    /// Whether changes of routes are told to [`Self::changed`], too.
+    fn follows_routes(&self) -> bool {
+        false
+    }
+
+    /// When [`Self::changed`] is called although no change was told.
+    fn due(&self) -> Option<Instant> {
+        None
+    }
 
     /// Interfaces or addresses have changed. Called before programs are attached to new interfaces, and once more
     /// afterwards, on a thread of its own but for the first time.
@@ -66,12 +80,23 @@ impl Follower {
         attacher: Arc<Mutex<Attacher>>,
         mut interfaces: Box<dyn Interfaces>,
     ) -> Result<Self, BpfError> {
-        let mut monitor = Monitor::open().map_err(|error| failed("watch interfaces", error))?;
+        let follows_routes = interfaces.follows_routes();
+        let monitor = if follows_routes {
+            Monitor::open_with_routes()
+        } else {
+            Monitor::open()
+        };
+        let mut monitor = monitor.map_err(|error| failed("watch interfaces", error))?;
         look(&attacher, &mut *interfaces)?;
         forget_others(&attacher, &*interfaces)?;
         let stopper = monitor.stopper();
         let run = move || {
-            while let Ok(Wake::Changed) = monitor.wait(None) {
+            let mut last = Instant::now();
+            while let Ok(Wake::Changed | Wake::Due) = monitor.wait(interfaces.due()) {
+                if follows_routes && !wait_until(&mut monitor, last + PAUSE) {
+                    return;
+                }
+                last = Instant::now();
                 if let Err(error) = look(&attacher, &mut *interfaces) {
                     warn!(%error, "interfaces are not followed until the next change");
                 }
@@ -93,6 +118,17 @@ impl Drop for Follower {
         self.stopper.stop();
         if let Some(thread) = self.thread.take() {
             thread.join().ok();
+        }
+    }
+}
+
+/// Waits until then, whatever changes. False: the monitor was stopped.
+fn wait_until(monitor: &mut Monitor, time: Instant) -> bool {
+    loop {
+        match monitor.wait(Some(time)) {
+            Ok(Wake::Changed) => {}
+            Ok(Wake::Due) => return true,
+            Ok(Wake::Stopped) | Err(_) => return false,
         }
     }
 }

@@ -138,9 +138,21 @@ impl Connection {
     /// # Errors
     /// Any [`RequestError`]; [`RequestError::Interrupted`] when they changed during 20 listings.
     pub fn list<O: Listed>(&mut self) -> Result<Vec<O>, RequestError> {
+        self.select(Some)
+    }
+
+    /// What `choose` takes from the objects of a kind, which are looked at one by one: there may be a million routes.
+    ///
+    /// # Errors
+    /// As of [`Self::list`].
+    pub fn select<O: Listed, T>(
+        &mut self,
+        choose: impl Fn(O) -> Option<T>,
+    ) -> Result<Vec<T>, RequestError> {
         let rest = |it: &mut AttrWriter| it.raw(&[0; 16][..O::HEADER - 4]);
         let request = Request::new("list", O::PLURAL, O::MESSAGES.get, rest).family(O::FAMILY);
-        uninterrupted(|| request.list(&mut self.socket, listed::<O>))
+        let chosen = |it: &Message<'_>| listed::<O>(it).and_then(&choose);
+        uninterrupted(|| request.list(&mut self.socket, chosen))
     }
 
     pub(crate) fn ask(

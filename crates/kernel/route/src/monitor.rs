@@ -71,6 +71,14 @@ impl Monitor {
         )
     }
 
+    /// As [`Self::open`], but watches all routes.
+    ///
+    /// # Errors
+    /// [`SocketError::Io`].
+    pub fn open_with_routes() -> Result<Self, SocketError> {
+        Self::bound(&GROUPS, &mut [])
+    }
+
     /// Watches all objects of these kinds in the network namespace of the calling thread, for
     /// [`next`](Self::next).
     ///

@@ -1,15 +1,23 @@
-//! What the programs know of the machine's interfaces and addresses: the maps INTERFACES and OWN.
+//! What the programs know of the machine's interfaces, addresses and routes: the maps INTERFACES, OWN and ROUTED.
+
+mod pods;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::{Duration, Instant};
 
-use sluice_bpf::{BpfError, Interfaces, Machine, Patterns, Pins, Table};
-use sluice_bpf_abi::{Addr, Interface, interface_flags, node_flags};
+use sluice_bpf::{BpfError, Interfaces, Machine, Patterns, Pins, Prefix, Table};
+use sluice_bpf_abi::{
+    Addr, Cidr, Interface, ROUTED_PREFIX, RoutedKey, interface_flags, node_flags,
+};
 use sluice_plan::is_beyond_link;
 use sluice_route::{Address, Link};
 
 use crate::maps::{Maps, OWN};
+use pods::Routes;
 
+/// The interfaces and routes are looked at this often although no change was told.
+const LOOK: Duration = Duration::from_secs(30);
 /// Name of the loopback interface, whose packets are those of the node to itself.
 const LOOPBACK: &str = "lo";
 
@@ -20,6 +28,8 @@ pub(crate) struct NodeInterfaces {
     known_own: BTreeSet<Addr>,
     interfaces: Patterns,
     pods: Patterns,
+    routes: Routes,
+    known_routed: BTreeSet<(u32, Cidr)>,
 }
 
 impl NodeInterfaces {
@@ -30,18 +40,65 @@ impl NodeInterfaces {
         Ok(Self {
             known_own: own.entries()?.into_iter().map(|(it, _)| it).collect(),
             own,
+            known_routed: routed_now(&maps.routed)?,
             known: maps.interfaces.entries()?.into_iter().collect(),
             maps,
             interfaces,
             pods,
+            routes: Routes::default(),
         })
+    }
+
+    /// Whether packets of pods come through an interface, by its name or its bridge's.
+    fn is_named(&self, link: &Link, links: &BTreeMap<u32, Link>) -> bool {
+        let master = link.master.and_then(|it| links.get(&it));
+        let mut names = [Some(link), master].into_iter().flatten();
+        names.any(|it| self.pods.match_name(&it.name))
+    }
+
+    /// See [`Interface::back`].
+    fn back(&self, link: &Link, machine: &Machine<'_>) -> u32 {
+        let mut numbers = [Some(link.index), link.master].into_iter().flatten();
+        let is_of_pods =
+            self.is_named(link, machine.links) || numbers.any(|it| self.routes.are_of_pods(it));
+        let back = pods::back(link, machine.links, machine.addresses);
+        // A network plugin adds the routes of a pod after its interface.
+        let is_known = is_of_pods && self.routes.through(back).next().is_some();
+        if is_known { back } else { 0 }
+    }
+
+    /// Lists the routes, where that is due.
+    fn look_at_routes(&mut self, machine: &Machine<'_>) -> Result<(), BpfError> {
+        let ranges = self.maps.node()?.families.map(|it| it.pods);
+        let mut routes = std::mem::take(&mut self.routes);
+        routes.look(&ranges, machine.links, |it| {
+            self.is_named(it, machine.links)
+        });
+        self.routes = routes;
+        Ok(())
+    }
+
+    /// Writes what changed into ROUTED: the routes through the interfaces that answers to pods leave through.
+    fn routes_changed(&mut self, backs: &BTreeSet<u32>) -> Result<(), BpfError> {
+        let through = |it: &u32| {
+            let (back, routes) = (*it, self.routes.through(*it));
+            routes.map(move |to| (back, *to))
+        };
+        let wanted: BTreeSet<(u32, Cidr)> = backs.iter().flat_map(through).collect();
+        for it in wanted.difference(&self.known_routed) {
+            self.maps.routed.insert(&routed_key(it), &1)?;
+        }
+        for it in self.known_routed.difference(&wanted) {
+            self.maps.routed.remove(&routed_key(it))?;
+        }
+        self.known_routed = wanted;
+        Ok(())
     }
 
     fn flags(&self, link: &Link, machine: &Machine<'_>) -> u32 {
         let master = link.master.and_then(|it| machine.links.get(&it));
-        let mut names = [Some(link), master].into_iter().flatten();
         let mut flags = 0;
-        if names.any(|it| self.pods.match_name(&it.name)) {
+        if self.is_named(link, machine.links) {
             flags |= interface_flags::POD;
         }
         if !link.has_ethernet {
@@ -78,12 +135,25 @@ impl Interfaces for NodeInterfaces {
         link.name == LOOPBACK || self.interfaces.match_name(&link.name)
     }
 
-    /// Writes what changed into INTERFACES and OWN.
+    fn follows_routes(&self) -> bool {
+        true
+    }
+
+    /// The ranges of pods come with the plan.
+    fn due(&self) -> Option<Instant> {
+        Some(self.routes.next().unwrap_or_else(|| Instant::now() + LOOK))
+    }
+
+    /// Writes what changed into INTERFACES, OWN and ROUTED.
     fn changed(&mut self, machine: &Machine<'_>) -> Result<(), BpfError> {
         if machine.links.values().any(|it| !it.has_ethernet) {
             self.maps
                 .change_node(|it| it.flags |= node_flags::LAYER_3)?;
         }
+        self.look_at_routes(machine)?;
+        let backs = machine.links.values().map(|it| self.back(it, machine));
+        let backs: BTreeSet<u32> = backs.filter(|it| *it != 0).collect();
+        self.routes_changed(&backs)?;
         let mut gone: BTreeSet<u32> = self.known.keys().copied().collect();
         for link in machine.links.values() {
             gone.remove(&link.index);
@@ -92,6 +162,7 @@ impl Interfaces for NodeInterfaces {
                 v6: masquerading(link.index, machine.addresses, IpAddr::is_ipv6),
                 flags: self.flags(link, machine),
                 mtu: link.mtu,
+                back: self.back(link, machine),
             };
             if self.known.get(&link.index) != Some(&described) {
                 self.maps.interfaces.insert(&link.index, &described)?;
@@ -104,6 +175,25 @@ impl Interfaces for NodeInterfaces {
         }
         self.addresses_changed(machine.addresses)
     }
+}
+
+fn routed_key((interface, to): &(u32, Cidr)) -> Prefix<RoutedKey> {
+    let key = RoutedKey {
+        interface: *interface,
+        addr: to.addr,
+    };
+    Prefix::new(ROUTED_PREFIX + to.length, key)
+}
+
+/// What an earlier agent wrote into ROUTED.
+fn routed_now(routed: &Table<Prefix<RoutedKey>, u8>) -> Result<BTreeSet<(u32, Cidr)>, BpfError> {
+    let entries = routed.entries()?.into_iter();
+    let known = entries.map(|(it, _)| {
+        let RoutedKey { interface, addr } = it.data();
+        let length = it.prefix_len().saturating_sub(ROUTED_PREFIX);
+        (interface, Cidr { addr, length })
+    });
+    Ok(known.collect())
 }
 
 /// Whether packets arrive here only after they arrived at an interface with programs.

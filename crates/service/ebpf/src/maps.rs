@@ -6,7 +6,7 @@ use sluice_bpf::{BpfError, Counters, Pins, Prefix, Ring, Single, Table};
 use sluice_bpf_abi::{
     Addr, AddressKey, Affinity, AffinityKey, Counter, Dns, Endpoint, EndpointKey, Event, Flow,
     Fragment, FragmentKey, Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey,
-    Node, Peer, PeerKey, Ports, SourceKey, Tuple,
+    Node, Peer, PeerKey, Ports, RoutedKey, SourceKey, Tuple,
 };
 
 /// The map whose entries the programs write while it grows.
@@ -26,7 +26,7 @@ const COUNTERS: &str = "COUNTERS";
 const EVENTS: &str = "EVENTS";
 
 /// All maps that are pinned.
-pub(crate) const NAMES: [&str; 19] = [
+pub(crate) const NAMES: [&str; 20] = [
     "FRONTENDS",
     "PORTS",
     "ENDPOINTS",
@@ -39,6 +39,7 @@ pub(crate) const NAMES: [&str; 19] = [
     AFFINITY,
     "INTERFACES",
     OWN,
+    "ROUTED",
     "FRAGMENTS",
     PEERS,
     SENDERS,
@@ -64,6 +65,8 @@ pub struct Maps {
     pub addresses: Table<AddressKey, u32>,
     /// Interfaces by number.
     pub interfaces: Table<u32, Interface>,
+    /// The routes through interfaces of pods.
+    pub routed: Table<Prefix<RoutedKey>, u8>,
     /// The endpoints that clients stay with.
     pub affinity: Table<AffinityKey, Affinity>,
     /// Connections.
@@ -104,6 +107,7 @@ impl Maps {
             sources: Table::open(pins, "SOURCES")?,
             addresses: Table::open(pins, "ADDRESSES")?,
             interfaces: Table::open(pins, "INTERFACES")?,
+            routed: Table::open(pins, "ROUTED")?,
             affinity: Table::open(pins, AFFINITY)?,
             flows: Table::open(pins, FLOWS)?,
             limited: Table::open(pins, LIMITED)?,

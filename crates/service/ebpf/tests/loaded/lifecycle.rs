@@ -59,7 +59,7 @@ fn nothing_is_attached_before_attach() {
 fn the_next_agent_adopts_maps(root: &Root) {
     let mut first = attached(root);
     let ids = map_ids(root);
-    assert_eq!(ids.len(), 19, "{ids:?}");
+    assert_eq!(ids.len(), 20, "{ids:?}");
     let key = add_endpoint(&mut first, 1);
     let before = programs_at("east").unwrap();
     drop(first);

@@ -7,6 +7,7 @@ mod netfilter;
 mod owners;
 mod packets;
 mod refusals;
+mod source;
 mod tunnel;
 mod window;
 
