@@ -7,6 +7,7 @@
 mod attack;
 mod connections;
 mod files;
+mod forged;
 mod objects;
 mod play;
 mod robbery;

@@ -32,6 +32,7 @@ const POD_PORT: u16 = 8080;
 pub(crate) enum Mode {
     Nftables,
     Iptables,
+    Ebpf,
 }
 
 impl Mode {
@@ -39,13 +40,14 @@ impl Mode {
         match self {
             Self::Nftables => "nftables",
             Self::Iptables => "iptables",
+            Self::Ebpf => "ebpf",
         }
     }
 
     /// What is written together at most, in objects, besides a larger port that waited longest.
     pub(crate) fn part(self) -> usize {
         match self {
-            Self::Nftables => 65_536,
+            Self::Nftables | Self::Ebpf => 65_536,
             Self::Iptables => 4096,
         }
     }
@@ -54,7 +56,7 @@ impl Mode {
     /// `iptables-restore` takes minutes for as many rules.
     pub(crate) fn pick(self, nftables: usize, iptables: usize) -> usize {
         match self {
-            Self::Nftables => nftables,
+            Self::Nftables | Self::Ebpf => nftables,
             Self::Iptables => iptables,
         }
     }
@@ -115,7 +117,7 @@ impl World {
             );
         }
         let manifests = self.manifests().display().to_string();
-        let flags = [
+        let mut flags = vec![
             "--manifests",
             &manifests,
             "--proxy-mode",
@@ -123,6 +125,10 @@ impl World {
             "-v",
             "6",
         ];
+        if self.mode == Mode::Ebpf {
+            // Packets are what is attacked, and sockets that are led to endpoints send none to Services.
+            flags.extend(["--ebpf-sockets", "off", "--cluster-cidr", "10.244.0.0/16"]);
+        }
         let agent = Agent::start(&program, node, self.scratch.path(), &flags, is_synced);
         self.agent = Some(agent.expect("the agent starts"));
     }
@@ -190,7 +196,21 @@ endpoints: [{{addresses: [{pod}], nodeName: node-a}}]
 
     /// Makes a pod the victim's only endpoint.
     pub(crate) fn point(&self, pod: &str) {
-        let address = self.cluster.pod(pod).ipv4();
+        self.serve(&[pod]);
+    }
+
+    /// Makes pods the victim's endpoints.
+    pub(crate) fn serve(&self, pods: &[&str]) {
+        let addresses: Vec<_> = pods
+            .iter()
+            .map(|it| {
+                format!(
+                    "{{addresses: [{}], nodeName: node-a}}",
+                    self.cluster.pod(it).ipv4()
+                )
+            })
+            .collect();
+        let endpoints = addresses.join(", ");
         let slice = format!(
             "
 apiVersion: discovery.k8s.io/v1
@@ -198,7 +218,7 @@ kind: EndpointSlice
 metadata: {{name: web-1, namespace: victim, labels: {{kubernetes.io/service-name: web}}}}
 addressType: IPv4
 ports: [{{name: '', port: {POD_PORT}}}]
-endpoints: [{{addresses: [{address}], nodeName: node-a}}]
+endpoints: [{endpoints}]
 "
         );
         self.write("victim-slice.yaml", slice);
@@ -282,7 +302,7 @@ endpoints: [{{addresses: [{address}], nodeName: node-a}}]
     pub(crate) fn rules(&self) -> Vec<String> {
         let node = self.cluster.node("node-a").netns();
         let text = match self.mode {
-            Mode::Nftables => run(node, &["nft", "--stateless", "list", "ruleset"]),
+            Mode::Nftables | Mode::Ebpf => run(node, &["nft", "--stateless", "list", "ruleset"]),
             Mode::Iptables => {
                 run(node, &["iptables-nft-save"]) + &run(node, &["ip6tables-nft-save"])
             }
@@ -291,6 +311,17 @@ endpoints: [{{addresses: [{address}], nodeName: node-a}}]
         let mut lines: Vec<String> = lines.filter(|it| !it.is_empty()).collect();
         lines.sort_unstable();
         lines
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if self.mode == Mode::Ebpf {
+            // Pinned programs and maps would outlive the namespace.
+            self.agent = None;
+            let node = self.cluster.node("node-a").netns();
+            let _ = node.command(SLUICE, &["cleanup"]).output();
+        }
     }
 }
 
