@@ -245,23 +245,26 @@ fn knows_ipv6_sums(release: &str) -> bool {
     number().zip(number()).is_some_and(|it| it >= (6, 16))
 }
 
+/// The counter of each reason.
+const DENIALS: [(DenialReason, Counter); 7] = [
+    (DenialReason::NoEndpoints, Counter::NoEndpoints),
+    (DenialReason::UndefinedPort, Counter::UndefinedPort),
+    (DenialReason::NoLocalEndpoints, Counter::NoLocalEndpoints),
+    (DenialReason::SourceRanges, Counter::SourceRanges),
+    (
+        DenialReason::UnallocatedClusterIp,
+        Counter::UnallocatedClusterIp,
+    ),
+    (DenialReason::NoSourcePort, Counter::NoSourcePort),
+    (DenialReason::Unanswered, Counter::Unanswered),
+];
+
 struct Denials(CounterTable);
 
 impl DenialCounters for Denials {
     fn read(&mut self) -> Result<Vec<Denied>, BackendError> {
         let mut all = Vec::new();
-        for reason in DenialReason::ALL
-            .into_iter()
-            .chain([DenialReason::NoSourcePort])
-        {
-            let counter = match reason {
-                DenialReason::NoEndpoints => Counter::NoEndpoints,
-                DenialReason::UndefinedPort => Counter::UndefinedPort,
-                DenialReason::NoLocalEndpoints => Counter::NoLocalEndpoints,
-                DenialReason::SourceRanges => Counter::SourceRanges,
-                DenialReason::UnallocatedClusterIp => Counter::UnallocatedClusterIp,
-                DenialReason::NoSourcePort => Counter::NoSourcePort,
-            };
+        for (reason, counter) in DENIALS {
             let packets = self.0.read(counter).map_err(failed)?;
             all.extend(
                 IpFamily::ALL

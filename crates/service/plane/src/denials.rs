@@ -5,7 +5,7 @@ use sluice_plan::Verdict;
 use sluice_reconcile::BackendError;
 
 /// Why a packet to a Service goes to no endpoint. [`Plan::lookup`](sluice_plan::Plan::lookup) gives
-/// the same reasons, but for [`NoSourcePort`](Self::NoSourcePort).
+/// the same reasons, but for the last two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DenialReason {
     /// No endpoint anywhere answers.
@@ -20,6 +20,9 @@ pub enum DenialReason {
     UnallocatedClusterIp,
     /// Connections that are open have every source port with which this one could go to its endpoint.
     NoSourcePort,
+    /// A packet was rejected, and the answer left out: there were too many, or its source or checksum is wrong. It counts beside
+    /// its reason.
+    Unanswered,
 }
 
 impl DenialReason {
@@ -42,6 +45,7 @@ impl DenialReason {
             Self::SourceRanges => "source_ranges",
             Self::UnallocatedClusterIp => "unallocated_cluster_ip",
             Self::NoSourcePort => "no_source_port",
+            Self::Unanswered => "unanswered",
         }
     }
 
@@ -53,7 +57,8 @@ impl DenialReason {
             Self::NoLocalEndpoints
             | Self::SourceRanges
             | Self::UnallocatedClusterIp
-            | Self::NoSourcePort => Verdict::Drop,
+            | Self::NoSourcePort
+            | Self::Unanswered => Verdict::Drop,
         }
     }
 }
