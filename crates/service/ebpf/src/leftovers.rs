@@ -59,8 +59,8 @@ impl Leftovers for PinnedPrograms {
         }
     }
 
-    /// New connections become the other mode's as soon as there are no frontends. Those of another version of
-    /// ourselves cannot be counted: they have all the time there is.
+    /// New connections become the other mode's as soon as there are no frontends. Those of a version that could not be taken
+    /// over cannot be counted: they have all the time there is.
     fn drain(&self, keep: &Keep) -> usize {
         if keep(&Trace::Programs) {
             return other_versions().len();

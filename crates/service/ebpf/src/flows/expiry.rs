@@ -100,6 +100,23 @@ impl Timeouts {
         expired
     }
 
+    /// Whether a connection may have expired that was never open, or that its client has ended: as far as its first entry
+    /// tells.
+    pub(super) fn may_have_expired(&self, key: &Tuple, first: &Flow, now: u32) -> bool {
+        let has = |flags: u8| first.flags & flags != 0;
+        let protocol = key.protocol & Tuple::PROTOCOL;
+        let least = match () {
+            () if protocol == u32::from(TCP) && has(flow_flags::FIN | flow_flags::RST) => {
+                self.tcp_closed
+            }
+            () if has(flow_flags::ESTABLISHED) => return false,
+            () if protocol == u32::from(TCP) => self.tcp_opening,
+            () => self.udp,
+        };
+        let age = now.saturating_sub(first.seen_seconds);
+        is_first(first) && u64::from(age) >= least.as_secs()
+    }
+
     /// The timeout of a connection with these entries.
     fn of<'a>(
         &self,

@@ -11,7 +11,7 @@ pub(super) const LOOK: Duration = Duration::from_secs(1);
 /// Time between two listings, mostly.
 const PERIOD: Duration = Duration::from_secs(10);
 /// Time between two listings, at most.
-const LONGEST: Duration = Duration::from_secs(60);
+pub(super) const LONGEST: Duration = Duration::from_secs(60);
 /// A listing rests for this many times the CPU time that it took.
 const REST: u32 = 100;
 /// The same while new connections are dropped.
@@ -130,6 +130,59 @@ mod tests {
         assert!(play(140_000, 60_000, |seconds| u64::from(seconds) * 60_000) >= 590);
         // A flood of connections that stay.
         assert!(play(140_000, 20_000, |_| 0) >= 590);
+    }
+
+    /// The most entries of a table in ten minutes of a flood of so many entries a second, which expire after so many seconds, or
+    /// after five while the table may be half full.
+    fn peak(capacity: u64, added: u64, expire: u64) -> u64 {
+        let (mut pace, mut last, mut since) = (Pace::default(), 0, 0);
+        let mut begun = std::collections::VecDeque::new();
+        let (mut entries, mut listed, mut peak) = (0, 0, 0);
+        for second in 0..600_u32 {
+            begun.push_back(second);
+            entries += added;
+            since += added;
+            peak = peak.max(entries);
+            let state = State {
+                added: since,
+                capacity,
+                is_pressed: second > 0 && listed + since > capacity / 2,
+                is_urgent: entries > capacity,
+            };
+            if second > 0 && !pace.is_due(Duration::from_secs((second - last).into()), state) {
+                continue;
+            }
+            let expire = if state.is_pressed { 5 } else { expire };
+            let mut removed = 0;
+            while begun
+                .front()
+                .is_some_and(|it| u64::from(second - it) >= expire)
+            {
+                begun.pop_front();
+                removed += added;
+            }
+            entries -= removed;
+            pace.listed(
+                Duration::from_micros(entries + removed),
+                removed,
+                entries,
+                state,
+            );
+            (last, since, listed) = (second, 0, entries);
+        }
+        peak
+    }
+
+    /// The numbers of docs/security.md.
+    #[test]
+    fn floods_leave_room() {
+        let capacity = 4 * CAPACITY;
+        // Answered questions of one pod.
+        assert!(peak(capacity, 1_600 * 3, 30) < capacity / 4);
+        // SYNs under forged addresses, to a NodePort.
+        assert!(peak(capacity, 15_000 * 4, 60) <= capacity * 5 / 8);
+        assert!(peak(capacity / 2, 15_000 * 4, 60) < capacity / 2);
+        assert!(peak(capacity, 35_000 * 4, 60) < capacity);
     }
 
     #[test]

@@ -10,18 +10,25 @@ use super::sweep::ENTRIES;
 /// A client may have this part of the connections that the table has room for.
 const PART: u64 = 8;
 
-/// The clients that have more than an eighth of the connections that a table of this capacity holds. Open connections of
-/// TCP do not count: their endpoints know them, and many clients may have the address of one load balancer.
-pub(super) fn exceeding(entries: &HashMap<Tuple, Flow>, capacity: u64) -> BTreeSet<Addr> {
-    let mut connections: HashMap<&Addr, u64> = HashMap::new();
-    for (key, first) in entries {
+/// How many connections each client has. Open connections of TCP do not count: their endpoints know them, and many clients
+/// may have the address of one load balancer.
+#[derive(Debug, Default)]
+pub(super) struct Clients(HashMap<Addr, u64>);
+
+impl Clients {
+    /// Counts a connection, if this is its first entry.
+    pub(super) fn count(&mut self, key: &Tuple, first: &Flow) {
         if is_first(first) && !is_open(key, first) {
-            *connections.entry(&key.source).or_default() += 1;
+            *self.0.entry(key.source).or_default() += 1;
         }
     }
-    let most = capacity / ENTRIES / PART;
-    let exceeding = connections.into_iter().filter(|(_, count)| *count > most);
-    exceeding.map(|(client, _)| *client).collect()
+
+    /// Those that have more than an eighth of the connections that a table of this capacity holds.
+    pub(super) fn exceeding(&self, capacity: u64) -> BTreeSet<Addr> {
+        let most = capacity / ENTRIES / PART;
+        let exceeding = self.0.iter().filter(|(_, count)| **count > most);
+        exceeding.map(|(client, _)| *client).collect()
+    }
 }
 
 /// Whether this is the first entry of an open connection of TCP.
@@ -61,7 +68,9 @@ mod tests {
     fn check(protocol: u8, flags: u8, expected: &[u32]) {
         let mut entries = connections(1, 11, protocol, flags);
         entries.extend(connections(2, 10, protocol, flags));
-        let exceeding = exceeding(&entries, 10 * PART * ENTRIES);
+        let mut clients = Clients::default();
+        entries.iter().for_each(|(key, it)| clients.count(key, it));
+        let exceeding = clients.exceeding(10 * PART * ENTRIES);
         assert_eq!(exceeding, expected.iter().map(|it| Addr::v4(*it)).collect());
     }
 
