@@ -57,8 +57,12 @@ pub fn renew(ctx: &TcContext, packet: &Packet, to: &mut Tuple, own: &mut Flow) -
 /// Whether a packet is believed. Its entry learns its numbers. A packet of another protocol is.
 #[inline(always)]
 fn believes(ctx: &TcContext, packet: &Packet, to: &Tuple, own: &mut Flow) -> bool {
-    if packet.protocol() != TCP || !packet.has_ports {
+    if packet.protocol() != TCP {
         return true;
+    }
+    // A later fragment has no numbers; the first says what there is to say.
+    if !packet.has_ports {
+        return false;
     }
     if goes_on(packet, own) {
         learn(ctx, packet, own);
@@ -244,12 +248,13 @@ fn learn_or_start(ctx: &TcContext, packet: &Packet, own: &mut Flow) {
 /// Takes the numbers of a packet that is believed. Each is written only if it changes.
 #[inline(always)]
 fn learn(ctx: &TcContext, packet: &Packet, own: &mut Flow) {
+    // The SYN before may have been another's.
+    let is_first = own.flags & flow_flags::ESTABLISHED == 0;
     let end = end(ctx, packet);
-    if is_after(end, own.end) {
+    if is_first || is_after(end, own.end) {
         own.end = end;
     }
     let acknowledged = packet.acknowledged;
-    let is_first = own.flags & flow_flags::ESTABLISHED == 0;
     if is_first || is_after(acknowledged, own.ack) {
         own.ack = acknowledged;
     }

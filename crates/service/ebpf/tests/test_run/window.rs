@@ -333,6 +333,38 @@ fn a_connection_is_refused() {
     });
 }
 
+/// Whoever sends a SYN between that of a client and its answer changes nothing for good.
+#[test]
+fn the_handshake_says_whose_numbers_are_right() {
+    run("handshake", |bench| {
+        for it in families() {
+            let mut open = Open {
+                it,
+                client_end: 1001,
+                endpoint_end: 0,
+            };
+            let syn = |sequence| open.segment(Side::Client, SYN, sequence, 0);
+            assert!(open.sends(bench, Side::Client, syn(-1)));
+            let accept = Segment {
+                sequence: 5000,
+                ..open.segment(Side::Endpoint, SYN | ACK, 0, 0)
+            };
+            assert!(open.sends(bench, Side::Endpoint, accept));
+            assert!(open.sends(bench, Side::Client, syn(1_000_000)));
+            open.endpoint_end = 5001;
+            for (side, flags) in [
+                (Side::Client, ACK),
+                (Side::Endpoint, ACK),
+                (Side::Client, ACK | FIN),
+            ] {
+                let sent = open.segment(side, flags, 0, 0);
+                assert!(open.sends(bench, side, sent), "{side:?} {flags}");
+            }
+            assert_eq!(open.flow(bench, Side::Client).end, 1002);
+        }
+    });
+}
+
 /// A SYN from the port of an open connection goes to its endpoint, and again through a bridge or loopback. A client that
 /// crashed resets the old connection with the number that it hears, and begins anew.
 #[test]
