@@ -82,6 +82,39 @@ global!(
         beside else Way::Pass
 );
 
+/// Whether a packet that leaves opens another direct connection from the port of one whose entry Direct is `direct`. That
+/// one's port may be another's by now. If it is not, it is given back.
+#[inline(always)]
+pub fn begins_anew(packet: &Packet, direct: &Flow) -> bool {
+    const BEGUN: u8 = flow_flags::FIN | flow_flags::RST | flow_flags::ESTABLISHED;
+    packet.protocol() == TCP
+        && packet.opens()
+        && direct.flags & BEGUN != 0
+        && give_back(&packet.tuple, direct)
+}
+
+global!(
+    /// Gives the port of a direct connection back, unless another one has it. True.
+    fn give_back(tuple: &Tuple, direct: &Flow) -> bool = give_back_body else true
+);
+
+#[inline(always)]
+fn give_back_body(tuple: &Tuple, direct: &Flow) -> bool {
+    let mut answer = *tuple;
+    direct.rewrite(&mut answer);
+    answer = answer.reversed();
+    let is_its_own = flow::find(&answer).is_some_and(|it| {
+        it.kind == FlowKind::Unmasquerade as u8
+            && it.destination == tuple.source
+            && it.destination_port == tuple.source_port
+    });
+    if is_its_own {
+        flow::forget(&answer);
+    }
+    flow::forget(tuple);
+    true
+}
+
 /// A later packet of a direct connection leaves.
 #[inline(always)]
 pub fn leaves_again(ctx: &TcContext, direct: &mut Flow, packet: &Packet, to: &mut Tuple) -> Way {

@@ -172,6 +172,10 @@ pub fn egress(ctx: &TcContext) -> i32 {
                 way => way,
             }
         }
+        Some(it) if it.kind == FlowKind::Direct as u8 && direct::begins_anew(packet, it) => {
+            found = None;
+            direct::leaves(ctx, packet, key)
+        }
         Some(it) if it.kind == FlowKind::Direct as u8 => direct::leaves_again(ctx, it, packet, to),
         None if packet.opens() => direct::leaves(ctx, packet, key),
         _ => Way::Unknown,

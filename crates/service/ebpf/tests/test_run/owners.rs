@@ -277,6 +277,39 @@ fn a_port_that_masquerades_is_used_by_others() {
     });
 }
 
+/// A direct connection got another port, which may be another one's when it has ended. The next one from its own port gets
+/// a port anew, and the old one is free.
+#[test]
+fn a_port_is_given_back() {
+    run("owners-back", |bench| {
+        for it in families() {
+            for out in [Bench::leave, Bench::send] {
+                let source = masqueraded(bench, &it, it.client, Kind::Syn);
+                let dial = || {
+                    let direct = packet(Kind::Syn, source, it.endpoint);
+                    let other = from_another_port(&out(bench, &direct), &direct);
+                    // It sends the SYN again.
+                    assert_eq!(from_another_port(&out(bench, &direct), &direct), other);
+                    other
+                };
+                let accepts = |other| {
+                    let accept = packet(Kind::Accept, it.endpoint, other);
+                    becomes(&accept, &bench.arrive(&accept).packet, it.endpoint, source);
+                };
+                let first = dial();
+                accepts(first);
+                let end = packet(Kind::Fin, source, it.endpoint);
+                becomes(&end, &out(bench, &end).packet, first, it.endpoint);
+                let second = dial();
+                assert_ne!(second, first);
+                accepts(second);
+                let late = packet(Kind::Data, it.endpoint, first);
+                passes(&bench.arrive(&late), &late);
+            }
+        }
+    });
+}
+
 /// The address and port with which a connection leaves.
 fn masqueraded(bench: &Bench, it: &Family, client: SocketAddr, kind: Kind) -> SocketAddr {
     let arrived = bench.arrive(&packet(kind, client, it.masqueraded)).packet;
