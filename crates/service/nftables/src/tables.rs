@@ -3,7 +3,7 @@
 use sluice_model::IpFamily;
 use sluice_netlink::request::uninterrupted;
 use sluice_netlink::{Errno, RequestError, SocketError};
-use sluice_nft::{Batch, CommitError, Connection, Failure, Kernel};
+use sluice_nft::{Batch, ChainKind, CommitError, Connection, Failure, Hook, Kernel};
 use sluice_plane::LeftoverError;
 use sluice_reconcile::BackendError;
 
@@ -53,16 +53,29 @@ pub(crate) fn remove_ours(
     kernel: &mut impl Kernel,
     families: &[IpFamily],
 ) -> Result<Vec<String>, BackendError> {
-    let mut batch = Batch::new();
+    let [mut filters, mut all] = [Batch::new(), Batch::new()];
     let mut removed = Vec::new();
     for &family in families {
         if owns_table(kernel, family)? {
-            batch.delete_table(0, scope(family));
+            // The kernel takes the hooks of a table away one after the other. What is no more translated, and is still
+            // filtered, would be refused as a packet to a ClusterIP without such a port.
+            let chains = uninterrupted(|| kernel.chains(scope(family)));
+            let chains = chains.map_err(|error| failed(family, error))?;
+            let is_filter = |it: &Hook| it.kind == ChainKind::Filter;
+            for chain in chains
+                .iter()
+                .filter(|it| it.hook.as_ref().is_some_and(is_filter))
+            {
+                filters.flush_chain(0, scope(family), &chain.name);
+            }
+            all.delete_table(0, scope(family));
             removed.push(format!("{} {TABLE}", family.nft_name()));
         }
     }
-    let result = kernel.commit(&batch);
-    result.map_err(|error| refused("delete tables", error))?;
+    for (what, batch) in [("flush filters", filters), ("delete tables", all)] {
+        let result = kernel.commit(&batch);
+        result.map_err(|error| refused(what, error))?;
+    }
     Ok(removed)
 }
 
