@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -186,10 +186,20 @@ fn a_killed_agent_leaves_programs_that_work() {
     unhurt(hammers);
 }
 
-/// An agent whose maps have another layout begins with new ones. The old programs keep their connections until
-/// these end, or somebody cleans up.
+/// Makes the pins of the agent that has ended those of another version. Returns ours, and theirs.
+fn change_version(world: &World, version: &str) -> [PathBuf; 2] {
+    let root = Path::new("/sys/fs/bpf/sluice");
+    let pins = world.node().run(|| sluice_ebpf::pins(root).unwrap());
+    let ours = pins.maps().parent().unwrap().to_owned();
+    let theirs = root.join(version).join(ours.file_name().unwrap());
+    fs::create_dir_all(theirs.parent().unwrap()).unwrap();
+    fs::rename(&ours, &theirs).unwrap();
+    [ours, theirs]
+}
+
+/// An agent takes over what programs of an older version carry, and what they open until its own are there. Then they go.
 #[test]
-fn programs_of_another_version_are_followed() {
+fn programs_of_an_older_version_are_replaced() {
     require_netns!();
     let mut world = World::new();
     world.start_in("ebpf");
@@ -197,12 +207,27 @@ fn programs_of_another_version_are_followed() {
     let mut sessions = world.sessions();
     let hammers = world.hammers();
     world.stop();
-    let root = Path::new("/sys/fs/bpf/sluice");
-    let pins = world.node().run(|| sluice_ebpf::pins(root).unwrap());
-    let ours = pins.maps().parent().unwrap().to_owned();
-    let theirs = root.join("v0").join(ours.file_name().unwrap());
-    fs::create_dir_all(theirs.parent().unwrap()).unwrap();
-    fs::rename(&ours, &theirs).unwrap();
+    let [_, theirs] = change_version(&world, "v0");
+    world.start_in("ebpf");
+    world.until_logged("taken over from programs of an older version");
+    assert!(!theirs.exists());
+    more(&hammers, 30);
+    sessions.iter_mut().for_each(|it| it.ping().unwrap());
+    unhurt(hammers);
+}
+
+/// An agent that knows less than its predecessor begins with maps of its own. The earlier programs keep their connections
+/// until these end, or somebody cleans up.
+#[test]
+fn programs_of_a_newer_version_are_followed() {
+    require_netns!();
+    let mut world = World::new();
+    world.start_in("ebpf");
+    world.until_logged("synced");
+    let mut sessions = world.sessions();
+    let hammers = world.hammers();
+    world.stop();
+    let [ours, theirs] = change_version(&world, "v999");
     world.start_in("ebpf");
     world.until_logged("waiting for their end");
     assert!(world.log().contains("added="), "{}", world.log());
