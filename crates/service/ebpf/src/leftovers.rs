@@ -118,9 +118,8 @@ fn close(maps: &mut Maps) -> Result<usize, sluice_bpf::BpfError> {
     }
     flows::forget_netfilters(maps, |_| false)?;
     flows::sweep(&mut maps.flows, &leaving())?;
-    let flows = maps.flows.entries()?;
-    let open = flows
-        .iter()
-        .filter(|(key, it)| flows::is_translated(key, it));
-    Ok(open.count())
+    let mut open = 0;
+    maps.flows
+        .each(|key, it| open += usize::from(flows::is_translated(&key, &it)))?;
+    Ok(open)
 }

@@ -91,15 +91,19 @@ fn findings(evaluation: &Evaluation) -> Findings {
 fn connections(maps: &Maps, packet: &Packet, findings: &mut Findings) -> Result<(), BackendError> {
     let (source, destination) = (packet.source.into(), packet.destination.into());
     let protocol = u32::from(protocol_number(packet.protocol));
-    let entries = maps.flows.entries().map_err(failed)?;
-    let asked = entries.iter().filter(|(key, flow)| {
-        key.source == source
+    let mut asked = Vec::new();
+    let listed = maps.flows.each(|key, flow| {
+        let is_asked = key.source == source
             && key.destination == destination
             && key.destination_port == packet.port
             && key.protocol == protocol
-            && flow.kind == abi::FlowKind::Request as u8
+            && flow.kind == abi::FlowKind::Request as u8;
+        if is_asked && asked.len() < SHOWN {
+            asked.push((key, flow));
+        }
     });
-    for (key, flow) in asked.take(SHOWN) {
+    listed.map_err(failed)?;
+    for (key, flow) in asked {
         let from = SocketAddr::new(key.source.into(), key.source_port);
         let to = SocketAddr::new(flow.destination.into(), flow.destination_port);
         let text = format!("{from} goes to {to}");

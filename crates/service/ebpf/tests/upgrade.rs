@@ -55,11 +55,15 @@ fn make_old(root: &Path) {
     shorter.pin(&old).unwrap();
 }
 
-/// Connections go on, of a pod and masqueraded ones of a client outside, also those that are idle meanwhile. Of the older
-/// programs nothing is left.
 #[test]
 fn connections_outlive_an_upgrade() {
     require_netns!();
+    upgrade();
+}
+
+/// Connections go on, of a pod and masqueraded ones of a client outside, also those that are idle meanwhile. Of the older
+/// programs nothing is left.
+pub(crate) fn upgrade() {
     let builder = Cluster::builder().node("node-a").client("outside");
     let builder = builder.pod("cli", "node-a").pod("web-0", "node-a");
     let cluster = builder.pod("web-1", "node-a").build().unwrap();

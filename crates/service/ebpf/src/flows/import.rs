@@ -102,11 +102,13 @@ pub(crate) fn forget_netfilters(
     maps: &mut Maps,
     stays: impl Fn(&Tuple) -> bool,
 ) -> Result<(), BpfError> {
-    let entries = maps.flows.entries()?;
-    let requests = entries
-        .iter()
-        .filter(|(key, it)| it.kind == FlowKind::Request as u8 && is_netfilters(it) && !stays(key));
-    for (key, request) in requests {
+    let mut requests = Vec::new();
+    maps.flows.each(|key, it| {
+        if it.kind == FlowKind::Request as u8 && is_netfilters(&it) && !stays(&key) {
+            requests.push((key, it));
+        }
+    })?;
+    for (key, request) in &requests {
         let all = keys(key, request, |it| maps.flows.get(it).ok().flatten());
         remove(maps, all.collect::<Vec<_>>())?;
     }

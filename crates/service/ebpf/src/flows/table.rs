@@ -51,16 +51,22 @@ impl ProgramFlows {
         Ok(led.filter(ends).collect())
     }
 
-    fn packets(maps: &Maps) -> Result<impl Iterator<Item = conntrack::Flow> + use<>, String> {
-        let entries = maps.flows.entries().map_err(|error| error.to_string())?;
-        let entries = entries.into_iter();
-        let requests = entries.filter(|(_, it)| it.kind == FlowKind::Request as u8);
-        Ok(requests.map(|(key, request)| conntrack::Flow {
-            original: tuple(&key),
-            reply: tuple(&rewritten(&key, &request).reversed()),
-            id: None,
-            zone: 0,
-        }))
+    /// Those of packets that a filter wants: the table may be large.
+    fn packets(maps: &Maps, filter: &FlowFilter) -> Result<Vec<conntrack::Flow>, String> {
+        let mut flows = Vec::new();
+        let listed = maps.flows.each(|key, request| {
+            let flow = conntrack::Flow {
+                original: tuple(&key),
+                reply: tuple(&rewritten(&key, &request).reversed()),
+                id: None,
+                zone: 0,
+            };
+            if request.kind == FlowKind::Request as u8 && filter.matches(&flow) {
+                flows.push(flow);
+            }
+        });
+        listed.map_err(|error| error.to_string())?;
+        Ok(flows)
     }
 }
 
@@ -71,7 +77,7 @@ impl FlowTable for ProgramFlows {
         // A kernel without netfilter's table has no connections in it.
         let mut netfilter = self.netfilter.flows(filter).unwrap_or_default();
         match filter.protocol {
-            Some(sluice_bpf_abi::UDP) => flows.extend(Self::packets(&maps)?),
+            Some(sluice_bpf_abi::UDP) => flows.extend(Self::packets(&maps, filter)?),
             // Packets of TCP go on to an endpoint that serves no more, whatever becomes of sockets.
             _ => netfilter.retain(|it| it.reply.src == it.original.dst),
         }

@@ -252,4 +252,5 @@ fn vm_a_kernel_without_tcx() {
         other_patterns_count_after_a_restart(root);
     });
     run("cleanup", |_, root| nothing_is_left(root));
+    crate::upgrade::upgrade();
 }
