@@ -64,13 +64,14 @@ impl Held {
         self.line()
     }
 
-    /// Packets of this client's side by somebody who does not know its numbers, with right checksums.
+    /// Packets of this client's side by somebody who does not know its numbers, with right checksums. A reset is the last
+    /// before the SYN: after one that is believed, the SYN gets another endpoint.
     fn forged(&self) -> impl Iterator<Item = Vec<u8>> + use<'_> {
         let kinds: [fn(&mut TcpHeader); 5] = [
-            |it| it.rst = true,
-            |it| (it.rst, it.ack) = (true, true),
-            |it| (it.fin, it.ack) = (true, true),
             |it| it.ack = true,
+            |it| (it.fin, it.ack) = (true, true),
+            |it| (it.rst, it.ack) = (true, true),
+            |it| it.rst = true,
             |it| it.syn = true,
         ];
         let numbers = (0..GUESSES).map(|it| it * (u32::MAX / GUESSES) + 12_345);
