@@ -11,6 +11,7 @@ mod golden;
 mod kernel;
 mod loaded;
 mod packets;
+mod pods;
 mod scale;
 mod sockets;
 mod test_run;
