@@ -16,7 +16,7 @@
 //!
 //! Where only one side is seen (the first node of direct server return, answers by another way), its own last numbers must
 //! do. Where nothing is known (an entry of an earlier version, or of netfilter's, or a connection that began elsewhere), the
-//! first packet without SYN or RST is believed. A reset only shortens the time of the connection (`unchecked_reset`).
+//! first packet without SYN or RST is believed; but of a client whose SYN was seen, none before the endpoint's answer. A reset only shortens the time of the connection (`unchecked_reset`).
 
 use aya_ebpf::programs::TcContext;
 use sluice_bpf_abi::{Counter, Flow, FlowKind, TCP, Tuple, flow_flags};
@@ -143,6 +143,8 @@ fn judge_body(ctx: &TcContext, packet: &Packet, to: &Tuple, own: &mut Flow) -> b
                 true
             }
         }
+        // Else two forged packets would open a connection for a day.
+        Some(other) if is_unanswered(own, other) => false,
         _ => {
             fits_alone(packet, own) && {
                 learn_or_start(ctx, packet, own);
@@ -225,6 +227,14 @@ fn fits(packet: &Packet, own: &Flow, other: &Flow) -> bool {
     };
     // What was not sent cannot be acknowledged, and what was acknowledged long ago is not.
     is_in_window && other.end.wrapping_sub(packet.acknowledged) <= own.window.max(NEAR)
+}
+
+/// Whether the client alone has sent anything yet, and the answers come this way.
+#[inline(always)]
+fn is_unanswered(own: &Flow, other: &Flow) -> bool {
+    let is_clients = own.kind == FlowKind::Request as u8 || own.kind == FlowKind::Forwarded as u8;
+    let is_open = flow_flags::ESTABLISHED | flow_flags::NETFILTER | flow_flags::DSR;
+    is_clients && own.window != 0 && own.flags & is_open == 0 && other.window == 0
 }
 
 /// Whether a packet's numbers fit those of its own side: the other is not seen.

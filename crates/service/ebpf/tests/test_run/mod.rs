@@ -198,6 +198,7 @@ fn a_port_is_used_again() {
     run("again", |bench| {
         for it in families() {
             bench.arrive(&packet(Kind::Syn, it.client, it.open));
+            bench.leave(&packet(Kind::Accept, it.endpoint, it.client));
             bench.arrive(&packet(Kind::Fin, it.client, it.open));
             bench.leave(&packet(Kind::Fin, it.endpoint, it.client));
             for kind in [Kind::Syn, Kind::Data] {

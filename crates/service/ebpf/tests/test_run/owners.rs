@@ -265,6 +265,7 @@ fn a_port_that_masquerades_is_used_by_others() {
                 port += 1;
                 let client = SocketAddr::new(it.client.ip(), port);
                 let source = masqueraded(bench, &it, client, Kind::Syn);
+                bench.arrive(&packet(Kind::Accept, it.endpoint, source));
                 let end = packet(Kind::Fin, client, it.masqueraded);
                 bench.leave(&bench.arrive(&end).packet);
                 bench.arrive(&packet(Kind::Fin, it.endpoint, source));

@@ -365,6 +365,34 @@ fn the_handshake_says_whose_numbers_are_right() {
     });
 }
 
+/// Packets of a client open nothing before the endpoint has answered: under forged addresses they would keep an entry for as
+/// long as an open connection is kept.
+#[test]
+fn nothing_opens_without_an_answer() {
+    run("unanswered", |bench| {
+        for it in families() {
+            let open = Open {
+                it,
+                client_end: 1001,
+                endpoint_end: 5001,
+            };
+            let is_open = |bench: &Bench| {
+                let flow = open.flow(bench, Side::Client);
+                flow.flags & flow_flags::ESTABLISHED != 0
+            };
+            let syn = open.segment(Side::Client, SYN, -1, 0);
+            assert!(open.sends(bench, Side::Client, syn));
+            let ack = open.segment(Side::Client, ACK, 0, 0);
+            assert!(!open.sends(bench, Side::Client, ack));
+            assert!(!is_open(bench));
+            let accept = open.segment(Side::Endpoint, SYN | ACK, -1, 0);
+            assert!(open.sends(bench, Side::Endpoint, accept));
+            assert!(open.sends(bench, Side::Client, ack));
+            assert!(is_open(bench));
+        }
+    });
+}
+
 /// A SYN from the port of an open connection goes to its endpoint, and again through a bridge or loopback. A client that
 /// crashed resets the old connection with the number that it hears, and begins anew.
 #[test]
