@@ -145,6 +145,7 @@ impl Programs {
             self.enlarge(&[(maps::FLOWS, self.setup.sizes.flows)])?;
             self.older = Older::find(&self.setup.pins);
             self.copy_older();
+            self.copy_older();
             let interfaces = NodeInterfaces::new(
                 self.pins(),
                 self.setup.interfaces.clone(),
@@ -205,7 +206,7 @@ impl Programs {
             return Ok(());
         };
         for (key, value) in old.entries()? {
-            older::merge(&mut self.maps.flows, &key, &value)?;
+            older::merge(&mut self.maps.flows, &key, &value, None)?;
         }
         Ok(())
     }
