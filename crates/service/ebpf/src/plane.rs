@@ -246,7 +246,7 @@ fn knows_ipv6_sums(release: &str) -> bool {
 }
 
 /// The counter of each reason.
-const DENIALS: [(DenialReason, Counter); 7] = [
+const DENIALS: [(DenialReason, Counter); 9] = [
     (DenialReason::NoEndpoints, Counter::NoEndpoints),
     (DenialReason::UndefinedPort, Counter::UndefinedPort),
     (DenialReason::NoLocalEndpoints, Counter::NoLocalEndpoints),
@@ -257,6 +257,8 @@ const DENIALS: [(DenialReason, Counter); 7] = [
     ),
     (DenialReason::NoSourcePort, Counter::NoSourcePort),
     (DenialReason::Unanswered, Counter::Unanswered),
+    (DenialReason::ForeignNumbers, Counter::Unbelieved),
+    (DenialReason::ForeignSource, Counter::ForeignSource),
 ];
 
 struct Denials(CounterTable);

@@ -1,11 +1,10 @@
 //! Packets to Services that rules drop or reject, by reason.
 
 use sluice_model::IpFamily;
-use sluice_plan::Verdict;
 use sluice_reconcile::BackendError;
 
-/// Why a packet to a Service goes to no endpoint. [`Plan::lookup`](sluice_plan::Plan::lookup) gives
-/// the same reasons, but for the last two.
+/// Why a packet to a Service goes to no endpoint, or is not believed. [`Plan::lookup`](sluice_plan::Plan::lookup) gives
+/// the same reasons, but for the last four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DenialReason {
     /// No endpoint anywhere answers.
@@ -23,6 +22,10 @@ pub enum DenialReason {
     /// A packet was rejected, and the answer left out: there were too many, or its source or checksum is wrong. It counts beside
     /// its reason.
     Unanswered,
+    /// A TCP packet of a known connection has other numbers than its sides, or a wrong checksum.
+    ForeignNumbers,
+    /// A pod's packet would open or end a connection under an address that is not routed to the pod.
+    ForeignSource,
 }
 
 impl DenialReason {
@@ -46,21 +49,35 @@ impl DenialReason {
             Self::UnallocatedClusterIp => "unallocated_cluster_ip",
             Self::NoSourcePort => "no_source_port",
             Self::Unanswered => "unanswered",
+            Self::ForeignNumbers => "numbers",
+            Self::ForeignSource => "source",
         }
     }
 
-    /// [`Verdict::Drop`] or [`Verdict::Reject`].
+    /// What becomes of the packet.
     #[must_use]
-    pub fn verdict(self) -> Verdict {
+    pub fn fate(self) -> Fate {
         match self {
-            Self::NoEndpoints | Self::UndefinedPort => Verdict::Reject,
+            Self::NoEndpoints | Self::UndefinedPort => Fate::Rejected,
+            Self::ForeignNumbers | Self::ForeignSource => Fate::Passed,
             Self::NoLocalEndpoints
             | Self::SourceRanges
             | Self::UnallocatedClusterIp
             | Self::NoSourcePort
-            | Self::Unanswered => Verdict::Drop,
+            | Self::Unanswered => Fate::Dropped,
         }
     }
+}
+
+/// What becomes of a packet to a Service that goes to no endpoint, or is not believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is dropped.
+    Dropped,
+    /// Its sender hears that nobody listens.
+    Rejected,
+    /// It goes on, and opens, changes and ends no connection.
+    Passed,
 }
 
 /// The packets of one family that were denied for one reason.

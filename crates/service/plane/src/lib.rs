@@ -37,7 +37,7 @@ pub use counters::{
     ConnectionCount, Counter, Counters, Drops, FailureMetrics, Load, PacketCounters, PacketError,
     Reading, RuleCount, RuleMetrics, TableFill, TableFills,
 };
-pub use denials::{DenialCounters, DenialReason, Denied};
+pub use denials::{DenialCounters, DenialReason, Denied, Fate};
 pub use families::Families;
 pub use flows::{FlowTable, NetfilterFlows};
 pub use leftovers::{Keep, LeftoverError, Leftovers, Purpose, Removal, Request, Trace};

@@ -141,4 +141,11 @@ fn forged_packets_end_no_connection() {
         let answer = it.ask();
         assert_eq!(answer.as_ref(), Ok(&it.answer), "{} to {}", it.from, it.to);
     }
+    let metrics = world.metrics();
+    for reason in ["numbers", "source"] {
+        let series =
+            format!("sluice_forged_packets_total{{ip_family=\"IPv4\",reason=\"{reason}\"}} ");
+        let value = metrics.lines().find_map(|it| it.strip_prefix(&*series));
+        assert!(value.is_some_and(|it| it != "0"), "{reason}: {value:?}");
+    }
 }

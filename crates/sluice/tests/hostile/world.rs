@@ -15,6 +15,8 @@ use tempfile::TempDir;
 
 /// Longest wait for anything; machines of others are slow.
 pub(crate) const WITHIN: Duration = Duration::from_secs(180);
+/// Port of the agent's metrics.
+const METRICS: u16 = 10249;
 const SLUICE: &str = env!("CARGO_BIN_EXE_sluice");
 /// ClusterIP of the victim.
 pub(crate) const VICTIM: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
@@ -238,7 +240,18 @@ endpoints: [{endpoints}]
     /// The answer to a request to a server of the agent.
     #[track_caller]
     pub(crate) fn get(&self, from: &Netns, port: u16, path: &str) -> String {
-        let to = SocketAddr::from((self.node(), port));
+        Self::get_of(from, (self.node(), port).into(), path)
+    }
+
+    /// The agent's metrics.
+    #[track_caller]
+    pub(crate) fn metrics(&self) -> String {
+        let node = self.cluster.node("node-a").netns();
+        Self::get_of(node, (Ipv4Addr::LOCALHOST, METRICS).into(), "/metrics")
+    }
+
+    #[track_caller]
+    fn get_of(from: &Netns, to: SocketAddr, path: &str) -> String {
         let asked = eventually(WITHIN, || {
             let mut stream = from.run(|| TcpStream::connect_timeout(&to, WITHIN)).ok()?;
             stream.set_read_timeout(Some(WITHIN)).ok()?;
@@ -248,7 +261,7 @@ endpoints: [{endpoints}]
             stream.read_to_string(&mut answer).ok()?;
             (!answer.is_empty()).then_some(answer)
         });
-        asked.unwrap_or_else(|| panic!("no answer to {path} on port {port}"))
+        asked.unwrap_or_else(|| panic!("no answer to {path} at {to}"))
     }
 
     pub(crate) fn status(&self) -> Option<Status> {

@@ -5,8 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use prometheus::IntCounterVec;
 use sluice_model::IpFamily;
 use sluice_node::metrics::{Registrar, follow};
-use sluice_plan::Verdict;
-use sluice_plane::{DenialCounters, DenialReason};
+use sluice_plane::{DenialCounters, DenialReason, Fate};
 use tracing::debug;
 
 const LABELS: [&str; 2] = ["reason", "ip_family"];
@@ -16,6 +15,7 @@ const LABELS: [&str; 2] = ["reason", "ip_family"];
 pub(crate) struct Denials {
     dropped: IntCounterVec,
     rejected: IntCounterVec,
+    forged: IntCounterVec,
     /// `None` before the data plane is open.
     kernel: Mutex<Option<Box<dyn DenialCounters>>>,
 }
@@ -25,6 +25,7 @@ impl Denials {
         let new = Self {
             dropped: to.counters("sluice_dropped_packets_total", &LABELS),
             rejected: to.counters("sluice_rejected_packets_total", &LABELS),
+            forged: to.counters("sluice_forged_packets_total", &LABELS),
             kernel: Mutex::default(),
         };
         for family in IpFamily::ALL {
@@ -53,9 +54,10 @@ impl Denials {
     }
 
     fn show(&self, family: IpFamily, reason: DenialReason, packets: u64) {
-        let counters = match reason.verdict() {
-            Verdict::Reject => &self.rejected,
-            Verdict::Drop | Verdict::Balance(_) => &self.dropped,
+        let counters = match reason.fate() {
+            Fate::Dropped => &self.dropped,
+            Fate::Rejected => &self.rejected,
+            Fate::Passed => &self.forged,
         };
         let labels = [reason.as_str(), &family.to_string()];
         follow(&counters.with_label_values(&labels), packets);

@@ -32,6 +32,7 @@ sluice_dropped_packets_total Packets to Services that rules dropped, the first o
 sluice_endpoint_active_connections Established connections of an endpoint of a service port, in the ipvs mode.
 sluice_endpoint_connections_total Connections that an endpoint of a service port got since the agent started.
 sluice_endpoints Endpoints in use, once per service port.
+sluice_forged_packets_total Packets that are not believed to be of a connection whose addresses they have. They pass.
 sluice_forwarding 1 while the kernel forwards packets of the family.
 sluice_frontends Addresses and ports that clients connect to.
 sluice_health_check_services Services whose health check node port is served.
