@@ -20,8 +20,10 @@ use sluice_xtables::rule::Table;
 use crate::kube_proxy::{SERVICES, is_chain, is_ours};
 use crate::{Keep, Removal, Request, Trace};
 
-/// Tables of iptables in which kube-proxy has chains.
-const TABLES: [Table; 3] = [Table::Nat, Table::Filter, Table::Mangle];
+/// Tables of iptables in which kube-proxy has chains, in the order in which these are removed. What is refused goes before
+/// what is translated: a packet that is no more translated, and still filtered, would be refused as one to a ClusterIP
+/// without such a port.
+const TABLES: [Table; 3] = [Table::Filter, Table::Mangle, Table::Nat];
 
 /// Removes the chains that the data plane in use does not need, of both variants of iptables.
 pub fn remove(request: &Request<'_>, removal: &mut Removal) {

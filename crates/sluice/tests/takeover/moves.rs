@@ -174,18 +174,18 @@ fn cleanup_removes_every_mode_and_says_so() {
         said(&output),
         "removed table ip kube-proxy
 removed table ip6 kube-proxy
-removed 11 iptables chains of table ip nat
 removed 6 iptables chains of table ip filter
 removed 1 iptables chains of table ip mangle
-removed 11 iptables chains of table ip6 nat
+removed 11 iptables chains of table ip nat
 removed 6 iptables chains of table ip6 filter
 removed 1 iptables chains of table ip6 mangle
-removed 12 iptables chains of table legacy ip nat
+removed 11 iptables chains of table ip6 nat
 removed 6 iptables chains of table legacy ip filter
 removed 1 iptables chains of table legacy ip mangle
-removed 12 iptables chains of table legacy ip6 nat
+removed 12 iptables chains of table legacy ip nat
 removed 6 iptables chains of table legacy ip6 filter
 removed 1 iptables chains of table legacy ip6 mangle
+removed 12 iptables chains of table legacy ip6 nat
 removed 3 ipsets
 "
     );
