@@ -53,6 +53,19 @@ fn is_whole((key, first): (&Tuple, &Flow), all: &[(&Tuple, &Flow)]) -> bool {
     has(FlowKind::Forwarded) && (first.flags & flow_flags::DSR != 0 || has(FlowKind::Reply))
 }
 
+/// Whether a connection has ended, and its other entries are those of a later one: its client dialled the same endpoint by
+/// way of another frontend, from the same port. The answers go to the one that has them.
+fn is_outlived((key, first): (&Tuple, &Flow), all: &[(&Tuple, &Flow)]) -> bool {
+    let dialled = Tuple {
+        protocol: key.protocol & Tuple::PROTOCOL,
+        ..*key
+    };
+    let mut answers = all.iter().filter(|it| it.1.kind == FlowKind::Reply as u8);
+    first.kind == FlowKind::Request as u8
+        && first.flags & flow_flags::DSR == 0
+        && answers.any(|(key, reply)| rewritten(key, reply).reversed() != dialled)
+}
+
 /// Whether a client dialled the endpoint itself from the port of this connection.
 fn has_beside(key: &Tuple, first: &Flow, entries: &HashMap<Tuple, Flow>) -> bool {
     let mut beside = rewritten(key, first);
@@ -85,6 +98,11 @@ impl Timeouts {
             // References to the table's own keys: a copy of each would take as much memory as the table.
             let all: Vec<(&Tuple, &Flow)> =
                 all.filter_map(|it| entries.get_key_value(&it)).collect();
+            if is_outlived((key, first), &all) {
+                owned.insert(key);
+                expired.push(vec![*key]);
+                continue;
+            }
             let flows = || all.iter().map(|it| it.1);
             let youngest = flows().map(age).min().unwrap_or_default();
             owned.extend(all.iter().map(|it| it.0));
@@ -236,6 +254,19 @@ mod tests {
             assert!(!gone(UDP, open, 119) && gone(UDP, open, 120));
             assert!(!gone(UDP, 0, 29) && gone(UDP, 0, 30));
         }
+    }
+
+    /// A client dials another frontend of the endpoint from the port of a connection that has ended. What remains of that
+    /// one goes, and takes nothing with it.
+    #[test]
+    fn a_later_connection_keeps_its_entries() {
+        let open = flow_flags::ESTABLISHED;
+        let mut entries = connection(TCP, [0; 4], [open; 4]);
+        let ended = tuple(TCP, CLIENT, (9, 443));
+        let mut request = entries[&tuple(TCP, CLIENT, FRONTEND)];
+        request.flags |= flow_flags::RST;
+        entries.insert(ended, request);
+        assert_eq!(Timeouts::default().expired(&entries, 100), [[ended]]);
     }
 
     #[test]
