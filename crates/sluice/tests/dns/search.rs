@@ -74,6 +74,20 @@ fn world() -> World {
     World::new(&PODS, OBJECTS, OUTSIDE)
 }
 
+/// A [`world`] whose agent knows the pods' paths: it answers as soon as it knows the names.
+fn completing_world() -> World {
+    let world = world();
+    let client = world.cluster.pod("client").netns();
+    world.until(
+        client,
+        NODE_LOCAL,
+        FIRST_STEP,
+        TYPE::A,
+        &["192.0.2.80", EXTERNAL],
+    );
+    world
+}
+
 /// Resolves with glibc. The addresses, and how many queries that cost.
 fn costs(world: &World, pod: &str, resolv_conf: &str, name: &str) -> (BTreeSet<String>, u64) {
     let before = world.queries();
@@ -89,7 +103,7 @@ fn set(addresses: &[&str]) -> BTreeSet<String> {
 #[test]
 fn a_short_name_costs_one_query_of_each_family() {
     require_netns!();
-    let world = world();
+    let world = completing_world();
     let usual = cluster_first(NODE_LOCAL, "");
     let extra = cluster_first(NODE_LOCAL, " extra.test");
     let none = format!("nameserver {NODE_LOCAL}\nsearch extra.test\noptions ndots:5\n");
@@ -123,7 +137,7 @@ fn a_short_name_costs_one_query_of_each_family() {
 #[test]
 fn names_are_completed_for_pods_of_the_node_whose_path_is_known() {
     require_netns!();
-    let world = world();
+    let world = completing_world();
     let completed = Answer {
         code: RCODE::NoError,
         records: vec!["192.0.2.80".to_owned(), EXTERNAL.to_owned()],
@@ -202,7 +216,7 @@ fn busybox_takes_an_alias() {
         eprintln!("SKIP: no busybox on PATH: run `make setup`");
         return;
     }
-    let world = world();
+    let world = completing_world();
     let client = world.cluster.pod("client").netns();
     let program = ["busybox", "nslookup", FIRST_STEP];
     let usual = cluster_first(NODE_LOCAL, "");
