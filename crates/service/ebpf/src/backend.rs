@@ -160,7 +160,7 @@ impl Ebpf {
             self.begin().map_err(failed)?;
             self.waits = false;
         }
-        self.programs.replace_older();
+        self.replace_older().map_err(failed)?;
         if self.sweeper.is_none() {
             let pins = self.programs.pins();
             let maps = Maps::open(pins).map_err(failed)?;
@@ -173,11 +173,30 @@ impl Ebpf {
 
     /// From here on the programs open connections; those of netfilter have entries.
     fn begin(&mut self) -> Result<(), BpfError> {
+        let has_older = self.programs.has_older();
+        let ports = render::other_ports(self.facts.masquerade_ports);
         let maps = self.programs.maps_mut();
         if let Err(error) = flows::import(maps) {
             warn!(%error, "datagrams of an earlier proxy's flows open others");
         }
-        maps.change_node(|node| node.flags &= !node_flags::WAITS)
+        maps.change_node(|node| {
+            node.flags &= !node_flags::WAITS;
+            if has_older {
+                node.masquerade_ports = ports;
+            }
+        })
+    }
+
+    /// Ends programs of an older version. Which ports they have chosen since their table was copied is not known until it
+    /// is copied for the last time, so connections get others meanwhile.
+    fn replace_older(&mut self) -> Result<(), BpfError> {
+        if !self.programs.has_older() {
+            return Ok(());
+        }
+        self.programs.replace_older();
+        let ports = self.facts.masquerade_ports;
+        let maps = self.programs.maps_mut();
+        maps.change_node(|node| node.masquerade_ports = ports)
     }
 
     fn attach_sockets(&mut self) {

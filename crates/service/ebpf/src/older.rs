@@ -37,7 +37,7 @@ impl Older {
     /// Copies what is new since the last time. A version that has too little in common with ours is an error.
     pub(crate) fn copy(&mut self, maps: &mut Maps) -> Result<(), BpfError> {
         for pins in &self.pins {
-            for (key, flow) in Table::<Tuple, Flow>::older_entries(pins, FLOWS)? {
+            for (key, flow) in entries(pins)? {
                 let before = self.copied.insert(key, flow);
                 if before != Some(flow) {
                     merge(&mut maps.flows, &key, &flow, before.as_ref())?;
@@ -64,6 +64,21 @@ impl Older {
             }
         }
     }
+}
+
+/// The connections of older programs. Where one is about to be masqueraded its port is chosen a moment later, so that its
+/// entry is read once more: ours would choose another port.
+fn entries(pins: &Pins) -> Result<Vec<(Tuple, Flow)>, BpfError> {
+    let list = || Table::<Tuple, Flow>::older_entries(pins, FLOWS);
+    let mut entries = list()?;
+    let mut waiting: Vec<_> = entries.iter_mut().filter(|it| waits(&it.1)).collect();
+    if !waiting.is_empty() {
+        let later: HashMap<Tuple, Flow> = list()?.into_iter().collect();
+        for (key, flow) in &mut waiting {
+            *flow = later.get(key).copied().unwrap_or(*flow);
+        }
+    }
+    Ok(entries)
 }
 
 /// Adds the entries that a map lacks.
@@ -95,9 +110,13 @@ pub(crate) fn merge(
 /// Whether an entry replaces one with the same key. The earlier programs may have chosen the address and port of a
 /// masqueraded connection in the second in which it was copied.
 fn is_newer(flow: &Flow, known: &Flow) -> bool {
-    let waits = |it: &Flow| it.flags & flow_flags::MASQUERADE != 0;
     flow.seen_seconds > known.seen_seconds
         || flow.seen_seconds == known.seen_seconds && waits(known) && !waits(flow)
+}
+
+/// Whether the address and port are still to be chosen that masquerade the connection.
+fn waits(flow: &Flow) -> bool {
+    flow.flags & flow_flags::MASQUERADE != 0
 }
 
 #[cfg(test)]

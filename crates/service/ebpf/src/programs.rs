@@ -165,6 +165,11 @@ impl Programs {
         }
     }
 
+    /// Whether programs of an older version are still attached.
+    pub(crate) fn has_older(&self) -> bool {
+        self.older.is_some()
+    }
+
     /// From here on only these programs open connections: programs of an older version go, since all that they carry is in
     /// the maps of these.
     pub(crate) fn replace_older(&mut self) {

@@ -53,13 +53,15 @@ impl Default for Facts {
 
 /// Ports to masquerade with, at least: below that, connections from outside to one endpoint run out of them.
 const ENOUGH: u32 = 4096;
+/// The ports around the NodePorts that are usual.
+const BELOW_NODE_PORTS: u16 = 29_999;
+const ABOVE_NODE_PORTS: u16 = 32_768;
 
 /// The ports below and above those that sockets get by themselves, without the NodePorts that are usual. Where these
 /// are few, all without the NodePorts: the programs see which their own connections have, but not the sockets'.
 #[must_use]
 pub fn masquerade_ports(first: u16, last: u16) -> [abi::PortRange; 2] {
     const FIRST: u16 = 1024;
-    const BELOW_NODE_PORTS: u16 = 29_999;
     let outside = [
         abi::PortRange {
             first: FIRST,
@@ -80,11 +82,29 @@ pub fn masquerade_ports(first: u16, last: u16) -> [abi::PortRange; 2] {
                 last: BELOW_NODE_PORTS,
             },
             abi::PortRange {
-                first: 32_768,
+                first: ABOVE_NODE_PORTS,
                 last: u16::MAX,
             },
         ]
     }
+}
+
+/// Other ports than these [`masquerade_ports`], for a moment: those that sockets get by themselves. The same where there
+/// are none between.
+pub(crate) fn other_ports([low, high]: [abi::PortRange; 2]) -> [abi::PortRange; 2] {
+    let first = if low.last == BELOW_NODE_PORTS {
+        ABOVE_NODE_PORTS
+    } else {
+        low.last.saturating_add(1)
+    };
+    let last = high.first.saturating_sub(1);
+    if first > last {
+        return [low, high];
+    }
+    [
+        abi::PortRange { first, last },
+        abi::PortRange { first: 1, last: 0 },
+    ]
 }
 
 /// The elements that no Service has.
@@ -325,4 +345,21 @@ fn list_id(list: &[IpNet]) -> ListId {
         u32::from_be_bytes([digest[at], digest[at + 1], digest[at + 2], digest[at + 3]])
     };
     [word(0).clamp(1, u32::MAX - 1), word(4)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_ports_are_none_of_these() {
+        let others = |first, last| {
+            let [ports, none] = other_ports(masquerade_ports(first, last));
+            (ports.first, ports.last, none.first > none.last)
+        };
+        assert_eq!(others(32_768, 60_999), (32_768, 60_999, true));
+        assert_eq!(others(10_000, 20_000), (10_000, 20_000, true));
+        // All but the NodePorts.
+        assert_eq!(others(1_024, u16::MAX), (1_024, 29_999, false));
+    }
 }

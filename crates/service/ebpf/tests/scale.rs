@@ -206,15 +206,15 @@ fn a_hundred_thousand_connections() {
         let clients = ["cli", "cli-2"].map(|it| sinks.send(cluster.pod(it).netns(), &ports));
         clients.into_iter().flatten().collect::<HashMap<_, _>>()
     };
-    let mut proxy = start(700_000, &pods[..2]);
+    let mut proxy = start(1_700_000, &pods[..2]);
     let first = round();
     assert_eq!(first.len(), 100_000);
     node.run(|| proxy.change(web(&cluster, "udp", &pods)));
     drop(proxy);
-    let proxy = start(1_000_000, &pods);
+    let proxy = start(2_000_000, &pods);
     assert!(round() == first);
     let maps = proxy.reconciler().backend().programs().maps();
-    assert_eq!(maps.flows.capacity(), 1_000_000);
+    assert_eq!(maps.flows.capacity(), 2_000_000);
     assert_eq!(maps.flows.entries().unwrap().len(), 300_000);
 }
 

@@ -10,15 +10,15 @@ use super::sweep::ENTRIES;
 /// A client may have this part of the connections that the table has room for.
 const PART: u64 = 8;
 
-/// How many connections each client has. Open connections of TCP do not count: their endpoints know them, and many clients
-/// may have the address of one load balancer.
+/// How many connections each client has. Of TCP those count that no endpoint has answered: many clients may have the address
+/// of one load balancer, and what has ended is forgotten within a second.
 #[derive(Debug, Default)]
 pub(super) struct Clients(HashMap<Addr, u64>);
 
 impl Clients {
     /// Counts a connection, if this is its first entry.
     pub(super) fn count(&mut self, key: &Tuple, first: &Flow) {
-        if is_first(first) && !is_open(key, first) {
+        if is_first(first) && !is_answered(key, first) {
             *self.0.entry(key.source).or_default() += 1;
         }
     }
@@ -31,11 +31,9 @@ impl Clients {
     }
 }
 
-/// Whether this is the first entry of an open connection of TCP.
-fn is_open(key: &Tuple, first: &Flow) -> bool {
-    let ended = flow_flags::FIN | flow_flags::RST;
-    key.protocol & Tuple::PROTOCOL == u32::from(TCP)
-        && first.flags & (flow_flags::ESTABLISHED | ended) == flow_flags::ESTABLISHED
+/// Whether this is the first entry of a connection of TCP that its endpoint has answered.
+fn is_answered(key: &Tuple, first: &Flow) -> bool {
+    key.protocol & Tuple::PROTOCOL == u32::from(TCP) && first.flags & flow_flags::ESTABLISHED != 0
 }
 
 #[cfg(test)]
@@ -80,7 +78,8 @@ mod tests {
         check(UDP, 0, &[1]);
         check(UDP, open, &[1]);
         check(TCP, 0, &[1]);
-        check(TCP, open | flow_flags::FIN, &[1]);
+        check(TCP, open | flow_flags::FIN, &[]);
+        check(TCP, flow_flags::RST, &[1]);
         check(TCP, open, &[]);
     }
 }
