@@ -1,7 +1,7 @@
 //! Writes differences, in an order in which every packet finds a whole Service.
 //!
-//! What an element leads to is written before it and deleted after it: frontends are the last to be written
-//! and the first to be deleted. A slot that takes another endpoint, and a pool that grows or shrinks, leave each
+//! What an element leads to is written before it and deleted after it: frontends after their endpoints, and ClusterIPs,
+//! whose other ports are refused, after their frontends. A slot that takes another endpoint, and a pool that grows or shrinks, leave each
 //! packet with an endpoint of the pool, before or after.
 
 use std::collections::BTreeSet;
@@ -101,8 +101,9 @@ fn class(key: &Key) -> u8 {
         Key::Endpoint(..) => 1,
         Key::Member(..) => 2,
         Key::Maglev(..) => 3,
-        Key::Address(..) => 4,
-        Key::Frontend(..) => 5,
+        Key::Frontend(..) => 4,
+        // A port of a ClusterIP that is no frontend is refused.
+        Key::Address(..) => 5,
         // An agent that finds the settings takes the maps as they are.
         Key::Node => 6,
     }
@@ -250,5 +251,39 @@ impl Fill {
             frontends: size(frontends, now.frontends),
             ..*now
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_model::Protocol;
+    use sluice_plan::Frontend;
+
+    use super::*;
+    use crate::object::AddressKind;
+
+    /// A client that dials meanwhile is served or not yet, and hears of no undefined port.
+    #[test]
+    fn a_cluster_ip_comes_after_its_frontends_and_goes_before() {
+        let addr = [10, 96, 0, 10].into();
+        let frontend = Key::Frontend(Frontend::Address {
+            addr,
+            port: 80,
+            protocol: Protocol::Tcp,
+        });
+        let cluster_ip = Key::Address(AddressKind::ClusterIp, addr);
+        let added = |key: &Key| (key.clone(), Object::Present);
+        let delta = Delta {
+            add: [&cluster_ip, &frontend].map(added).into(),
+            ..Delta::default()
+        };
+        let present = Object::Present;
+        let sets = [&frontend, &cluster_ip].map(|it| Write::Set(it, &present));
+        assert_eq!(ordered(&delta), sets);
+        let delta = Delta {
+            delete: [&frontend, &cluster_ip].map(Key::clone).into(),
+            ..Delta::default()
+        };
+        assert_eq!(ordered(&delta), [&cluster_ip, &frontend].map(Write::Delete));
     }
 }
