@@ -112,6 +112,15 @@ impl Flow {
         tuple.source_port = self.source_port;
         tuple.destination_port = self.destination_port;
     }
+
+    /// Gives a tuple of the same protocol the addresses and ports of the packets that answer those after the rewrite.
+    #[inline(always)]
+    pub const fn rewrite_reversed(&self, tuple: &mut Tuple) {
+        tuple.source.set(&self.destination);
+        tuple.destination.set(&self.source);
+        tuple.source_port = self.destination_port;
+        tuple.destination_port = self.source_port;
+    }
 }
 
 /// Value of FLOWS: the addresses and ports that packets with one tuple get.

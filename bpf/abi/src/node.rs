@@ -165,7 +165,7 @@ layout!(Interface, 44, v4 @ 0, v6 @ 16, flags @ 32, mtu @ 36, back @ 40);
 pub struct RoutedKey {
     /// Number of the interface.
     pub interface: u32,
-    /// The address.
+    /// The address to which a route leads through it.
     pub addr: Addr,
 }
 

@@ -54,6 +54,14 @@ pub fn is_closed(flow: &Flow) -> bool {
     flow.flags & (flow_flags::FIN | flow_flags::RST) != 0
 }
 
+/// Whether a connection has ended that has these two entries, one of each direction: both sides have ended it, or one has
+/// reset it.
+#[inline(always)]
+pub fn have_ended(one: &Flow, other: &Flow) -> bool {
+    let (any, both) = (one.flags | other.flags, one.flags & other.flags);
+    any & flow_flags::RST != 0 || both & flow_flags::FIN != 0
+}
+
 /// As [`find`], where the verifier does not know that the tuple is of a map: Linux 6.1 takes no other memory as a key.
 #[inline(always)]
 pub fn find_copy(tuple: &Tuple) -> Option<&'static mut Flow> {
@@ -78,10 +86,7 @@ fn has_ended_body(answer: &Tuple, held: &Flow) -> bool {
     // The packets that are answered.
     let mut asked = answer.reversed();
     if held.kind == FlowKind::Unmasquerade as u8 {
-        asked.source.set(&held.destination);
-        asked.destination.set(&held.source);
-        asked.source_port = held.destination_port;
-        asked.destination_port = held.source_port;
+        held.rewrite_reversed(&mut asked);
     } else if held.kind != FlowKind::Reply as u8 {
         return false;
     }
@@ -89,10 +94,7 @@ fn has_ended_body(answer: &Tuple, held: &Flow) -> bool {
         asked.protocol |= Tuple::BESIDE;
     }
     match find(&asked) {
-        Some(it) => {
-            let (any, both) = (held.flags | it.flags, held.flags & it.flags);
-            any & flow_flags::RST != 0 || both & flow_flags::FIN != 0
-        }
+        Some(it) => have_ended(held, it),
         // The other entries may be about to be written.
         None => held.seen_seconds != now(),
     }
@@ -399,10 +401,7 @@ fn forget_connection(forwarded: &Tuple) {
     };
     key.set_reversed(forwarded);
     if let Some(reply) = find(key) {
-        key.source.set(&reply.destination);
-        key.source_port = reply.destination_port;
-        key.destination.set(&reply.source);
-        key.destination_port = reply.source_port;
+        reply.rewrite_reversed(key);
         // The request.
         remove(key);
         key.set_reversed(forwarded);

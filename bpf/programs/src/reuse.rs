@@ -38,7 +38,7 @@ fn opens_anew_body(flow: &Flow, packet: &Packet, to: &mut Tuple) -> bool {
     {
         forwarded.rewrite(to);
     }
-    let anew = have_ended(flow, flow::find(&to.reversed()).as_deref());
+    let anew = is_over(flow, flow::find(&to.reversed()).as_deref());
     // If the address is no Service's any more, no new entry replaces this one, and it would rewrite the later packets of
     // the new connection.
     if anew {
@@ -50,16 +50,14 @@ fn opens_anew_body(flow: &Flow, packet: &Packet, to: &mut Tuple) -> bool {
 /// Whether both sides have ended a connection, or one has reset it, or it is long ago that one has ended it. Of a connection
 /// whose answers are not seen the client's end is all that there is to see.
 #[inline(always)]
-fn have_ended(request: &Flow, answers: Option<&Flow>) -> bool {
+fn is_over(request: &Flow, answers: Option<&Flow>) -> bool {
     let Some(answers) = answers else {
         return flow::is_closed(request);
     };
-    let any = request.flags | answers.flags;
-    let both = request.flags & answers.flags;
+    let is_half_ended = (request.flags | answers.flags) & flow_flags::FIN != 0;
     let since = |it: &Flow| flow::now().wrapping_sub(it.seen_seconds);
-    any & flow_flags::RST != 0
-        || both & flow_flags::FIN != 0
-        || any & flow_flags::FIN != 0 && since(request).min(since(answers)) >= HALF_ENDED
+    flow::have_ended(request, answers)
+        || is_half_ended && since(request).min(since(answers)) >= HALF_ENDED
 }
 
 /// Whether a packet accepts another connection than that of its entry, which the endpoint has ended: netfilter, or a
@@ -115,10 +113,10 @@ fn touch_netfilters_body(
 #[inline(always)]
 pub fn gives_way(packet: &Packet, to: &mut Tuple, forwarded: &Flow) -> bool {
     to.set_reversed(&packet.tuple);
-    let replied = flow::find_copy(to).map_or(0, |it| it.flags);
-    let any = forwarded.flags | replied;
-    let both = forwarded.flags & replied;
-    let has_ended = any & flow_flags::RST != 0 || both & flow_flags::FIN != 0;
+    let has_ended = match flow::find_copy(to) {
+        Some(reply) => flow::have_ended(forwarded, reply),
+        None => forwarded.flags & flow_flags::RST != 0,
+    };
     if has_ended {
         flow::forget(&packet.tuple);
         flow::forget(to);

@@ -16,7 +16,8 @@
 //!
 //! Where only one side is seen (the first node of direct server return, answers by another way), its own last numbers must
 //! do. Where nothing is known (an entry of an earlier version, or of netfilter's, or a connection that began elsewhere), the
-//! first packet without SYN or RST is believed; but of a client whose SYN was seen, none before the endpoint's answer. A reset only shortens the time of the connection (`unchecked_reset`).
+//! first packet without SYN or RST is believed; but of a client whose SYN was seen, none before the endpoint's answer. A
+//! reset only shortens the time of the connection (`unchecked_reset`).
 
 use aya_ebpf::programs::TcContext;
 use sluice_bpf_abi::{Counter, Flow, FlowKind, TCP, Tuple, flow_flags};

@@ -42,7 +42,7 @@ impl Ports {
         is_less
     }
 
-    /// Writes them.
+    /// Puts them into a value of PORTS, and no others.
     pub(crate) fn show(&self, value: &mut abi::Ports) {
         *value = abi::Ports::default();
         self.0.keys().for_each(|port| value.insert(*port));

@@ -169,7 +169,7 @@ fn tuple(from: SocketAddr, to: SocketAddr) -> Tuple {
     }
 }
 
-/// All entries.
+/// What FLOWS has, in the order of its keys.
 fn entries(bench: &Bench) -> BTreeMap<Tuple, Flow> {
     let entries = bench.maps().flows.entries().expect("the map is read");
     entries.into_iter().collect()
