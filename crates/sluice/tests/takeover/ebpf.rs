@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use sluice_ebpf::cgroup_root;
-use sluice_lab::{LabError, OwnCgroup, Probe, Session, eventually, require_netns};
+use sluice_lab::{Hammer, LabError, OwnCgroup, Probe, Session, eventually, require_netns};
 
 use crate::takeover::kube_proxy::PORT;
 use crate::takeover::world::{SOON, World, more, unhurt};
@@ -197,17 +197,48 @@ fn change_version(world: &World, version: &str) -> [PathBuf; 2] {
     [ours, theirs]
 }
 
+/// What an agent comes to whose predecessor had another version.
+struct Predecessor {
+    world: World,
+    /// Opened before, and still in use.
+    sessions: [Session; 2],
+    hammers: [Hammer; 2],
+    /// The folder of pins of this version, and that of the predecessor's.
+    ours: PathBuf,
+    theirs: PathBuf,
+}
+
+impl Predecessor {
+    /// Of this version. It has ended.
+    fn of(version: &str) -> Self {
+        let mut world = World::new();
+        world.start_in("ebpf");
+        world.until_logged("synced");
+        let sessions = world.sessions();
+        let hammers = world.hammers();
+        world.stop();
+        let [ours, theirs] = change_version(&world, version);
+        Self {
+            world,
+            sessions,
+            hammers,
+            ours,
+            theirs,
+        }
+    }
+}
+
 /// An agent takes over what programs of an older version carry, and what they open until its own are there. Then they go.
 #[test]
 fn programs_of_an_older_version_are_replaced() {
     require_netns!();
-    let mut world = World::new();
-    world.start_in("ebpf");
-    world.until_logged("synced");
-    let mut sessions = world.sessions();
-    let hammers = world.hammers();
-    world.stop();
-    let [_, theirs] = change_version(&world, "v0");
+    let Predecessor {
+        mut world,
+        mut sessions,
+        hammers,
+        theirs,
+        ..
+    } = Predecessor::of("v0");
     world.start_in("ebpf");
     world.until_logged("taken over from programs of an older version");
     assert!(!theirs.exists());
@@ -221,13 +252,13 @@ fn programs_of_an_older_version_are_replaced() {
 #[test]
 fn programs_of_a_newer_version_are_followed() {
     require_netns!();
-    let mut world = World::new();
-    world.start_in("ebpf");
-    world.until_logged("synced");
-    let mut sessions = world.sessions();
-    let hammers = world.hammers();
-    world.stop();
-    let [ours, theirs] = change_version(&world, "v999");
+    let Predecessor {
+        mut world,
+        mut sessions,
+        hammers,
+        ours,
+        theirs,
+    } = Predecessor::of("v999");
     world.start_in("ebpf");
     world.until_logged("waiting for their end");
     assert!(world.log().contains("added="), "{}", world.log());
