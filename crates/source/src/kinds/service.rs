@@ -142,8 +142,8 @@ impl Kind for Service {
         self.metadata.identity()
     }
 
-    /// A bad external IP or load balancer address is left out and reported. Anything else that is
-    /// wrong refuses the Service: above all a bad source range, which must not open access.
+    /// A bad external IP or load balancer address is left out and reported, and so is an unknown value of an enum.
+    /// Anything else that is wrong refuses the Service: above all a bad source range, which must not open access.
     fn convert(&self, names: &mut Interner) -> Converted<Self::Model> {
         let (mut collected, spec) = (Faults::new(names), &self.spec);
         let faults = &mut collected;
@@ -154,7 +154,7 @@ impl Kind for Service {
             let label = "service.kubernetes.io/service-proxy-name";
             faults.text(at.field(label), name::label_value(text))
         });
-        let kind = kind(spec.kind.as_deref(), faults);
+        let kind = value(&spec.kind, At::top("spec.type"), TYPES, faults);
         let cluster_ips = addresses::cluster_ips(spec, kind, faults);
         let ports = ports::ports(spec, kind, &cluster_ips, faults);
         let external_name = external_name(spec, kind, faults);
@@ -162,9 +162,9 @@ impl Kind for Service {
         let load_balancer = addresses::load_balancer(&self.status.load_balancer.ingress, faults);
         let source_ranges = addresses::source_ranges(&spec.load_balancer_source_ranges, faults);
         let at = At::top("spec.internalTrafficPolicy");
-        let internal_policy = policy(spec.internal_traffic_policy.as_deref(), at, faults);
+        let internal_policy = value(&spec.internal_traffic_policy, at, POLICIES, faults);
         let at = At::top("spec.externalTrafficPolicy");
-        let external_policy = policy(spec.external_traffic_policy.as_deref(), at, faults);
+        let external_policy = value(&spec.external_traffic_policy, at, POLICIES, faults);
         let affinity = affinity(spec, faults);
         let ipvs_scheduler = ipvs_scheduler(&self.metadata, faults);
         let annotations = &self.metadata.annotations;
@@ -184,7 +184,7 @@ impl Kind for Service {
             None | Some(0) => None,
             Some(number) => faults.take(At::top("spec.healthCheckNodePort"), port(number)),
         };
-        let object = name.zip(kind).map(|(name, kind)| model::Service {
+        let object = name.map(|name| model::Service {
             name,
             created,
             kind,
@@ -266,10 +266,10 @@ fn created(meta: &ObjectMeta, faults: &mut Faults<'_>) -> Option<i64> {
 /// (`ValidateExternalName`).
 fn external_name(
     spec: &ServiceSpec,
-    kind: Option<ServiceKind>,
+    kind: ServiceKind,
     faults: &mut Faults<'_>,
 ) -> Option<Arc<str>> {
-    if kind != Some(ServiceKind::ExternalName) {
+    if kind != ServiceKind::ExternalName {
         return None;
     }
     let text = spec.external_name.as_deref().unwrap_or_default();
@@ -314,38 +314,48 @@ fn word<T: Copy, const N: usize>(
     found.map(|(_, meaning)| *meaning)
 }
 
-fn kind(text: Option<&str>, faults: &mut Faults<'_>) -> Option<ServiceKind> {
-    let known = match text.unwrap_or_default() {
-        "" | "ClusterIP" => Ok(ServiceKind::ClusterIp),
-        "NodePort" => Ok(ServiceKind::NodePort),
-        "LoadBalancer" => Ok(ServiceKind::LoadBalancer),
-        "ExternalName" => Ok(ServiceKind::ExternalName),
-        other => Err(one_of(
-            other,
-            "ClusterIP, NodePort, LoadBalancer, ExternalName",
-        )),
-    };
-    faults.take(At::top("spec.type"), known)
-}
+const TYPES: [(&str, ServiceKind); 4] = [
+    ("ClusterIP", ServiceKind::ClusterIp),
+    ("NodePort", ServiceKind::NodePort),
+    ("LoadBalancer", ServiceKind::LoadBalancer),
+    ("ExternalName", ServiceKind::ExternalName),
+];
 
-fn policy(text: Option<&str>, at: At<'_>, faults: &mut Faults<'_>) -> TrafficPolicy {
-    let known = match text.unwrap_or_default() {
-        "" | "Cluster" => Ok(TrafficPolicy::Cluster),
-        "Local" => Ok(TrafficPolicy::Local),
-        other => Err(one_of(other, "Cluster, Local")),
+const POLICIES: [(&str, TrafficPolicy); 2] = [
+    ("Cluster", TrafficPolicy::Cluster),
+    ("Local", TrafficPolicy::Local),
+];
+
+/// The meaning of an enum's value; the first of `known` is the default. A value that is not known counts as the
+/// default, as in kube-proxy, which compares with the values that it knows: it may be one of a later Kubernetes.
+fn value<T: Copy, const N: usize>(
+    text: &Option<String>,
+    at: At<'_>,
+    known: [(&'static str, T); N],
+    faults: &mut Faults<'_>,
+) -> T {
+    let (default, meaning) = known[0];
+    let text = match text.as_deref() {
+        None | Some("") => default,
+        Some(text) => text,
     };
-    faults.take(at, known).unwrap_or(TrafficPolicy::Cluster)
+    let found = known.iter().find(|(name, _)| *name == text);
+    found.map_or_else(
+        || {
+            let names = known.map(|(name, _)| name).join(", ");
+            let why = one_of(text, &names);
+            faults.note(at, format!("{why}: served as {default}"));
+            meaning
+        },
+        |(_, meaning)| *meaning,
+    )
 }
 
 fn affinity(spec: &ServiceSpec, faults: &mut Faults<'_>) -> SessionAffinity {
-    match spec.session_affinity.as_deref().unwrap_or_default() {
-        "" | "None" => return SessionAffinity::None,
-        "ClientIP" => {}
-        other => {
-            let why = one_of(other, "None, ClientIP");
-            faults.refuse(At::top("spec.sessionAffinity"), why);
-            return SessionAffinity::None;
-        }
+    let at = At::top("spec.sessionAffinity");
+    let known = [("None", false), ("ClientIP", true)];
+    if !value(&spec.session_affinity, at, known, faults) {
+        return SessionAffinity::None;
     }
     let seconds = spec.session_affinity_config.client_ip.timeout_seconds;
     let seconds = seconds.unwrap_or(10_800);

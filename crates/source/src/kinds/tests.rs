@@ -119,6 +119,28 @@ fn affinity() {
     check_faults(zero, true, &[&format!("{field}: 0 is not in 1..=86400")]);
 }
 
+/// A value that a later Kubernetes may have.
+#[test]
+fn unknown_values_count_as_the_default() {
+    let cases = [
+        (
+            "type",
+            "ClusterIP, NodePort, LoadBalancer, ExternalName",
+            "ClusterIP",
+        ),
+        ("internalTrafficPolicy", "Cluster, Local", "Cluster"),
+        ("externalTrafficPolicy", "Cluster, Local", "Cluster"),
+        ("sessionAffinity", "None, ClientIP", "None"),
+    ];
+    let served = a_service(r#""clusterIP": "10.0.0.1""#).object.unwrap();
+    for (field, known, default) in cases {
+        let spec = format!(r#""clusterIP": "10.0.0.1", "{field}": "Nearest""#);
+        let why = format!("spec.{field}: \"Nearest\" is not one of {known}: served as {default}");
+        check_faults(&spec, false, &[&why]);
+        assert_eq!(a_service(&spec).object.unwrap(), served, "{field}");
+    }
+}
+
 #[test]
 fn source_ranges() {
     let ranges = |list: &str| format!(r#""loadBalancerSourceRanges": [{list}]"#);

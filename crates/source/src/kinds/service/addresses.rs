@@ -13,10 +13,10 @@ use sluice_yaml::quoted;
 
 pub(super) fn cluster_ips(
     spec: &ServiceSpec,
-    kind: Option<ServiceKind>,
+    kind: ServiceKind,
     faults: &mut Faults<'_>,
 ) -> ClusterIps {
-    if kind == Some(ServiceKind::ExternalName) {
+    if kind == ServiceKind::ExternalName {
         return ClusterIps::Unassigned;
     }
     let single = spec.cluster_ip.as_deref().unwrap_or_default();

@@ -11,12 +11,12 @@ use crate::kinds::endpoint_slice::MAX_PORTS;
 
 pub(super) fn ports(
     spec: &ServiceSpec,
-    kind: Option<ServiceKind>,
+    kind: ServiceKind,
     cluster_ips: &ClusterIps,
     faults: &mut Faults<'_>,
 ) -> Vec<model::ServicePort> {
     let (at, list) = (At::top("spec.ports"), &spec.ports);
-    let external = matches!(kind, None | Some(ServiceKind::ExternalName));
+    let external = kind == ServiceKind::ExternalName;
     let needs_ports = !external && *cluster_ips != ClusterIps::Headless;
     if list.is_empty() && needs_ports {
         faults.refuse(at, "is required");
@@ -27,13 +27,19 @@ pub(super) fn ports(
         faults.refuse(at, why);
         return Vec::new();
     }
+    // Only the API server knows what an unknown type may have.
+    let written = spec.kind.as_deref().unwrap_or_default();
+    let has_no_node_ports = matches!(written, "" | "ClusterIP" | "ExternalName");
     let mut seen = Seen::default();
     let mut ports = Vec::with_capacity(list.len());
     for (i, api) in list.iter().enumerate() {
         let at = at.index(i);
-        let Some(port) = one(api, kind, at, faults) else {
+        let Some(port) = one(api, at, faults) else {
             continue;
         };
+        if port.node_port.is_some() && has_no_node_ports {
+            faults.refuse(at.field("nodePort"), "needs type NodePort or LoadBalancer");
+        }
         if port.name.is_empty() && list.len() > 1 {
             faults.refuse(at.field("name"), "is required when there are several ports");
         }
@@ -43,12 +49,7 @@ pub(super) fn ports(
     ports
 }
 
-fn one(
-    api: &ServicePort,
-    kind: Option<ServiceKind>,
-    at: At<'_>,
-    faults: &mut Faults<'_>,
-) -> Option<model::ServicePort> {
+fn one(api: &ServicePort, at: At<'_>, faults: &mut Faults<'_>) -> Option<model::ServicePort> {
     let name = match api.name.as_deref().unwrap_or_default() {
         "" => Some(""),
         text => faults.take(at.field("name"), name::label(text)),
@@ -60,13 +61,6 @@ fn one(
         None | Some(0) => None,
         Some(number) => faults.take(at.field("nodePort"), port(number)),
     };
-    let inside = matches!(
-        kind,
-        Some(ServiceKind::ClusterIp | ServiceKind::ExternalName)
-    );
-    if node_port.is_some() && inside {
-        faults.refuse(at.field("nodePort"), "needs type NodePort or LoadBalancer");
-    }
     Some(model::ServicePort {
         name: faults.share(name?),
         protocol: protocol?,
