@@ -204,6 +204,7 @@ fn read_api_server(
     };
     let timeouts = Timeouts {
         node: NODE_PATIENCE,
+        late: PATIENCE,
         ..Timeouts::default()
     };
     let hub = Hub::default();

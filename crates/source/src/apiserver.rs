@@ -22,6 +22,7 @@
 mod access;
 mod connection;
 mod delivered;
+mod events;
 mod failure;
 mod files;
 mod follower;
@@ -69,13 +70,19 @@ use follower::Follower;
 /// Timeouts and waits of requests. The default is for clusters; tests use shorter ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Timeout for the head of an answer, and for the next object of a list.
+    /// Timeout for the head of an answer, and for the next object of a list. kube-apiserver itself ends a request after
+    /// 60 s (`--request-timeout`).
     pub answer: Duration,
-    /// Timeout for the next event or bookmark of a watch: longer than any watch lasts. While nothing
-    /// is newer than the version it began with, a server sends no bookmark
-    /// (`apiserver/pkg/storage/cacher`), so a quiet watch is no sign of a dead server. TCP keepalive
-    /// finds a dead one.
+    /// An answer that has not begun after this time is reported. It is still waited for.
+    pub late: Duration,
+    /// Timeout for the next event or bookmark of a watch; then another watch goes on from the last version. A server
+    /// sends a bookmark each minute, and none while nothing is newer than the version the watch began with
+    /// (`apiserver/pkg/storage/cacher`), so a quiet watch is no sign of a dead server. `silence` and `late` together
+    /// are less than a minute: by then a server that says nothing on a living connection is reported.
     pub silence: Duration,
+    /// Watches in a row without an event or bookmark before a list follows: the version may be one that the server has
+    /// not reached, because etcd was restored from a backup.
+    pub silent_watches: u32,
     /// Timeout for the first lists of kinds that are not [`Need::Required`](crate::Need::Required); then the source
     /// goes on without them.
     pub node: Duration,
@@ -99,8 +106,10 @@ pub struct Timeouts {
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
-            answer: Duration::from_secs(30),
-            silence: Duration::from_secs(630),
+            answer: Duration::from_secs(70),
+            late: Duration::from_secs(10),
+            silence: Duration::from_secs(45),
+            silent_watches: 15,
             node: Duration::from_secs(30),
             retry: Duration::from_millis(800),
             longest_retry: Duration::from_secs(30),
@@ -161,11 +170,12 @@ impl Drop for Follow {
 }
 
 async fn follow_all(client: Client, hub: &Hub, timeouts: Timeouts, observer: Observer) {
+    let core = Core::of(&client.host);
     let connection = Connection::new(client, observer, timeouts.answer);
     let shared = Shared {
         client: connection.client(),
         connection,
-        core: RefCell::new(Core::default()),
+        core: RefCell::new(core),
         names: RefCell::new(Interner::default()),
         timeouts,
         probe: Mutex::new(()),

@@ -28,8 +28,8 @@ use super::access::{Access, Client, chain};
 use super::failure::Failure;
 use super::proxy::{proxy, tunnel};
 
-/// A dead server is noticed after 15 + 3 * 10 seconds without a byte, as
-/// client-go does with HTTP/2 pings.
+/// TCP notices a dead server after 15 + 3 * 10 seconds without a byte. One whose TCP goes on answering is noticed by
+/// [`Timeouts::silence`](super::Timeouts::silence).
 const KEEPALIVE: Duration = Duration::from_secs(15);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_PROBES: u32 = 3;
@@ -104,7 +104,7 @@ impl Connection {
         let answered = timeout(this.timeout, self.exchange(request)).await;
         let answered = answered.unwrap_or_else(|_| {
             let seconds = this.timeout.as_secs();
-            Err(Failure::Unreachable(format!("no answer for {seconds} s")))
+            Err(Failure::Unanswered(format!("nothing for {seconds} s")))
         });
         let answered = answered.map_err(|it| it.at(&this.client.host));
         let observation = Observation {

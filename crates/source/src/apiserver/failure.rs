@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use hyper_util::client::legacy;
 use kube::core::Status;
 use sluice_yaml::message;
 
@@ -13,8 +14,10 @@ use super::access::chain;
 /// A request without a good answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// No answer: the connection is refused, the network drops the packets, or the server is silent.
+    /// No connection: it is refused, or the network drops the packets.
     Unreachable(String),
+    /// No answer on a connection: the server is silent, or the connection broke off before the answer.
+    Unanswered(String),
     /// No request could be sent (credentials, TLS), or an answer broke off.
     Broken(String),
     /// An answer that is not what the API server sends.
@@ -33,7 +36,9 @@ pub(super) enum Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreachable(reason) | Self::Broken(reason) => f.write_str(reason),
+            Self::Unreachable(reason) | Self::Unanswered(reason) | Self::Broken(reason) => {
+                f.write_str(reason)
+            }
             Self::Garbage(reason) => write!(f, "the server's answer cannot be read: {reason}"),
             Self::Refused { code, message, .. } => {
                 write!(f, "the server answered {code}: {message}")
@@ -49,8 +54,14 @@ impl Failure {
     pub(super) fn at(self, host: &str) -> Self {
         match self {
             Self::Unreachable(why) => Self::Unreachable(format!("cannot reach {host}: {why}")),
+            Self::Unanswered(why) => Self::Unanswered(format!("no answer from {host}: {why}")),
             other => other,
         }
+    }
+
+    /// Whether no server answered.
+    pub(super) fn is_without_answer(&self) -> bool {
+        matches!(self, Self::Unreachable(_) | Self::Unanswered(_))
     }
 
     /// The status code of a refusal.
@@ -65,14 +76,21 @@ impl Failure {
     /// answers, and a wrong certificate is no reason for a handshake every second.
     pub(super) fn of_connection(error: &(dyn Error + 'static)) -> Self {
         let text = chain(error);
+        let mut is_connect = false;
         let mut next = Some(error);
         while let Some(error) = next {
             if error.downcast_ref().is_some_and(is_tls) {
                 return Self::Broken(text);
             }
+            let of_pool = error.downcast_ref::<legacy::Error>();
+            is_connect |= of_pool.is_some_and(legacy::Error::is_connect);
             next = error.source();
         }
-        Self::Unreachable(text)
+        if is_connect {
+            Self::Unreachable(text)
+        } else {
+            Self::Unanswered(text)
+        }
     }
 }
 

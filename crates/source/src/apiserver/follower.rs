@@ -6,16 +6,20 @@
 //! - A list is the beginning of a watch (KEP-3157), or comes in pages from a server that does not
 //!   know such lists. Either way it is a consistent read, so that a server that lags behind never
 //!   takes us back.
-//! - The watch goes on from its last version. A new list follows only when that version has
-//!   expired, cannot be trusted (a silent watch, garbage) or was refused.
+//! - The watch goes on from its last version when it had worked, after 429, and when no connection could be made. A
+//!   list follows anything else, because a watch from the same version may fail for ever.
+//! - A watch without an event or bookmark for 45 s is replaced by another one from its version, which costs the server
+//!   next to nothing and shows that it works. While a kind is quiet, its watches are so short that the server ends
+//!   each of them in time, and sends a bookmark before the end (`cacher/cache_watcher.go`, `nextBookmarkTime`).
 //! - An object is converted while it is read, and its JSON is dropped.
 
 use std::cell::{RefCell, RefMut};
 use std::convert::Infallible;
-use std::pin::Pin;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use futures::stream::{ReadyChunks, Stream, StreamExt as _};
+use futures::stream::StreamExt as _;
+use http::Response;
 use http_body_util::BodyExt as _;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::client::Body;
@@ -29,6 +33,7 @@ use tokio::time::{sleep, timeout};
 use super::Timeouts;
 use super::connection::Connection;
 use super::delivered::{Delivered, Listing};
+use super::events::{Events, events};
 use super::failure::Failure;
 use super::object;
 use super::retry::{End, Retry, chance};
@@ -47,8 +52,8 @@ const MAX_PAGES: usize = 2_000;
 /// Empty lists in a row, each after a wait, before they are believed where objects are expected.
 const EMPTY_LISTS: u32 = 3;
 
-/// Events that are read at once and delivered as one batch.
-const BATCH: usize = 256;
+/// How much sooner than [`Timeouts::silence`] the server ends a watch of a quiet kind.
+const EARLY: Duration = Duration::from_secs(5);
 
 /// The annotation of the bookmark that ends a list as a watch (KEP-3157).
 const END_OF_LIST: &str = "k8s.io/initial-events-end";
@@ -94,11 +99,13 @@ pub(super) struct Follower<'a, K> {
     is_listed: bool,
     /// Empty lists in a row that were not believed.
     empty_lists: u32,
+    /// Watches in a row that ended without an event or bookmark.
+    silent_watches: u32,
+    /// No event has come on the last watch.
+    is_quiet: bool,
     retry: Retry,
     kind: std::marker::PhantomData<K>,
 }
-
-type Events = ReadyChunks<Pin<Box<dyn Stream<Item = kube::Result<WatchEvent<Box<RawValue>>>>>>>;
 
 /// One page of a list.
 #[derive(Deserialize)]
@@ -129,6 +136,8 @@ impl<'a, K: Kind> Follower<'a, K> {
             version: None,
             is_listed: false,
             empty_lists: 0,
+            silent_watches: 0,
+            is_quiet: false,
             retry: Retry::new(shared.timeouts),
             kind: std::marker::PhantomData,
         }
@@ -148,6 +157,7 @@ impl<'a, K: Kind> Follower<'a, K> {
         loop {
             let Err(end) = self.follow().await;
             tracing::debug!(kind = K::OBJECTS, ?end, "a request ended");
+            self.report_cut(&end);
             self.adapt(&end);
             if end.code() == Some(400) && self.selection.drop_fields() {
                 continue;
@@ -184,20 +194,47 @@ impl<'a, K: Kind> Follower<'a, K> {
     }
 
     /// Opens a watch. `is_list`: it begins with every object that exists.
-    async fn watch(&self, version: &str, is_list: bool) -> Result<Events, End> {
+    async fn watch(&mut self, version: &str, is_list: bool) -> Result<Events, End> {
         let parameters = WatchParams {
             label_selector: self.selection.label_selector(),
             field_selector: self.selection.field_selector(),
-            // 5 to 10 minutes, so that not all watches of a cluster begin anew at once (client-go).
-            timeout: Some(300 + (chance() * 300.0) as u32),
+            timeout: Some(self.duration()),
             bookmarks: true,
             send_initial_events: is_list,
         };
         let request = self.request.watch(&parameters, version);
         let request = request.map_err(kube::Error::BuildRequest)?;
-        let events = self.shared.client.request_events(request).await?;
-        let events: Pin<Box<dyn Stream<Item = _>>> = Box::pin(events);
-        Ok(events.ready_chunks(BATCH))
+        self.is_quiet = true;
+        Ok(events(self.send(request).await?))
+    }
+
+    /// How long the server may keep a watch open, in seconds. 5 to 10 minutes as in client-go, so that not all watches
+    /// of a cluster begin anew at once; 30 to 40 s while the kind is quiet.
+    fn duration(&self) -> u32 {
+        if !self.is_quiet {
+            return 300 + (chance() * 300.0) as u32;
+        }
+        let longest = self.shared.timeouts.silence.saturating_sub(EARLY);
+        let seconds = longest.as_secs_f64() * (0.75 + 0.25 * chance());
+        (seconds as u32).max(1)
+    }
+
+    /// Sends a request and waits for the head of the answer.
+    async fn send(&self, request: http::Request<Vec<u8>>) -> Result<Response<Body>, End> {
+        let answer = self.shared.client.send(request.map(Body::from));
+        Ok(self.awaited(answer).await?)
+    }
+
+    /// Waits for a part of an answer. Reports the objects as not up to date while it is late.
+    async fn awaited<T>(&self, part: impl Future<Output = T>) -> T {
+        let mut part = pin!(part);
+        let late = self.shared.timeouts.late;
+        if let Ok(it) = timeout(late, &mut part).await {
+            return it;
+        }
+        let reason = format!("no answer for {} s", late.as_secs());
+        self.core().report_stale(self.topic, &reason);
+        part.await
     }
 
     /// Reads a watch to its end. `listing`: it begins with every object that exists.
@@ -209,17 +246,17 @@ impl<'a, K: Kind> Follower<'a, K> {
         let timeouts = self.shared.timeouts;
         let mut is_steady = false;
         loop {
-            let longest = match (&listing, is_steady) {
-                (Some(_), _) => timeouts.answer,
-                (None, false) => timeouts.steady,
-                (None, true) => timeouts.silence,
+            let next = match (&listing, is_steady) {
+                (Some(_), _) => timeout(timeouts.answer, self.awaited(events.next())).await,
+                (None, false) => timeout(timeouts.steady, events.next()).await,
+                (None, true) => timeout(timeouts.silence, events.next()).await,
             };
-            let Ok(next) = timeout(longest, events.next()).await else {
+            let Ok(next) = next else {
                 match (&listing, is_steady) {
                     // The server has not understood that it was asked for a list.
                     (Some(_), _) => return Err(End::NoStream),
                     (None, false) => self.succeed(),
-                    (None, true) => return Err(End::Silent(longest)),
+                    (None, true) => return Err(End::Silent),
                 }
                 is_steady = true;
                 continue;
@@ -232,7 +269,7 @@ impl<'a, K: Kind> Follower<'a, K> {
             };
             let mut changes = Vec::new();
             let outcome = next.into_iter().try_for_each(|event| {
-                let event = event.map_err(|error| self.watch_error(error, &listing))?;
+                let event = event.map_err(|failure| self.watch_error(failure, &listing))?;
                 self.event(event, &mut listing, &mut changes)
             });
             // The events before an error count: the version to go on from is behind them.
@@ -242,10 +279,22 @@ impl<'a, K: Kind> Follower<'a, K> {
     }
 
     /// When a watch that worked breaks off, the server is asked again before it is a problem.
-    fn watch_error(&self, error: kube::Error, listing: &Option<Listing>) -> End {
-        match Failure::from(error) {
-            Failure::Broken(_) if listing.is_none() && self.retry.is_steady() => End::Closed,
+    fn watch_error(&self, failure: Failure, listing: &Option<Listing>) -> End {
+        match failure {
+            Failure::Broken(why) if listing.is_none() && self.retry.is_steady() => End::Cut(why),
             failure => failure.into(),
+        }
+    }
+
+    fn report_cut(&self, end: &End) {
+        if let End::Cut(reason) = end {
+            let server = &*self.core().server;
+            tracing::info!(
+                kind = K::OBJECTS,
+                server,
+                reason,
+                "a watch broke off: the next one goes on from the last version"
+            );
         }
     }
 
@@ -255,6 +304,9 @@ impl<'a, K: Kind> Follower<'a, K> {
         listing: &mut Option<Listing>,
         changes: &mut Vec<Event>,
     ) -> Result<(), End> {
+        self.silent_watches = 0;
+        let is_bookmark = matches!(event, WatchEvent::Bookmark(_));
+        self.is_quiet &= is_bookmark || listing.is_some();
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 let received =
@@ -325,7 +377,7 @@ impl<'a, K: Kind> Follower<'a, K> {
         for _ in 0..MAX_PAGES {
             let request = self.request.list(&parameters);
             let request = request.map_err(kube::Error::BuildRequest)?;
-            let answer = self.shared.client.send(request.map(Body::from)).await?;
+            let answer = self.send(request).await?;
             let text = answer.into_body().collect().await?.to_bytes();
             let page: Page<'_> = serde_json::from_slice(&text)?;
             for object in page.items.into_iter().flatten() {
@@ -361,6 +413,7 @@ impl<'a, K: Kind> Follower<'a, K> {
             return Err(End::Empty);
         }
         self.empty_lists = 0;
+        self.silent_watches = 0;
         self.page = Some(PAGE);
         self.version = Some(version);
         self.deliver_list(listing);
@@ -409,13 +462,23 @@ impl<'a, K: Kind> Follower<'a, K> {
         match end {
             End::NoStream => self.has_streams = false,
             End::Expired if self.version.is_none() => self.page = None,
-            End::Expired | End::Silent(_) | End::Failed(Failure::Garbage(_)) => self.version = None,
-            // The server refuses the same request again.
-            End::Failed(Failure::Refused { code, .. }) => match code {
-                401 | 403 | 429 | 500.. => {}
-                _ => self.version = None,
-            },
-            End::Closed | End::Empty | End::Failed(_) => {}
+            End::Closed | End::Silent => self.silent_watches += 1,
+            _ => {}
+        }
+        if !self.goes_on(end) {
+            self.version = None;
+        }
+    }
+
+    /// Whether the next watch begins where this one ended. As client-go, which lists after everything but the end of a
+    /// watch that worked, 429 and a refused connection (`tools/cache/reflector.go`, `isWatchErrorRetriable`).
+    fn goes_on(&self, end: &End) -> bool {
+        match end {
+            End::Closed | End::Cut(_) | End::Silent => {
+                self.retry.is_steady() && self.silent_watches < self.shared.timeouts.silent_watches
+            }
+            End::Failed(Failure::Unreachable(_)) => true,
+            _ => end.code() == Some(429),
         }
     }
 

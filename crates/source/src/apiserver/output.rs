@@ -1,10 +1,12 @@
 //! Reports topics that are not up to date, to the log and to the consumers.
 
+use sluice_model::Notice;
+
 use crate::hub::Core;
 
 /// The origin of problems with the connection to the API server. The feed logs them itself, each
 /// kind once.
-pub const ORIGIN: &str = "API server";
+pub const ORIGIN: &str = Notice::API_SERVER;
 
 /// Why a topic is not up to date.
 pub(crate) struct Stale {
@@ -33,17 +35,20 @@ impl Core {
             return;
         }
         let kind = self.topics[topic].topic.known.objects;
+        let server = &*self.server;
         if self.is_synced() {
             tracing::warn!(
                 kind,
+                server,
                 reason,
-                "no changes from the API server: what is known stays in force"
+                "no changes from the API server: what is known stays in force, and it is asked again"
             );
         } else {
             tracing::warn!(
                 kind,
+                server,
                 reason,
-                "not listed by the API server yet: tried until it is"
+                "not listed by the API server yet: asked until it is"
             );
         }
     }
@@ -52,8 +57,10 @@ impl Core {
     pub(super) fn report_absent(&mut self, topic: usize, reason: &str, lost: &'static str) {
         if self.renew(topic, reason, Some(lost)) {
             let kind = self.topics[topic].topic.known.objects;
+            let server = &*self.server;
             tracing::warn!(
                 kind,
+                server,
                 reason,
                 lost,
                 "this kind cannot be read from the API server: going on without it"

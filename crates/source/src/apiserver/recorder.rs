@@ -105,7 +105,7 @@ async fn write(
     match post(client, &path, &body).await {
         // The idle connection may have been dead. If the server has accepted the Event all the same,
         // its name is there already, and the second attempt is refused.
-        Err(Failure::Unreachable(_)) => post(client, &path, &body).await,
+        Err(failure) if failure.is_without_answer() => post(client, &path, &body).await,
         done => done,
     }
 }

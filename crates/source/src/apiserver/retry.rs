@@ -13,8 +13,10 @@ const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
 pub(super) enum End {
     /// The server ended the watch, as it does every few minutes.
     Closed,
-    /// No event and no bookmark came for this long.
-    Silent(Duration),
+    /// A watch that worked broke off, and why.
+    Cut(String),
+    /// No event and no bookmark came for [`Timeouts::silence`].
+    Silent,
     /// 410 Gone: the version of the watch, or the page of the list, is not there any more.
     Expired,
     /// The server does not send lists as the beginning of a watch.
@@ -37,7 +39,7 @@ impl<T: Into<Failure>> From<T> for End {
 impl End {
     /// There was no answer: an answer to any other request ends the wait.
     pub(super) fn is_unreachable(&self) -> bool {
-        matches!(self, Self::Failed(Failure::Unreachable(_)))
+        matches!(self, Self::Failed(failure) if failure.is_without_answer())
     }
 
     /// The status code of a refusal.
@@ -51,8 +53,7 @@ impl End {
     /// Why the objects are stale now; `None` for an end that is part of normal work.
     pub(super) fn reason(&self) -> Option<String> {
         match self {
-            Self::Closed | Self::Expired | Self::NoStream => None,
-            Self::Silent(time) => Some(format!("nothing has come for {} s", time.as_secs())),
+            Self::Closed | Self::Cut(_) | Self::Silent | Self::Expired | Self::NoStream => None,
             Self::Empty => Some("the server says that there is nothing: asking again".to_owned()),
             Self::Failed(failure) => Some(failure.to_string()),
         }
@@ -121,7 +122,7 @@ impl Retry {
         }
         self.failures = self.failures.saturating_add(1);
         match end {
-            End::Closed | End::Silent(_) if is_first => Duration::ZERO,
+            End::Closed | End::Cut(_) | End::Silent if is_first => Duration::ZERO,
             // The versions of all nodes may have expired at once.
             End::Expired if is_first => timeouts.retry.mul_f64(chance),
             End::Failed(Failure::Refused { retry_after, .. }) => {

@@ -37,6 +37,8 @@ pub(crate) struct Joined {
 
 #[derive(Default)]
 pub(crate) struct Core {
+    /// Host and port of the API server; empty for a folder.
+    pub(crate) server: String,
     pub(crate) topics: Vec<State>,
     /// By number, in the order of their subscriptions.
     consumers: BTreeMap<usize, Box<dyn Consume>>,
@@ -58,6 +60,14 @@ pub(crate) struct State {
 }
 
 impl Core {
+    /// The topics of an API server.
+    pub(crate) fn of(server: &str) -> Self {
+        Self {
+            server: server.to_owned(),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn join<E: 'static>(
         &mut self,
         consumer: usize,

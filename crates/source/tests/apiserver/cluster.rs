@@ -30,7 +30,9 @@ pub(crate) fn base_and(more: &str) -> String {
 pub(crate) fn timeouts() -> Timeouts {
     Timeouts {
         answer: Duration::from_secs(2),
-        silence: Duration::from_secs(3),
+        late: DEADLINE,
+        silence: Duration::from_secs(1),
+        silent_watches: 2,
         node: DEADLINE,
         retry: Duration::from_millis(20),
         longest_retry: Duration::from_millis(200),

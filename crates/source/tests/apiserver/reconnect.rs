@@ -200,6 +200,137 @@ fn errors_of_all_sorts() {
     });
 }
 
+/// A watch that fails at its version each time is replaced by a list.
+#[test]
+fn watch_that_always_fails_is_replaced_by_a_list() {
+    let faults = [
+        Fault::InternalError,
+        Fault::VersionTooLarge,
+        Fault::Forbidden,
+        Fault::Html(502),
+        Fault::ErrorEvent,
+        Fault::Garbage,
+        Fault::EndsAtOnce,
+        Fault::Cut {
+            after: 0,
+            how: Cut::Reset,
+        },
+    ];
+    let options = [Options::default(), paged()];
+    let cases = options
+        .iter()
+        .flat_map(|it| faults.iter().map(move |fault| (it, fault)));
+    at_once(cases, |(options, fault)| {
+        let api = cluster(options.clone());
+        let mut source = Followed::synced(&api);
+        assert!(api.await_watches(4, DEADLINE));
+        api.inject(fault.clone().on(Verb::WatchFrom, ""));
+        api.cut_watches("", Cut::Close);
+        for port in [80, 81] {
+            api.put(service_object("web", port)).unwrap();
+            source
+                .view
+                .expect(&base_and(&format!("Service default/web:{port}")));
+        }
+        assert!(source.view.deleted.is_empty(), "{fault:?}");
+    });
+}
+
+/// A list whose answer begins late is reported and waited for, not asked for again.
+#[test]
+fn late_answer_is_reported_and_waited_for() {
+    at_once([Options::default(), paged()], |options| {
+        let api = cluster(options);
+        let list = Fault::Late(Duration::from_millis(300));
+        for verb in [Verb::List, Verb::Watch] {
+            api.inject(list.clone().on(verb, "/services").once());
+        }
+        let (client, _files) = client(&api);
+        let timeouts = Timeouts {
+            answer: DEADLINE,
+            late: Duration::from_millis(50),
+            ..timeouts()
+        };
+        let mut source = Followed::with(&client, timeouts);
+        source.view.until("a late answer", |it| {
+            let mut lines = it.problems.values().flatten();
+            lines.any(|it| it.contains("Services: stale since") && it.contains("no answer for"))
+        });
+        source.view.expect(BASE);
+        source.view.until("no problem", |it| it.problems.is_empty());
+        let asked = api.requests();
+        let lists = asked.iter().filter(|it| {
+            it.path.ends_with("/services")
+                && it
+                    .parameter("resourceVersion")
+                    .unwrap_or_default()
+                    .is_empty()
+        });
+        assert!(lists.count() <= 2, "one of each sort: {asked:?}");
+    });
+}
+
+/// The server says nothing on connections that live, and does not answer new requests.
+#[test]
+fn server_that_falls_silent_is_reported() {
+    let api = cluster(Options::default());
+    let (client, _files) = client(&api);
+    let timeouts = Timeouts {
+        answer: DEADLINE,
+        late: Duration::from_millis(50),
+        ..timeouts()
+    };
+    let mut source = Followed::with(&client, timeouts);
+    source.view.until("synced", |it| it.synced == 1);
+    assert!(api.await_watches(4, DEADLINE));
+    source.view.until("no problem", |it| it.problems.is_empty());
+    api.inject(Fault::Silence.on(Verb::Any, ""));
+    assert_eq!(api.stall_watches(""), 4);
+    source.view.until("four stale kinds", |it| {
+        let told = it.problems.get("API server");
+        told.is_some_and(|it| it.iter().filter(|it| it.contains("no answer")).count() == 4)
+    });
+    assert_eq!(source.view.brief(), BASE, "everything stays");
+}
+
+/// Quiet watches are replaced by watches, not by lists, and are no problem.
+#[test]
+fn quiet_watches_are_opened_again() {
+    let api = cluster(Options {
+        bookmarks: DEADLINE,
+        ..Options::default()
+    });
+    let (client, _files) = client(&api);
+    let timeouts = Timeouts {
+        silence: Duration::from_millis(100),
+        silent_watches: u32::MAX,
+        ..timeouts()
+    };
+    let mut source = Followed::with(&client, timeouts);
+    source.view.until("synced", |it| it.synced == 1);
+    let is_again = |it: &Request| {
+        let version = it.parameter("resourceVersion");
+        it.is_watch() && version.is_some_and(|it| !it.is_empty())
+    };
+    assert!(
+        api.await_requests(DEADLINE, |all| all.iter().filter(|it| is_again(it)).count()
+            >= 12)
+    );
+    let asked = api.requests();
+    assert_eq!(
+        asked.iter().filter(|it| !is_again(it)).count(),
+        4,
+        "{asked:?}"
+    );
+    api.put(service_object("web", 80)).unwrap();
+    source.view.expect(&base_and("Service default/web:80"));
+    assert!(
+        source.view.problems.is_empty(),
+        "{:?}",
+        source.view.problems
+    );
+}
+
 #[test]
 fn retry_after_is_honoured() {
     let api = cluster(Options::default());

@@ -37,11 +37,14 @@ pub(crate) async fn answer(
     shared.journal.push(asked.clone());
     let target = Target::of(&asked.path, &shared.history);
     let verb = verb(&asked, &target);
-    let is_watch = verb == Verb::Watch;
+    let is_watch = matches!(verb, Verb::Watch | Verb::WatchFrom);
     let fault = shared.faults.take(verb, &asked.path);
     if let Some(fault) = &fault {
         if *fault == Fault::Silence {
             std::future::pending::<()>().await;
+        }
+        if let Fault::Late(pause) = fault {
+            tokio::time::sleep(*pause).await;
         }
         let resource = match target {
             Target::Objects { resource, .. } => Some(resource),
@@ -212,7 +215,10 @@ fn journal_entry(request: &hyper::Request<Incoming>, connection: u64) -> Request
 fn verb(asked: &Request, target: &Target) -> Verb {
     match target {
         _ if asked.method != "GET" => Verb::Write,
-        Target::Objects { .. } if asked.is_watch() => Verb::Watch,
+        Target::Objects { .. } if asked.is_watch() => match asked.parameter("resourceVersion") {
+            Some(version) if !matches!(&*version, "" | "0") => Verb::WatchFrom,
+            _ => Verb::Watch,
+        },
         Target::Objects { name: None, .. } => match asked.parameter("continue") {
             Some(token) if !token.is_empty() => Verb::Continue,
             _ => Verb::List,

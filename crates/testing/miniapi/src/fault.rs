@@ -19,6 +19,8 @@ pub enum Verb {
     /// A further page of a list.
     Continue,
     Watch,
+    /// A watch that goes on from a version; it is a [`Verb::Watch`], too.
+    WatchFrom,
     /// One object, a version or a health check.
     Get,
     /// POST.
@@ -30,6 +32,8 @@ pub enum Verb {
 pub enum Fault {
     /// The request is read and never answered.
     Silence,
+    /// The answer begins after this time.
+    Late(Duration),
     /// The body trickles: at most so many bytes at a time, with a pause after each.
     Slow {
         /// Bytes at a time, at least 1.
@@ -69,6 +73,8 @@ pub enum Fault {
     Gone,
     /// A watch that opens with 200 and says in an ERROR event that its version is too old.
     GoneEvent,
+    /// A watch that opens with 200 and fails in an ERROR event with status 500.
+    ErrorEvent,
     /// 422 for `sendInitialEvents`, as servers without streaming lists.
     NoStreamingLists,
     /// 429 with `Retry-After` in seconds.
@@ -148,7 +154,8 @@ impl Faults {
     pub(crate) fn take(&self, verb: Verb, path: &str) -> Option<Fault> {
         let mut troubles = self.0.lock().expect("nobody panics with it");
         let concerns = |it: &Trouble| {
-            (it.verb == Verb::Any || it.verb == verb)
+            let is_watch = it.verb == Verb::Watch && verb == Verb::WatchFrom;
+            (it.verb == Verb::Any || it.verb == verb || is_watch)
                 && path.contains(&it.path)
                 && it.left != Some(0)
         };

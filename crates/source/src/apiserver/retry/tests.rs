@@ -19,7 +19,7 @@ fn end(step: &str) -> Option<End> {
         "down" => End::Failed(Failure::Unreachable(String::new())),
         "cut" => End::Failed(Failure::Broken(String::new())),
         "closed" => End::Closed,
-        "silent" => End::Silent(Duration::ZERO),
+        "silent" => End::Silent,
         "no-stream" => End::NoStream,
         "empty" => End::Empty,
         "retry-after" => refused(429, value.parse().ok()),

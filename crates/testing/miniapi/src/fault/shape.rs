@@ -93,6 +93,7 @@ fn body(
         }
         Fault::NullItems => once(format!("{}null}}\n", list_head()?)),
         Fault::GoneEvent => once(Status::expired("too old resource version, as asked").event()),
+        Fault::ErrorEvent => once(Status::internal("as asked").event()),
         Fault::EndsAtOnce => stream::empty().boxed(),
         Fault::EndlessLine(mebibytes) => {
             let head = stream::iter([Bytes::from_static(br#"{"type":"ADDED","object":{"kind":""#)]);
