@@ -17,3 +17,9 @@ pub enum Notice {
     /// the other half's rules, so nothing should be applied before. Comes once.
     Synced,
 }
+
+impl Notice {
+    /// The origin of problems with the connection to the API server: one line for each kind that is not up to date,
+    /// with `stale since`.
+    pub const API_SERVER: &str = "API server";
+}

@@ -61,6 +61,11 @@ pub struct HealthReport {
     /// No sync is overdue; for [`Probe::Readyz`] there was also a first one. A family that cannot be
     /// served does not count: the other one works, and a restart would help neither.
     pub healthy: bool,
+    /// The kinds of objects that the API server tells nothing new about, and since when; only for [`Probe::Readyz`].
+    /// They do not change the answer's status: the rules are as last known, and an API server that is away must not
+    /// make every node unready.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stale: Vec<String>,
     /// By family: `IPv4`, `IPv6`.
     pub status: BTreeMap<String, FamilyHealth>,
 }
@@ -97,6 +102,8 @@ struct State {
     /// The end of the last sync after which all Services had their rules of a family.
     families: PerFamily<Timestamp>,
     node: NodeState,
+    /// One line for each kind that is not up to date.
+    stale: Vec<String>,
 }
 
 /// The state of a [`StepClock`].
@@ -152,6 +159,7 @@ impl Health {
             updated: time,
             families: PerFamily::new(|_| time),
             node: NodeState::Present,
+            stale: Vec::new(),
         };
         Self {
             node,
@@ -188,6 +196,11 @@ impl Health {
         self.lock().node = node;
     }
 
+    /// Sets the kinds that are not up to date, one line each.
+    pub fn set_stale(&self, stale: &[String]) {
+        self.lock().stale = stale.to_vec();
+    }
+
     /// Whether no sync is overdue.
     pub fn is_healthy(&self, now: Instant) -> bool {
         self.lock().is_in_time(now)
@@ -214,6 +227,10 @@ impl Health {
             current_time: time.to_string(),
             node_eligible: (probe == Probe::Healthz).then_some(eligible),
             healthy,
+            stale: match probe {
+                Probe::Readyz => state.stale,
+                Probe::Healthz | Probe::Livez => Vec::new(),
+            },
             status: IpFamily::ALL.into_iter().map(family).collect(),
         };
         if report.is_ok() {

@@ -108,6 +108,7 @@ impl Sources for Machine<'_> {
             failed: status.last_sync.as_ref().and_then(|it| it.error.as_deref()),
             source_synced: status.source_synced,
             unserved: status.unserved.as_deref(),
+            stale: status.stale(),
             synced: status.synced,
             dns: dns.as_ref().map(|it| NodeDns {
                 addresses: &it.addresses,

@@ -16,6 +16,8 @@ pub struct Agent<'a> {
     pub failed: Option<&'a str>,
     /// Whether the source has given its first complete list.
     pub source_synced: bool,
+    /// The first kind of objects that the API server tells nothing new about, and since when.
+    pub stale: Option<&'a str>,
     /// Which family is not served, and why; `None` when all are.
     pub unserved: Option<&'a str>,
     /// Whether the rules are those of the plan.
@@ -45,13 +47,13 @@ pub(super) fn proxy(agent: &Result<Agent<'_>, String>) -> Finding {
             };
         }
     };
-    let (state, what) = match (agent.failed, agent.unserved) {
+    let (state, what) = match (agent.failed, agent.unserved.or(agent.stale)) {
         (Some(error), _) => (State::Fail, format!("the last sync failed: {error}")),
         (None, _) if !agent.source_synced => (
             State::Fail,
             "the source has given no complete list yet".to_owned(),
         ),
-        (None, Some(unserved)) => (State::Warn, unserved.to_owned()),
+        (None, Some(why)) => (State::Warn, why.to_owned()),
         (None, None) if !agent.synced => (State::Warn, "a sync is due".to_owned()),
         (None, None) => (State::Ok, "the rules match the source".to_owned()),
     };

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
+use sluice_model::Notice;
 use sluice_node::AgentStatus;
 
 /// The Service proxy in the status.
@@ -70,6 +71,16 @@ pub struct Status {
     /// Its Service proxy.
     #[serde(flatten)]
     pub proxy: ServiceStatus,
+}
+
+impl ServiceStatus {
+    /// The first kind of objects that the API server tells nothing new about, since when and why.
+    #[must_use]
+    pub fn stale(&self) -> Option<&str> {
+        let mut problems = self.problems.iter();
+        let found = problems.find(|it| it.origin == Notice::API_SERVER);
+        found.map(|it| &*it.message)
+    }
 }
 
 /// The fields of the proxy are read directly, because most readers need those.

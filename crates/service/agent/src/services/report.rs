@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sluice_model::NamespacedName;
+use sluice_model::{NamespacedName, Notice};
 use sluice_node::metrics::to_gauge;
 use sluice_plan::issue::Issue;
 use sluice_plan::{Changes, PortKey};
@@ -27,6 +27,10 @@ impl<P: DataPlane> Services<P> {
         if !changes.problems.is_empty() {
             ours.problems.set(to_gauge(planner.problems().count()));
         }
+        if changes.problems.contains(Notice::API_SERVER) {
+            let stale = planner.problems_of(Notice::API_SERVER);
+            self.outputs.health.set_stale(stale);
+        }
         ours.refused.set(to_gauge(reconciler.refusals().len()));
         ours.set_complete(&self.complete());
 
@@ -41,7 +45,9 @@ impl<P: DataPlane> Services<P> {
             now.insert(Topic::Issues(name.clone()), found);
         }
         now.insert(Topic::Node, node_issues.iter().map(of_issue).collect());
-        for origin in &changes.problems {
+        // The source logs what becomes of its connection.
+        let origins = changes.problems.iter();
+        for origin in origins.filter(|it| &***it != Notice::API_SERVER) {
             let found = planner.problems_of(origin).iter();
             let found = found.map(|message| of_problem(origin, message)).collect();
             now.insert(Topic::Source(origin.clone()), found);

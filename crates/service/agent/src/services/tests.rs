@@ -474,6 +474,25 @@ fn status_counts_and_names() {
 }
 
 #[test]
+fn objects_that_are_not_up_to_date_are_in_status_and_readyz() {
+    let mut world = World::synced();
+    let stale = "API server: Services: stale since 2026-01-01T00:00:00Z: no answer for 10 s";
+    for problems in [vec![stale.to_owned()], Vec::new()] {
+        world.say([Event::Notice(Notice::Problems {
+            origin: Notice::API_SERVER.into(),
+            problems: problems.clone(),
+        })]);
+        world.step();
+        let status = world.agent.service_status();
+        assert_eq!(status.stale(), problems.first().map(String::as_str));
+        let ask = |probe| world.health.report(probe, Instant::now(), Timestamp::now());
+        assert_eq!(ask(Probe::Readyz).stale, problems);
+        assert!(ask(Probe::Readyz).is_ok());
+        assert!(ask(Probe::Livez).stale.is_empty());
+    }
+}
+
+#[test]
 fn a_large_service_is_written_in_parts_and_the_others_between_them() {
     let mut world = World::with(Periods {
         min_sync: 10 * SECOND,
