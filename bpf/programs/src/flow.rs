@@ -10,15 +10,14 @@ use crate::maps::{Draft, FLOWS, INTERFACES, LIMITED, draft, node};
 use crate::origin::ifindex;
 use crate::packet::{ACK, FIN, Packet, RST, SYN};
 use crate::service::family;
-use crate::{lookup, port};
+use crate::{lookup, port, window};
 
 /// The error of a key that has an entry (`EEXIST`). All others of a hash map mean that it is full, or that there is no memory.
 pub const IS_THERE: i32 = -17;
 
 /// What an entry is that was just made.
 trait Begin {
-    /// Makes it one of this kind, for packets that get these addresses and ports: without flags, of no service port. The
-    /// numbers of TCP are zeros before, since a draft has none.
+    /// Makes it one of this kind, for packets that get these addresses and ports: without flags and numbers, of no service port.
     fn begin(&mut self, to: &Tuple, kind: FlowKind);
 }
 
@@ -30,7 +29,28 @@ impl Begin for Flow {
         self.flags = 0;
         self.service = 0;
         self.seen_seconds = now();
+        self.scale = 0;
+        self.unchecked_reset = 0;
+        self.end = 0;
+        self.ack = 0;
+        self.window = 0;
     }
+}
+
+/// Copies an entry field by field: for an assignment between maps the compiler would call `memmove`.
+#[inline(always)]
+pub fn copy(to: &mut Flow, from: &Flow) {
+    to.source.set(&from.source);
+    to.destination.set(&from.destination);
+    to.source_port = from.source_port;
+    to.destination_port = from.destination_port;
+    to.kind = from.kind;
+    to.flags = from.flags;
+    to.scale = from.scale;
+    to.unchecked_reset = from.unchecked_reset;
+    to.service = from.service;
+    to.seen_seconds = from.seen_seconds;
+    window::copy(to, from);
 }
 
 /// Seconds since the machine started.
@@ -54,12 +74,19 @@ pub fn is_closed(flow: &Flow) -> bool {
     flow.flags & (flow_flags::FIN | flow_flags::RST) != 0
 }
 
+/// A connection that one side has ended has no other side any more after this many seconds without a packet
+/// (`nf_conntrack_tcp_timeout_fin_wait`).
+const HALF_ENDED: u32 = 120;
+
 /// Whether a connection has ended that has these two entries, one of each direction: both sides have ended it, or one has
-/// reset it.
+/// reset it, or it is long ago that one has ended it.
 #[inline(always)]
 pub fn have_ended(one: &Flow, other: &Flow) -> bool {
     let (any, both) = (one.flags | other.flags, one.flags & other.flags);
-    any & flow_flags::RST != 0 || both & flow_flags::FIN != 0
+    let since = |it: &Flow| now().wrapping_sub(it.seen_seconds);
+    any & flow_flags::RST != 0
+        || both & flow_flags::FIN != 0
+        || any & flow_flags::FIN != 0 && since(one).min(since(other)) >= HALF_ENDED
 }
 
 /// As [`find`], where the verifier does not know that the tuple is of a map: Linux 6.1 takes no other memory as a key.
@@ -109,7 +136,7 @@ pub fn forget(tuple: &Tuple) {
 
 /// As [`forget`], with a key that is in a map or on the stack.
 #[inline(always)]
-fn remove(key: &Tuple) {
+pub fn remove(key: &Tuple) {
     // It may be gone already.
     let _ = FLOWS.remove(key);
 }

@@ -17,6 +17,7 @@ mod icmp;
 mod limit;
 mod lookup;
 mod maps;
+mod older;
 mod origin;
 mod outcome;
 mod packet;

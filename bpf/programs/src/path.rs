@@ -39,7 +39,7 @@ use crate::packet::{ACK, Packet, Piece, RST, SYN, parse};
 use crate::reuse::{begins_anew, is_anothers, is_netfilters};
 use crate::service::{self, Decision};
 use crate::window::{self, renew};
-use crate::{direct, dns, early, icmp, source, tunnel};
+use crate::{direct, dns, early, icmp, older, source, tunnel};
 
 /// A packet arrives through an interface. Returns the action of tc.
 #[inline(always)]
@@ -111,13 +111,18 @@ pub fn ingress(ctx: &TcContext) -> i32 {
                 is_beside = true;
                 found = flow::find(&about.tuple);
             }
-            _ => return TC_ACT_UNSPEC,
+            _ => {
+                older::arrives(ctx, packet, it);
+                return TC_ACT_UNSPEC;
+            }
         }
     }
     if let Some(known) = found {
         if !applies(known, Hook::Ingress) {
             if known.kind == FlowKind::Direct as u8 {
                 renew(ctx, packet, to, known);
+            } else {
+                older::arrives(ctx, packet, known);
             }
             return TC_ACT_UNSPEC;
         }

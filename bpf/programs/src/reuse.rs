@@ -7,10 +7,6 @@ use crate::global::global;
 use crate::packet::{Packet, SYN};
 use crate::{flow, window};
 
-/// A connection that one side has ended has no other side any more after this many seconds without a packet
-/// (`nf_conntrack_tcp_timeout_fin_wait`).
-const HALF_ENDED: u32 = 120;
-
 /// Whether a packet opens another connection with the ports of one that has ended. `to` is overwritten.
 ///
 /// While a connection has not ended, a SYN from its client's port goes to its endpoint, which answers it, and changes
@@ -47,21 +43,17 @@ fn opens_anew_body(flow: &Flow, packet: &Packet, to: &mut Tuple) -> bool {
     anew
 }
 
-/// Whether both sides have ended a connection, or one has reset it, or it is long ago that one has ended it. Of a connection
-/// whose answers are not seen the client's end is all that there is to see.
+/// Whether a connection has ended. Where its answers are not seen, the client's end is all that there is to see.
 #[inline(always)]
 fn is_over(request: &Flow, answers: Option<&Flow>) -> bool {
-    let Some(answers) = answers else {
-        return flow::is_closed(request);
-    };
-    let is_half_ended = (request.flags | answers.flags) & flow_flags::FIN != 0;
-    let since = |it: &Flow| flow::now().wrapping_sub(it.seen_seconds);
-    flow::have_ended(request, answers)
-        || is_half_ended && since(request).min(since(answers)) >= HALF_ENDED
+    match answers {
+        Some(answers) => flow::have_ended(request, answers),
+        None => flow::is_closed(request),
+    }
 }
 
-/// Whether a packet accepts another connection than that of its entry, which the endpoint has ended: netfilter, or a
-/// socket of the node, opened it with a port of ours. The programs' own begin with new entries. The entry goes.
+/// Whether a packet accepts another connection than that of its entry, which has ended: netfilter, or a socket of the node,
+/// opened it with a port of ours. The programs' own begin with new entries. The entry goes.
 #[inline(always)]
 pub fn is_anothers(flow: &Flow, packet: &Packet) -> bool {
     let is_answer = flow.kind == FlowKind::Unmasquerade as u8 || flow.kind == FlowKind::Reply as u8;
@@ -70,7 +62,8 @@ pub fn is_anothers(flow: &Flow, packet: &Packet) -> bool {
         && packet.has_ports
         && packet.flags & SYN != 0
         && flow.flags & flow_flags::NETFILTER == 0
-        && flow::is_closed(flow);
+        && flow::is_closed(flow)
+        && flow::has_ended(&packet.tuple, flow);
     if is_anothers {
         flow::forget(&packet.tuple);
     }

@@ -105,6 +105,12 @@ fn goes_on(packet: &Packet, own: &Flow) -> bool {
         && is_around(packet.acknowledged, own.ack, NEAR)
 }
 
+/// Whether a packet's number lies near those that its direction has sent: another connection's hardly do.
+#[inline(always)]
+pub fn is_near(packet: &Packet, own: &Flow) -> bool {
+    is_around(packet.sequence, own.end, FAR)
+}
+
 /// Whether a number lies around another one.
 #[inline(always)]
 fn is_around(number: u32, of: u32, distance: u32) -> bool {

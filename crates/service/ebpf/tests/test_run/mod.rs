@@ -4,6 +4,7 @@ mod dns;
 mod full;
 mod harness;
 mod netfilter;
+mod older;
 mod owners;
 mod packets;
 mod refusals;

@@ -126,7 +126,8 @@ fn what_begins_anew_is_the_programs_with_another_port() {
     });
 }
 
-/// Netfilter, or a socket of the node, opens a connection to the endpoint with the port that a masqueraded one had.
+/// Netfilter, or a socket of the node, opens a connection to the endpoint with the port that a masqueraded one had. While the
+/// client of that one has not ended it, a forged answer takes nothing from it.
 #[test]
 fn an_endpoint_accepts_anothers_connection() {
     run("accepts", |bench| {
@@ -139,10 +140,16 @@ fn an_endpoint_accepts_anothers_connection() {
                 .from;
             let [accept, data, fin] =
                 [Kind::Accept, Kind::Data, Kind::Fin].map(|kind| packet(kind, it.endpoint, source));
-            // It is this one's while it is open, also the endpoint's last packets.
-            for answer in [&accept, &data, &fin, &data, &fin] {
+            let ours = |answer: &Vec<u8>| {
                 becomes(answer, &bench.arrive(answer).packet, it.endpoint, it.client);
-            }
+            };
+            // It is this one's while it is open, also the endpoint's last packets.
+            [&accept, &data, &fin, &accept, &data]
+                .into_iter()
+                .for_each(ours);
+            let end = packet(Kind::Fin, it.client, it.masqueraded);
+            bench.leave(&bench.arrive(&end).packet);
+            [&data, &fin].into_iter().for_each(ours);
             for answer in [&accept, &data] {
                 pass(bench, answer);
             }
