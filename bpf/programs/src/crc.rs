@@ -4,11 +4,22 @@
 //! followed by as many zero bytes as the packet has behind its ports. So many zero bytes are a linear map of the
 //! 32 bits of the CRC, and so are two, four, eight: one table for each bit of their number, by four bits of the
 //! CRC at a time. Tables, because a loop over bits is too much for the verifier.
+//!
+//! A packet that is refused is read, since its sender gets an answer: see [`is_crc_right`].
+
+use aya_ebpf::programs::TcContext;
+
+use crate::global::global;
+use crate::packet::{Packet, load};
 
 /// CRC-32C, bits reversed.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 /// A packet has less than 2^16 bytes.
 const LENGTH_BITS: usize = 16;
+/// Words of a packet that is read. One that opens a connection has some 20 (RFC 9260, 3.3.2).
+const WORDS: u32 = 64;
+/// The word that has the checksum, in the order of a little-endian machine.
+const CHECKSUM: u32 = 2;
 
 /// A linear map of a CRC: for each of its eight groups of four bits, the result by the group's value.
 type Map = [[u32; 16]; 8];
@@ -73,4 +84,32 @@ pub fn difference(bytes: u32, rest: u32) -> u32 {
         index += 1;
     }
     crc
+}
+
+global!(
+    /// Whether the checksum of a packet is right. Not that of one with more than [`WORDS`]. A sender on this machine may leave it
+    /// to the network card, and zero in its place (`sctp_packet_pack`).
+    pub fn is_crc_right(ctx, packet: &Packet) -> bool = is_crc_right_body else false
+);
+
+#[inline(always)]
+fn is_crc_right_body(ctx: &TcContext, packet: &Packet) -> bool {
+    // Chunks have whole words.
+    if packet.length & 3 != 0 || packet.length > WORDS * 4 {
+        return false;
+    }
+    let (mut crc, mut wanted, mut word) = (!0, 0, 0);
+    while word < WORDS && word * 4 < packet.length {
+        let Some(mut value) = load::<u32>(ctx, packet.transport + word * 4) else {
+            return false;
+        };
+        if word == CHECKSUM {
+            wanted = value;
+            value = 0;
+        }
+        // The CRC of four bytes is that of four zero bytes behind them.
+        crc = apply(&ZEROS[2], crc ^ u32::from_le(value));
+        word += 1;
+    }
+    wanted == 0 || u32::from_le(wanted) == !crc
 }

@@ -11,7 +11,7 @@ use sluice_bpf_abi::{Addr, Hook, TCP};
 use crate::global::global;
 use crate::maps::{CLIENT_ANSWERS, NODE_ANSWERS};
 use crate::origin::{LOOPBACK, from_node, ifindex, is_own};
-use crate::packet::{Packet, RST};
+use crate::packet::{Packet, Piece, RST};
 use crate::service::is_cluster_ip;
 use crate::sum;
 
@@ -42,11 +42,14 @@ fn is_answered_body(ctx: &TcContext, packet: &Packet, hook: Hook) -> bool {
     if hook == Hook::Egress && from_node(ctx) {
         return true;
     }
-    // RFC 9293, 3.10.7.1: no reset for a reset.
+    // RFC 9293, 3.10.7.1: no reset for a reset. A kernel refuses a datagram when it has all its fragments, whose checksum is in
+    // the first alone.
     let is_reset = packet.protocol() == TCP && packet.flags & RST != 0;
+    let is_fragment = packet.piece == Piece::First || !packet.has_ports;
     // A copy, which is a key on Linux 6.1 as well.
     let source = packet.tuple.source;
     !is_reset
+        && !is_fragment
         && is_from_one_machine(ctx, packet, &source)
         && takes_tokens(&source)
         && sum::is_right(ctx, packet)

@@ -2,8 +2,9 @@
 
 use aya_ebpf::programs::TcContext;
 use core::mem::size_of;
-use sluice_bpf_abi::{Addr, TCP, Tuple, UDP};
+use sluice_bpf_abi::{Addr, SCTP, TCP, Tuple, UDP};
 
+use crate::crc;
 use crate::global::global;
 use crate::packet::{Ipv6, Packet, load};
 
@@ -71,8 +72,8 @@ pub fn of<T>(value: &T, seed: u32) -> u32 {
 }
 
 global!(
-    /// Whether the checksums of a packet are right, as far as they can be known: not those of SCTP, of fragments, behind
-    /// extension headers, and of what is longer than [`BLOCKS`].
+    /// Whether the checksums of a packet are right, as far as they can be known: not those of fragments, behind extension
+    /// headers, and of what is longer than [`BLOCKS`].
     ///
     /// A sender on this machine may leave the rest of a checksum to the network card (`CHECKSUM_PARTIAL`): then the field has
     /// the sum of the addresses, protocol and length.
@@ -93,15 +94,15 @@ fn is_right_body(ctx: &TcContext, packet: &Packet) -> bool {
     } else if packet.transport != size_of::<Ipv6>() as u32 {
         return true;
     }
+    if packet.protocol() == SCTP {
+        return crc::is_crc_right(ctx, packet);
+    }
     let at = packet.transport + if packet.protocol() == TCP { 16 } else { 6 };
     let Some(field) = load::<u16>(ctx, at) else {
         return false;
     };
-    match packet.protocol() {
-        TCP => {}
-        UDP if field == 0 && packet.is_v4 => return true,
-        UDP => {}
-        _ => return true,
+    if field == 0 && packet.protocol() == UDP && packet.is_v4 {
+        return true;
     }
     let pseudo = of_pseudo_header(packet);
     if field == !checksum_of(pseudo) {

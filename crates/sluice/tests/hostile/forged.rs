@@ -93,7 +93,7 @@ impl Held {
 }
 
 /// Sends packets as they are.
-fn send(attacker: &Netns, to: Ipv4Addr, packets: impl Iterator<Item = Vec<u8>>) {
+pub(crate) fn send(attacker: &Netns, to: Ipv4Addr, packets: impl Iterator<Item = Vec<u8>>) {
     let open = || {
         let flags = SockFlag::SOCK_CLOEXEC;
         socket(AddressFamily::Inet, SockType::Raw, flags, SockProtocol::Raw)

@@ -10,6 +10,7 @@ mod files;
 mod forged;
 mod objects;
 mod play;
+mod refusals;
 mod robbery;
 mod sizes;
 mod storms;

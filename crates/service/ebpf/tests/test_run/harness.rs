@@ -8,7 +8,7 @@ use std::process::{self, Command};
 use sluice_bpf::netns_cookie;
 use sluice_bpf_abi::{
     Addr, AddressKey, AddressKind, Cidr, Dns, Endpoint, EndpointKey, Frontend, FrontendKey,
-    FrontendKind, Node, PortRange, Slots, TCP, Treatment, UDP, Verdict,
+    FrontendKind, Node, PortRange, SCTP, Slots, TCP, Treatment, UDP, Verdict,
 };
 use sluice_ebpf::{BUILT, Direction, Maps, Patterns, Programs, Setup, Sizes, Trial};
 use sluice_lab::Netns;
@@ -187,7 +187,7 @@ fn fill(programs: &mut Programs) {
             };
             let key = EndpointKey { service, slot: 0 };
             maps.endpoints.insert(&key, &endpoint).expect(written);
-            for protocol in [TCP, UDP] {
+            for protocol in [TCP, UDP, SCTP] {
                 let key = FrontendKey {
                     addr: addr.ip().into(),
                     port: addr.port(),

@@ -3,9 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 
 use etherparse::{
-    EtherType, IpFragOffset, IpHeaders, Ipv4Options, LaxPacketHeaders, NetHeaders, NetSlice,
-    PacketBuilder, PacketBuilderStep, SlicedPacket, TcpHeader, TcpOptionElement, TransportHeader,
-    TransportSlice,
+    EtherType, IpFragOffset, IpHeaders, IpNumber, Ipv4Options, LaxPacketHeaders, NetHeaders,
+    NetSlice, PacketBuilder, PacketBuilderStep, SlicedPacket, TcpHeader, TcpOptionElement,
+    TransportHeader, TransportSlice,
 };
 
 /// Length of an Ethernet header.
@@ -114,6 +114,29 @@ pub(crate) fn datagram(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Vec<
     let step = headers(from, to);
     let mut bytes = Vec::new();
     let written = step.udp(from.port(), to.port()).write(&mut bytes, payload);
+    written.expect("a buffer grows");
+    bytes
+}
+
+/// A packet that opens a connection of SCTP (RFC 9260, 3.3.2), with this checksum.
+pub(crate) fn init(from: SocketAddr, to: SocketAddr, checksum: u32) -> Vec<u8> {
+    let words = [
+        u32::from(from.port()) << 16 | u32::from(to.port()),
+        0,
+        checksum.swap_bytes(),
+        0x0100_0014,
+        0x1234_5678,
+        65_536,
+        0x000a_000a,
+        99,
+    ];
+    let mut bytes = Vec::new();
+    let step = headers(from, to);
+    let written = step.write(
+        &mut bytes,
+        IpNumber::SCTP,
+        &words.map(u32::to_be_bytes).concat(),
+    );
     written.expect("a buffer grows");
     bytes
 }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use crate::test_run::harness::{Bench, DROP, REDIRECT, families, run};
-use crate::test_run::packets::{ETHERNET, Kind, fragment, is_ipv6, packet};
+use crate::test_run::packets::{ETHERNET, Kind, fragment, init, is_ipv6, packet};
 
 fn transport(packet: &[u8]) -> usize {
     ETHERNET + if is_ipv6(packet) { 40 } else { 20 }
@@ -99,14 +99,36 @@ fn wrong_checksums_get_no_answer() {
             check(bench, &none, action, "no checksum");
         }
         let [it, _] = families();
-        // Its checksum is that of the whole datagram.
-        check(
-            bench,
-            &fragment(it.client, it.empty, true),
-            REDIRECT,
-            "a first fragment",
-        );
+        // Its checksum is that of the whole datagram, and the kernel of a machine refuses that.
+        let first = fragment(it.client, it.empty, true);
+        check(bench, &first, DROP, "a first fragment");
     });
+}
+
+/// The checksum of SCTP is that of the whole packet, but for one that a card would complete: it has none.
+#[test]
+fn wrong_checksums_of_sctp_get_no_answer() {
+    run("checksums-sctp", |bench| {
+        for it in families() {
+            let none = init(it.client, it.empty, 0);
+            let right = crc(&none[transport(&none)..]);
+            check(bench, &none, REDIRECT, "no checksum yet");
+            for (checksum, action) in [(right, REDIRECT), (right ^ 1, DROP), (!right, DROP)] {
+                let sent = init(it.client, it.empty, checksum);
+                check(bench, &sent, action, "a checksum");
+            }
+            let sent = init(it.client, it.empty, right);
+            check(bench, &sent[..sent.len() - 4], DROP, "a packet that is cut");
+        }
+    });
+}
+
+/// CRC-32C, bit by bit (RFC 9260, appendix A).
+fn crc(bytes: &[u8]) -> u32 {
+    let step = |crc: u32| (crc >> 1) ^ if crc & 1 == 1 { 0x82f6_3b78 } else { 0 };
+    !bytes.iter().fold(!0, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc))
+    })
 }
 
 /// The sum of addresses, protocol and length, which a sender leaves in the checksum's field.
