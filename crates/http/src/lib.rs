@@ -12,4 +12,4 @@ mod budget;
 mod serve;
 
 pub use budget::{Budget, Limit, Own, Peer, Report, Source};
-pub use serve::{Limits, converse, listen, serve, serve_each, socket};
+pub use serve::{Limits, converse, listen, serve, serve_each, socket, widened};

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -16,6 +16,7 @@ use hyper::service::{Service, service_fn};
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, sockopt};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::{JoinSet, yield_now};
@@ -63,7 +64,23 @@ impl Limits {
     };
 }
 
-/// Opens a socket for [`listen`].
+/// The address to listen on for one that was asked for: `0.0.0.0` and `::` both mean all addresses of both families, as for
+/// Go's listeners (`favoriteAddrFamily` in `net/ipsock_posix.go`). That is `::`, or `0.0.0.0` where the kernel lacks IPv6.
+#[must_use]
+pub fn widened(address: SocketAddr) -> SocketAddr {
+    if !address.ip().is_unspecified() {
+        return address;
+    }
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let probe = nix::sys::socket::socket(AddressFamily::Inet6, SockType::Datagram, flags, None);
+    let any: IpAddr = match probe {
+        Ok(_) => Ipv6Addr::UNSPECIFIED.into(),
+        Err(_) => Ipv4Addr::UNSPECIFIED.into(),
+    };
+    SocketAddr::new(any, address.port())
+}
+
+/// Opens a socket for [`listen`]. One for `::` takes connections of both families, whatever `net.ipv6.bindv6only` says.
 ///
 /// # Errors
 ///
@@ -73,6 +90,9 @@ pub fn socket(address: SocketAddr) -> io::Result<TcpSocket> {
         SocketAddr::V4(_) => TcpSocket::new_v4(),
         SocketAddr::V6(_) => TcpSocket::new_v6(),
     }?;
+    if address.is_ipv6() && address.ip().is_unspecified() {
+        setsockopt(&socket, sockopt::Ipv6V6Only, &false)?;
+    }
     socket.set_reuseaddr(true)?;
     Ok(socket)
 }

@@ -219,7 +219,8 @@ impl Port {
     }
 
     fn listen(&self) -> io::Result<TcpListener> {
-        sluice_http::listen(sluice_http::socket(self.address)?, self.address)
+        let address = sluice_http::widened(self.address);
+        sluice_http::listen(sluice_http::socket(address)?, address)
     }
 
     /// Serves as soon as the port is free.

@@ -19,6 +19,7 @@ mod machine;
 mod newcomers;
 mod node;
 mod observe;
+mod one_family;
 mod process;
 mod questions;
 mod readme;

@@ -180,6 +180,15 @@ fn lines_of_hosts_files() {
     );
 }
 
+/// As for CoreDNS, the zone of an address of the link does not count.
+#[test]
+fn an_inline_address_may_have_a_zone() {
+    let corefile = outcome(". {\n hosts {\n fe80::1%eth0 a.example\n }\n}\n").unwrap();
+    let hosts = corefile.blocks[0].plugins.hosts.as_ref().unwrap();
+    let expected = HostsEntry::parse("fe80::1 a.example").unwrap();
+    assert_eq!(hosts.inline, Vec::from_iter(expected));
+}
+
 #[test]
 fn notes() {
     let text = "\

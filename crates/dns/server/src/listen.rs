@@ -1,13 +1,12 @@
 //! Sockets: which addresses, and what to say when they cannot be had.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::OwnedFd;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use nix::errno::Errno;
 use nix::ifaddrs::getifaddrs;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt};
+use nix::sys::socket::{setsockopt, sockopt};
 use sluice_corefile::{Bind, BindTarget};
+use sluice_http::widened;
 use tokio::net::{TcpListener, TcpSocket};
 
 use crate::udp::{Sharing, Socket, to_std};
@@ -106,10 +105,11 @@ pub(crate) fn tcp(address: SocketAddr, sharing: Sharing) -> io::Result<TcpListen
     socket.listen(BACKLOG)
 }
 
-/// The addresses that `bind` means, each once.
+/// The addresses that `bind` means, each once: `0.0.0.0` and `::` mean both families, as for CoreDNS.
 pub(crate) fn addresses(bind: &Bind, port: u16) -> Result<Vec<SocketAddr>, ListenError> {
     if bind.targets.is_empty() && bind.except.is_empty() {
-        return Ok(vec![SocketAddr::new(any(), port)]);
+        let any = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port);
+        return Ok(vec![widened(any)]);
     }
     let except = expand(&bind.except)?;
     let mut all = if bind.targets.is_empty() {
@@ -117,25 +117,26 @@ pub(crate) fn addresses(bind: &Bind, port: u16) -> Result<Vec<SocketAddr>, Liste
     } else {
         expand(&bind.targets)?
     };
-    all.retain(|it| !except.contains(it));
+    all.retain(|it| !except.iter().any(|other| other.ip() == it.ip()));
+    for address in &mut all {
+        address.set_port(port);
+        *address = widened(*address);
+    }
     all.sort_unstable();
     all.dedup();
-    Ok(all
-        .into_iter()
-        .map(|it| SocketAddr::new(it, port))
-        .collect())
+    Ok(all)
 }
 
-fn expand(targets: &[BindTarget]) -> Result<Vec<IpAddr>, ListenError> {
+/// The addresses of targets, without a port.
+fn expand(targets: &[BindTarget]) -> Result<Vec<SocketAddr>, ListenError> {
     let mut all = Vec::new();
     for target in targets {
         match target {
-            BindTarget::Address(ip) => all.push(*ip),
+            BindTarget::Address(ip) => all.push(SocketAddr::new(*ip, 0)),
             BindTarget::Interface(name) => {
                 let own = machine()?.into_iter().filter(|it| it.0 == *name);
                 let before = all.len();
-                // A link-local address needs the interface's number, which clients do not have.
-                all.extend(own.map(|it| it.1).filter(|it| !is_link_local(*it)));
+                all.extend(own.map(|it| it.1));
                 if all.len() == before {
                     let interface = name.clone();
                     return Err(ListenError::Interface { interface });
@@ -152,7 +153,7 @@ pub(crate) fn known_by(listens: &[SocketAddr]) -> Result<Vec<IpAddr>, ListenErro
     let mut all: Vec<IpAddr> = Vec::new();
     for address in listens {
         if address.ip().is_unspecified() {
-            all.extend(machine()?.into_iter().map(|it| it.1))
+            all.extend(machine()?.into_iter().map(|it| it.1.ip()))
         } else {
             all.push(address.ip())
         }
@@ -163,41 +164,14 @@ pub(crate) fn known_by(listens: &[SocketAddr]) -> Result<Vec<IpAddr>, ListenErro
     Ok(all)
 }
 
-fn is_link_local(ip: IpAddr) -> bool {
-    matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
-}
-
-/// Names of interfaces and their addresses.
-fn machine() -> Result<Vec<(String, IpAddr)>, ListenError> {
+/// Names of interfaces and their addresses. One of the link has the number of its interface.
+fn machine() -> Result<Vec<(String, SocketAddr)>, ListenError> {
     let all = getifaddrs().map_err(|error| ListenError::Addresses(error.into()))?;
     let address = |it: nix::ifaddrs::InterfaceAddress| {
         let address = to_std(it.address.as_ref()?)?;
-        Some((it.interface_name, address.ip()))
+        Some((it.interface_name, address))
     };
     Ok(all.filter_map(address).collect())
-}
-
-/// An address of a page; one that is not specified means all addresses of both families.
-pub(crate) fn page(address: SocketAddr) -> SocketAddr {
-    if address.ip().is_unspecified() {
-        SocketAddr::new(any(), address.port())
-    } else {
-        address
-    }
-}
-
-/// All addresses: `::`, which takes IPv4 too; `0.0.0.0` on a machine without IPv6.
-fn any() -> IpAddr {
-    let probe: Result<OwnedFd, Errno> = socket(
-        AddressFamily::Inet6,
-        SockType::Datagram,
-        SockFlag::SOCK_CLOEXEC,
-        None,
-    );
-    match probe {
-        Ok(_) => Ipv6Addr::UNSPECIFIED.into(),
-        Err(_) => Ipv4Addr::UNSPECIFIED.into(),
-    }
 }
 
 #[cfg(test)]

@@ -18,7 +18,10 @@ const WITHIN: Duration = Duration::from_secs(60);
 
 /// Serves a small and a large page on loopback.
 fn start() -> SocketAddr {
-    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    start_on(SocketAddr::from(([127, 0, 0, 1], 0)))
+}
+
+fn start_on(address: SocketAddr) -> SocketAddr {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().build().expect("a runtime");
     let listener = {
@@ -125,4 +128,19 @@ fn a_listener_lives_on_without_descriptors() {
     stream.set_read_timeout(Some(WITHIN)).expect("not zero");
     let length = stream.read(&mut answer).expect("an answer");
     assert!(answer[..length].ends_with(b"small"));
+}
+
+/// As Go's listeners, which kube-proxy has.
+#[test]
+fn all_addresses_are_those_of_both_families() {
+    for any in ["0.0.0.0:0", "[::]:0"] {
+        let port = start_on(widened(any.parse().expect("an address"))).port();
+        for client in ["127.0.0.1", "::1"] {
+            let address = SocketAddr::new(client.parse().expect("an address"), port);
+            let answer = ask(&mut connect(address));
+            assert!(answer.ends_with("small"), "{any} from {client}: {answer}");
+        }
+    }
+    let one = SocketAddr::from(([127, 0, 0, 1], 80));
+    assert_eq!(widened(one), one);
 }

@@ -33,7 +33,7 @@ pub(super) fn read(reader: &mut Reader<'_>, plugin: &Directive, scope: &Scope) -
             "no_reverse" => hosts.reverse = !option.flag()?,
             "reload" => hosts.reload = Some(option.duration()?).filter(|it| !it.is_zero()),
             address => {
-                let address = address.parse::<IpAddr>().map_err(|_| Fault::Unknown)?;
+                let address = without_zone(address).ok_or(Fault::Unknown)?;
                 if !hosts.fallthrough.zones.is_empty() {
                     let why = "lines with addresses must stand before fallthrough";
                     return Err(why.into());
@@ -44,6 +44,11 @@ pub(super) fn read(reader: &mut Reader<'_>, plugin: &Directive, scope: &Scope) -
         Ok(())
     });
     hosts
+}
+
+/// An address, without the zone of one of the link, as CoreDNS reads it (`parseIP` in `plugin/hosts/hostsfile.go`).
+fn without_zone(word: &str) -> Option<IpAddr> {
+    word.split('%').next()?.parse().ok()
 }
 
 fn entry(address: IpAddr, option: &Directive) -> Result<HostsEntry, String> {
@@ -66,9 +71,9 @@ impl HostsEntry {
             return Ok(None);
         };
         let names = words.map(name).collect::<Result<Vec<_>, _>>()?;
-        let address = address.split('%').next().unwrap_or_default().parse();
+        let address = without_zone(address);
         let address =
-            address.map_err(|_| format!("{} begins with no address", quoted(line.trim())))?;
+            address.ok_or_else(|| format!("{} begins with no address", quoted(line.trim())))?;
         Ok((!names.is_empty()).then_some(Self { address, names }))
     }
 }

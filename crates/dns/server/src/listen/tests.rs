@@ -1,3 +1,5 @@
+use std::net::Ipv4Addr;
+
 use super::*;
 
 fn bind_error(kind: io::ErrorKind) -> String {
@@ -46,6 +48,50 @@ fn an_interface_stands_for_its_addresses() {
         error,
         "bind nothing0: no such interface, or it has no address"
     );
+}
+
+/// As for CoreDNS, which is a program in Go.
+#[test]
+fn all_addresses_are_those_of_both_families() {
+    for any in ["0.0.0.0", "::"] {
+        let bind = Bind {
+            targets: vec![BindTarget::Address(any.parse().unwrap())],
+            except: Vec::new(),
+        };
+        let all = addresses(&bind, 53).unwrap();
+        assert_eq!(all, [widened("[::]:53".parse().unwrap())], "{any}");
+    }
+}
+
+/// An address of the link has its zone, without which nobody can listen on it.
+#[test]
+fn an_interface_stands_for_its_address_of_the_link() {
+    sluice_lab::require_netns!();
+    let netns = sluice_lab::Netns::new("bind").unwrap();
+    netns.run(|| {
+        for words in [
+            "link add east type veth peer name west",
+            "link set east up",
+            "link set west up",
+            "addr add fe80::53/64 dev east nodad",
+        ] {
+            let mut ip = std::process::Command::new("ip");
+            assert!(ip.args(words.split(' ')).status().unwrap().success());
+        }
+        let bind = Bind {
+            targets: vec![BindTarget::Interface("east".into())],
+            except: Vec::new(),
+        };
+        let all = addresses(&bind, 0).unwrap();
+        let ip = IpAddr::from([0xfe80, 0, 0, 0, 0, 0, 0, 0x53]);
+        let of_link = *all.iter().find(|it| it.ip() == ip).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let _in_runtime = runtime.as_ref().unwrap().enter();
+        tcp(of_link, Sharing::Exclusive).unwrap();
+        Socket::bind(of_link, Sharing::Exclusive).unwrap();
+    });
 }
 
 #[test]

@@ -81,7 +81,7 @@ impl Plan {
         ];
         let pages = pages.into_iter().flatten();
         self.pages
-            .extend(pages.map(|(address, page)| (listen::page(address), page)));
+            .extend(pages.map(|(address, page)| (sluice_http::widened(address), page)));
         self.needs_objects |= plugins.kubernetes.is_some();
         let lameduck = plugins.health.as_ref().map(|it| it.lameduck);
         self.lameduck = self.lameduck.max(lameduck.unwrap_or_default());

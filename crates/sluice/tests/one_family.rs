@@ -1,0 +1,84 @@
+//! Nodes with one address family: what the shipped manifests ask, and a family that fails. Needs root.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::Duration;
+
+use sluice_lab::{Agent, Cluster, Netns, eventually, require_netns};
+use sluice_node::client::is_synced;
+
+/// Longest wait for anything; machines of others are slow.
+const WITHIN: Duration = Duration::from_secs(60);
+const SLUICE: &str = env!("CARGO_BIN_EXE_sluice");
+
+fn shipped(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/kustomize");
+    fs::read_to_string(path.join(name)).expect("it is shipped")
+}
+
+/// The values of a field of a manifest, in the order of its lines.
+fn values<'a>(manifest: &'a str, field: &str) -> Vec<&'a str> {
+    let lines = manifest
+        .lines()
+        .map(|it| it.trim().trim_start_matches("- "));
+    lines
+        .filter_map(|it| it.strip_prefix(field)?.strip_prefix(": "))
+        .collect()
+}
+
+/// The first line of the answer to a probe of the kubelet.
+fn probe(from: &Netns, to: SocketAddr, path: &str) -> Option<String> {
+    let mut stream = from.run(|| TcpStream::connect_timeout(&to, WITHIN)).ok()?;
+    stream.set_read_timeout(Some(WITHIN)).ok()?;
+    let request = format!("GET {path} HTTP/1.0\r\nHost: node\r\n\r\n");
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    answer.lines().next().map(str::to_owned)
+}
+
+/// Both families may ask, with the configuration that is shipped, and also where the node has one alone.
+#[test]
+fn the_shipped_probes_work_with_either_family() {
+    require_netns!();
+    let manifest = shipped("daemonset.yaml");
+    let port = values(&manifest, "hostPort")[0].parse().expect("a port");
+    let paths = values(&manifest, "path");
+    let probes: Vec<&str> = paths.into_iter().filter(|it| it.ends_with('z')).collect();
+    assert_eq!(probes, ["/livez", "/livez", "/readyz"]);
+    for lacks in ["none", "-4", "-6"] {
+        let cluster = Cluster::builder().node("node-a").build().expect("root");
+        let node = cluster.node("node-a");
+        let scratch = tempfile::tempdir().expect("a temporary directory");
+        let [config, manifests] = ["config.conf", "manifests"].map(|it| scratch.path().join(it));
+        fs::write(&config, shipped("config.conf")).expect("writable");
+        fs::create_dir(&manifests).expect("an empty directory");
+        let own: [IpAddr; 2] = [node.ipv4().into(), node.ipv6().into()];
+        if lacks != "none" {
+            for scope in ["global", "host"] {
+                let words = [lacks, "address", "flush", "scope", scope];
+                let done = node
+                    .netns()
+                    .command("ip", &words)
+                    .status()
+                    .expect("ip runs");
+                assert!(done.success(), "{words:?}");
+            }
+        }
+        let [config, manifests] = [&config, &manifests].map(|it| it.display().to_string());
+        let flags = ["--config", &config, "--manifests", &manifests];
+        let agent = Agent::start(Path::new(SLUICE), node, scratch.path(), &flags, is_synced);
+        let _agent = agent.expect("the agent starts");
+        let has = |it: &IpAddr| !(it.is_ipv4() && lacks == "-4" || it.is_ipv6() && lacks == "-6");
+        for ip in own.into_iter().filter(has) {
+            for path in &probes {
+                let to = SocketAddr::new(ip, port);
+                let answer = eventually(WITHIN, || probe(node.netns(), to, path));
+                let is_ok = answer.as_ref().is_some_and(|it| it.contains(" 200 "));
+                assert!(is_ok, "without {lacks}: {path} at {to}: {answer:?}");
+            }
+        }
+    }
+}
