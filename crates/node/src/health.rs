@@ -1,8 +1,10 @@
 //! The health of this node for load balancers and the kubelet: whether its rules are up to date.
 //!
-//! The rules are kube-proxy's (`pkg/proxy/healthcheck/proxy_health.go`) with one difference: a
-//! process that never gets its first complete list becomes unhealthy. The first sync is pending
-//! from the start of the process, in kube-proxy from the first event.
+//! The rules are kube-proxy's (`pkg/proxy/healthcheck/proxy_health.go`) with two differences. A
+//! process that never gets its first complete list becomes unhealthy: the first sync is pending
+//! from the start of the process, in kube-proxy from the first event. And a family that this process
+//! never served does not count, since a machine may lack it for good; one that it served, and cannot
+//! write any more, makes the process unhealthy as in kube-proxy.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -58,8 +60,8 @@ pub struct HealthReport {
     /// Whether the node may get connections; only for [`Probe::Healthz`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_eligible: Option<bool>,
-    /// No sync is overdue; for [`Probe::Readyz`] there was also a first one. A family that cannot be
-    /// served does not count: the other one works, and a restart would help neither.
+    /// No sync is overdue, nor that of one family which was served; for [`Probe::Readyz`] there was also a first one. A
+    /// family that was never served does not count: the other one works, and a restart would help neither.
     pub healthy: bool,
     /// The kinds of objects that the API server tells nothing new about, and since when; only for [`Probe::Readyz`].
     /// They do not change the answer's status: the rules are as last known, and an API server that is away must not
@@ -115,6 +117,14 @@ struct Clock {
     synced: bool,
     /// Since when a sync is pending.
     pending: Option<Instant>,
+    /// Since when one family's rules cannot be written.
+    failing: PerFamily<Option<Instant>>,
+}
+
+impl Clock {
+    fn is_in_time(&self, since: Option<Instant>, now: Instant) -> bool {
+        since.is_none_or(|since| now.saturating_duration_since(since) < self.timeout)
+    }
 }
 
 /// Tells whether one consumer is overdue. A consumer that is pending for too long makes the process unhealthy, and
@@ -141,6 +151,14 @@ impl StepClock {
         self.change(|it| {
             it.synced = true;
             it.pending = None;
+        });
+    }
+
+    /// A family that was served before cannot be written now, or can again.
+    pub fn family(&self, family: IpFamily, is_failing: bool, now: Instant) {
+        self.change(|it| {
+            let failing = it.failing.of_mut(family);
+            *failing = is_failing.then(|| failing.unwrap_or(now));
         });
     }
 
@@ -175,6 +193,7 @@ impl Health {
             timeout,
             synced: false,
             pending: Some(now),
+            failing: PerFamily::default(),
         });
         StepClock {
             health: self.clone(),
@@ -209,7 +228,9 @@ impl Health {
     /// The answer at `now`, which the wall clock calls `time`.
     pub fn report(&self, probe: Probe, now: Instant, time: Timestamp) -> HealthReport {
         let state = self.lock().clone();
-        let healthy = state.is_in_time(now) && (probe != Probe::Readyz || state.is_synced());
+        let is_ready =
+            state.is_synced_in_time(now) && (probe != Probe::Readyz || state.is_synced());
+        let healthy = is_ready && state.is_in_time(now);
         let eligible = match (state.node, self.node) {
             (NodeState::Present, _) | (NodeState::Unknown, NodeObject::Optional) => true,
             (NodeState::Leaving, _) | (NodeState::Unknown, NodeObject::Required) => false,
@@ -218,7 +239,7 @@ impl Health {
             let updated = *state.families.of(family);
             let health = FamilyHealth {
                 last_updated: updated.to_string(),
-                healthy: healthy && updated == state.updated,
+                healthy: is_ready && state.serves(family, now) && updated == state.updated,
             };
             (family.to_string(), health)
         };
@@ -228,7 +249,7 @@ impl Health {
             node_eligible: (probe == Probe::Healthz).then_some(eligible),
             healthy,
             stale: match probe {
-                Probe::Readyz => state.stale,
+                Probe::Readyz => state.stale.clone(),
                 Probe::Healthz | Probe::Livez => Vec::new(),
             },
             status: IpFamily::ALL.into_iter().map(family).collect(),
@@ -247,9 +268,19 @@ impl Health {
 
 impl State {
     fn is_in_time(&self, now: Instant) -> bool {
-        let waits = |since: Instant| now.saturating_duration_since(since);
-        let in_time = |it: &Clock| it.pending.is_none_or(|since| waits(since) < it.timeout);
-        self.clocks.iter().all(in_time)
+        let mut families = IpFamily::ALL.into_iter();
+        self.is_synced_in_time(now) && families.all(|it| self.serves(it, now))
+    }
+
+    /// Whether no sync of all families is overdue.
+    fn is_synced_in_time(&self, now: Instant) -> bool {
+        self.clocks.iter().all(|it| it.is_in_time(it.pending, now))
+    }
+
+    /// Whether a family that was served is, or was until a moment ago.
+    fn serves(&self, family: IpFamily, now: Instant) -> bool {
+        let mut clocks = self.clocks.iter();
+        clocks.all(|it| it.is_in_time(*it.failing.of(family), now))
     }
 
     fn is_synced(&self) -> bool {

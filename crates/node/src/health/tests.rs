@@ -9,10 +9,12 @@ enum Step {
     Wanted(u64),
     Updated(u64),
     Ipv4Updated(u64),
+    /// IPv6 was served, and cannot be written any more.
+    Ipv6Fails(u64),
     Node(NodeState),
 }
 use NodeState::{Leaving, Present, Unknown};
-use Step::{Ipv4Updated, Node, Updated, Wanted};
+use Step::{Ipv4Updated, Ipv6Fails, Node, Updated, Wanted};
 
 struct World {
     health: Arc<Health>,
@@ -31,7 +33,14 @@ impl World {
         for step in steps {
             match *step {
                 Wanted(at) => clock.wanted(start + Duration::from_secs(at)),
-                Updated(at) => updated(at, &IpFamily::ALL),
+                Updated(at) => {
+                    updated(at, &IpFamily::ALL);
+                    clock.family(IpFamily::V6, false, start);
+                }
+                Ipv6Fails(at) => {
+                    let at = start + Duration::from_secs(at);
+                    clock.family(IpFamily::V6, true, at);
+                }
                 Ipv4Updated(at) => updated(at, &[IpFamily::V4]),
                 Node(state) => health.set_node(state),
             }
@@ -163,4 +172,24 @@ fn a_family_that_is_not_served_is_not_up_to_date_and_holds_up_nothing() {
     check(&lost, (9, true), (5, false));
     check(&[Ipv4Updated(5), Updated(8)], (8, true), (8, true));
     check(&[Ipv4Updated(5), Wanted(6)], (5, false), (0, false));
+}
+
+/// One family never hides the other.
+#[test]
+fn a_family_that_was_served_and_fails_makes_it_unhealthy() {
+    let fails = [Updated(5), Ipv6Fails(10), Ipv4Updated(11), Ipv6Fails(20)];
+    let again = [&fails[..], &[Updated(80)]].concat();
+    for (steps, at, healthy) in [
+        (&fails[..], 69, true),
+        (&fails, 70, false),
+        (&again, 90, true),
+    ] {
+        let world = World::new(NodeObject::Optional, steps);
+        for probe in [Probe::Healthz, Probe::Livez, Probe::Readyz] {
+            let report = world.ask(probe, at);
+            assert_eq!((report.is_ok(), report.healthy), (healthy, healthy), "{at}");
+            assert!(report.status["IPv4"].healthy, "{at}");
+            assert_eq!(report.status["IPv6"].healthy, steps.len() > 4, "{at}");
+        }
+    }
 }

@@ -78,6 +78,10 @@ pub struct Services<P: DataPlane> {
     pace: Pace,
     outputs: Outputs,
     taken_over: Vec<IpFamily>,
+    /// The families that this process has served.
+    ever_served: BTreeSet<IpFamily>,
+    /// The family that is tried again, and how many of its retries are counted.
+    retried: Option<(IpFamily, u64)>,
     /// The last foreign change; `None` once a full sync has read the kernel.
     drift: Option<String>,
     findings: Findings,
@@ -102,6 +106,8 @@ impl<P: DataPlane> Services<P> {
             pace: Pace::new(periods),
             outputs,
             taken_over: Vec::new(),
+            ever_served: BTreeSet::new(),
+            retried: None,
             drift: None,
             findings: Findings::default(),
             changelog: Changelog::default(),
@@ -158,6 +164,7 @@ impl<P: DataPlane> Services<P> {
                 None
             }
         };
+        self.count_retries();
     }
 
     fn prepare_resync(&mut self, reason: Option<Resync>) {
@@ -278,7 +285,14 @@ impl<P: DataPlane> Consumer for Services<P> {
                 let sizes = self.sync_sizes(full, self.proxy.waiting());
                 self.observe_duration(full, &sizes, &served, end - now);
                 self.outputs.clock.wanted(now);
-                self.count_failure(full, &served);
+                // The sync failed for a family that is served no more; else for all.
+                let left = self.served();
+                let lost: Vec<IpFamily> = served
+                    .iter()
+                    .copied()
+                    .filter(|it| !left.contains(it))
+                    .collect();
+                self.count_failure(full, if lost.is_empty() { &served } else { &lost });
                 self.failed(&error, full, last_sync, end);
             }
         }

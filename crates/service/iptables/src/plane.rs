@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use sluice_model::IpFamily;
 use sluice_netlink::nfacct::Accounts;
 use sluice_plan::explain::Explanation;
 use sluice_plan::{Plan, PortPlan};
@@ -11,7 +12,7 @@ use sluice_plane::{
 };
 use sluice_reconcile::BackendError;
 use sluice_xtables::programs::Programs;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 use crate::accounts::Accounting;
 use crate::backend::{Iptables, concerns, render_plan};
@@ -63,8 +64,18 @@ impl DataPlane for Iptables {
             return Ok(Vec::new());
         }
         let mut plane = Self::with(programs()?, conntrack())?;
-        plane.write_loopback_firewall()?;
-        Ok(vec![ROUTE_LOOPBACK])
+        if !plane.families.serves(IpFamily::V4) {
+            return Ok(Vec::new());
+        }
+        match plane.write_loopback_firewall() {
+            Ok(()) => Ok(vec![ROUTE_LOOPBACK]),
+            Err(error) if plane.families.serves(IpFamily::V6) => {
+                let error: &dyn std::error::Error = &error;
+                warn!(error, "NodePorts do not answer on 127.0.0.1 yet");
+                Ok(Vec::new())
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn open(options: &Options<'_>) -> Result<Self, BackendError> {
@@ -79,7 +90,9 @@ impl DataPlane for Iptables {
     }
 
     fn started(&mut self, _: ForeignChange) -> Vec<Sysctl> {
-        let wanted = self.routes_loopback.then_some(ROUTE_LOOPBACK);
+        // Without the rules that drop packets of other hosts it would open loopback to them.
+        let is_safe = self.routes_loopback && self.families.serves(IpFamily::V4);
+        let wanted = is_safe.then_some(ROUTE_LOOPBACK);
         wanted.into_iter().collect()
     }
 

@@ -8,9 +8,9 @@ use sluice_nft::{Batch, CommitError, Connection, Create, Failure, Kernel};
 use sluice_plan::explain::Explanation;
 use sluice_plan::{Plan, PortKey, PortPlan};
 use sluice_plane::{
-    Counters, DataPlane, DenialCounters, ExchangeObserver, FailureMetrics, ForeignChange, Keep,
-    Leftovers, Live, Options, RenderedObject, RuleMetrics, Scale, Scene, ServiceBackend, Sysctl,
-    Trace,
+    Counters, DataPlane, DenialCounters, ExchangeObserver, FailureMetrics, Families, ForeignChange,
+    Keep, Leftovers, Live, Options, RenderedObject, RuleMetrics, Scale, Scene, ServiceBackend,
+    Sysctl, Trace, Unserved,
 };
 use sluice_reconcile::{Backend, BackendError, Delta, Objects, Upkeep};
 
@@ -33,6 +33,8 @@ const SEARCH_POLL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Nftables<K = Connection> {
     kernel: K,
+    /// A table of our name may be somebody else's in one of them.
+    families: Families,
     /// The generation that the namespace's ruleset has if no other program changed it since the last
     /// [`observe`](Backend::observe): every transaction raises it by one.
     generation: u32,
@@ -61,6 +63,7 @@ impl<K: Kernel> Nftables<K> {
     pub fn on(kernel: K) -> Self {
         Self {
             kernel,
+            families: Families::of(IpFamily::ALL.to_vec()),
             generation: 0,
             counting: Counting::Nothing,
             unlisted: Unlisted::new(),
@@ -128,7 +131,9 @@ impl<K: Kernel + Send + 'static> Backend for Nftables<K> {
     }
 
     fn standing(&self, scene: &Scene) -> Objects<Self> {
-        layout::standing(&scene.node, scene.scale, self.counting)
+        let mut objects = layout::standing(&scene.node, scene.scale, self.counting);
+        objects.retain(|(key, _)| self.families.serves(key.family()));
+        objects
     }
 
     fn place(&mut self, port: &PortPlan, previous: Option<(&PortPlan, &Placement)>) -> Placement {
@@ -140,7 +145,11 @@ impl<K: Kernel + Send + 'static> Backend for Nftables<K> {
     }
 
     fn render(&self, _: &Scene, port: &PortPlan, placement: &Placement) -> Objects<Self> {
-        render::port(port, placement)
+        if self.families.serves(port.key.family) {
+            render::port(port, placement)
+        } else {
+            Vec::new()
+        }
     }
 
     fn is_undisturbed(&mut self) -> bool {
@@ -151,9 +160,21 @@ impl<K: Kernel + Send + 'static> Backend for Nftables<K> {
     fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
         // Before listing, so that a change in between shows.
         self.generation = observe::generation(&mut self.kernel)?;
-        let (mut objects, unlisted) = observe::tables(&mut self.kernel, self.counting)?;
+        let Self {
+            kernel,
+            families,
+            counting,
+            ..
+        } = self;
+        let tables = families.list(|family, _| observe::table(kernel, family, *counting))?;
+        let (mut objects, mut unlisted) = (BTreeMap::new(), Unlisted::new());
+        for (_, mut table) in tables {
+            objects.append(&mut table.0);
+            unlisted.append(&mut table.1);
+        }
         self.unlisted = unlisted;
-        let unreachable = std::mem::take(&mut self.unreachable);
+        let mut unreachable = std::mem::take(&mut self.unreachable);
+        unreachable.retain(|it| self.families.serves(it.family()));
         let unseen = unreachable.iter().filter(|key| !objects.contains_key(key));
         let unseen: Vec<&Key> = unseen.collect();
         objects.append(&mut self.look_up(&unseen)?);
@@ -174,8 +195,26 @@ impl<K: Kernel + Send + 'static> Backend for Nftables<K> {
         Ok(objects)
     }
 
-    /// Searches the maps that were not listed, unless all their elements were seen.
+    /// Searches the maps that were not listed, unless all their elements were seen, and tries a family again that is not served.
     fn upkeep(&mut self) -> Result<Upkeep, BackendError> {
+        let kernel = &mut self.kernel;
+        let tried = self
+            .families
+            .upkeep(|family, _| tables::owns_table(kernel, family).map(drop));
+        Ok(tried.and(self.search()?))
+    }
+
+    fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), BackendError> {
+        for batch in apply::transactions(delta) {
+            self.commit(delta, &batch)?;
+        }
+        self.families.written();
+        Ok(())
+    }
+}
+
+impl<K: Kernel + Send + 'static> Nftables<K> {
+    fn search(&mut self) -> Result<Upkeep, BackendError> {
         if let Some(search) = self.search.take_if(|it| it.is_finished()) {
             self.unreachable = search.join().expect("the listing does not panic")?;
             if !self.unreachable.is_empty() {
@@ -193,13 +232,6 @@ impl<K: Kernel + Send + 'static> Backend for Nftables<K> {
             }
         }
         Ok(self.search.as_ref().map(|_| SEARCH_POLL).into())
-    }
-
-    fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), BackendError> {
-        for batch in apply::transactions(delta) {
-            self.commit(delta, &batch)?;
-        }
-        Ok(())
     }
 }
 
@@ -243,6 +275,10 @@ impl DataPlane for Nftables {
     fn started(&mut self, report: ForeignChange) -> Vec<Sysctl> {
         drift::watch(self.kernel.port_id(), self.generation, report);
         Vec::new()
+    }
+
+    fn unserved(&self) -> Option<Unserved> {
+        self.families.unserved().cloned()
     }
 
     fn on_exchange(&mut self, observer: ExchangeObserver) {

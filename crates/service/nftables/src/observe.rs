@@ -30,26 +30,22 @@ const LISTED: usize = 16_384;
 /// when the kernel does not say how many there are (before 6.16).
 pub(crate) type Unlisted = BTreeMap<(IpFamily, SetName), Option<usize>>;
 
-/// All objects of our tables. A table with sets that we would declare otherwise, such as a table that counts when
-/// this one is not to, is reported as one [`Object::Foreign`], so that it is replaced as a whole.
+/// All objects of our table of a family. A table with sets that we would declare otherwise, such as a table that counts
+/// when this one is not to, is reported as one [`Object::Foreign`], so that it is replaced as a whole.
 ///
 /// # Errors
 ///
 /// The kernel could not be asked, or a table of our name is not ours.
-pub(crate) fn tables(
+pub(crate) fn table(
     kernel: &mut impl Kernel,
+    family: IpFamily,
     counting: Counting,
 ) -> Result<(Objects, Unlisted), BackendError> {
-    let (mut objects, mut unlisted) = (Objects::new(), Unlisted::new());
-    for family in IpFamily::ALL {
-        if owns_table(kernel, family)? {
-            let table = uninterrupted(|| table(kernel, family, counting));
-            let mut table = table.map_err(|error| failed(family, error))?;
-            objects.append(&mut table.0);
-            unlisted.append(&mut table.1);
-        }
+    if !owns_table(kernel, family)? {
+        return Ok((Objects::new(), Unlisted::new()));
     }
-    Ok((objects, unlisted))
+    let listed = uninterrupted(|| list(kernel, family, counting));
+    listed.map_err(|error| failed(family, error))
 }
 
 /// The generation of the ruleset.
@@ -62,7 +58,7 @@ pub(crate) fn generation(kernel: &mut impl Kernel) -> Result<u32, BackendError> 
     asked.map_err(|error| BackendError::new("ask for the generation of the ruleset", error))
 }
 
-fn table(
+fn list(
     kernel: &mut impl Kernel,
     family: IpFamily,
     counting: Counting,

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::common::{facts, in_namespace, load, nft, nft_of, with_counting, with_examples};
-use sluice_lab::require_netns;
+use sluice_lab::{eventually, require_netns};
 use sluice_model::{Change, IpFamily, NamespacedName};
 use sluice_nftables::{Counting, Nftables, render_plan, text};
 use sluice_plan::Event;
 use sluice_plan::testing::{endpoints, service};
-use sluice_plane::{Counter, DataPlane as _, Purpose, Removal, Request};
+use sluice_plane::{Counter, DataPlane as _, Proxy, Purpose, Removal, Request};
+use sluice_reconcile::Upkeep;
 use sluice_scenarios::Drive as _;
 
 fn root() -> PathBuf {
@@ -233,22 +235,66 @@ fn tables_of_others_are_left_alone() {
     });
 }
 
+/// A table of our name that is somebody else's keeps its family from being served, at the start and later, and the other family
+/// goes on.
 #[test]
-fn a_foreign_table_of_our_name_stops_us() {
+fn a_foreign_table_of_our_name_stops_its_family() {
+    require_netns!();
+    for (family, ours, theirs) in [
+        (IpFamily::V4, "ip6", "table ip sluice"),
+        (IpFamily::V6, "ip", "table ip6 sluice"),
+    ] {
+        in_namespace(|| {
+            let foreign = format!("{theirs} {{ set s {{ type ipv4_addr; }}; }}");
+            load(Path::new("nft"), &foreign);
+            let before = nft(&["list", "ruleset"]);
+            let mut node = with_examples();
+            let check = |node: &mut Proxy<Nftables>| {
+                let unserved = node.reconciler().backend().unserved();
+                let unserved = unserved.expect("one family is not served");
+                assert_eq!(unserved.family, family);
+                let mend = format!("nft delete {theirs}");
+                assert!(unserved.reason.contains(&mend), "{unserved}");
+                let rules = nft(&["list", "chain", ours, "sluice", "services"]);
+                assert!(rules.contains("chain services"), "{rules}");
+            };
+            node.synced();
+            check(&mut node);
+            assert_eq!(cleanup().errors.len(), 1);
+            assert!(nft(&["list", "ruleset"]).contains(before.trim()), "theirs");
+
+            load(Path::new("nft"), &format!("delete {theirs}"));
+            let resync = || match node.reconciler_mut().upkeep() {
+                Ok(Upkeep::Resync(reason)) => Some(reason),
+                _ => None,
+            };
+            let reason = eventually(Duration::from_secs(60), resync).expect("it is tried again");
+            assert!(reason.contains("can be served now"), "{reason}");
+            node.resync();
+            assert_eq!(node.reconciler().backend().unserved(), None);
+            assert!(node.resync().is_empty());
+
+            load(Path::new("nft"), &format!("delete {theirs}\n{foreign}"));
+            node.resync();
+            check(&mut node);
+        });
+    }
+}
+
+/// Tables of our name that are others', in both families.
+#[test]
+fn foreign_tables_of_our_name_stop_us() {
     require_netns!();
     in_namespace(|| {
-        load(
-            Path::new("nft"),
-            "table ip sluice { set s { type ipv4_addr; }; }",
-        );
+        let foreign = ["ip", "ip6"].map(|it| format!("table {it} sluice {{ chain c {{ }}; }}"));
+        load(Path::new("nft"), &foreign.join("\n"));
         let before = nft(&["list", "ruleset"]);
         let mut node = with_examples();
         let error = node.try_sync().unwrap_err();
         assert!(
-            error.to_string().contains("nft delete table ip sluice"),
+            error.to_string().contains("nft delete table ip6 sluice"),
             "{error}"
         );
-        assert_eq!(cleanup().errors.len(), 1);
         assert_eq!(nft(&["list", "ruleset"]), before, "nothing was changed");
     });
 }

@@ -47,17 +47,22 @@ impl Families {
         all: Vec<IpFamily>,
         mut probe: impl FnMut(IpFamily) -> Result<(), E>,
     ) -> Result<Self, E> {
-        let mut families = Self {
+        let mut families = Self::of(all);
+        for family in families.served() {
+            probe(family).or_else(|error| families.leave(family, error, Duration::ZERO))?;
+        }
+        Ok(families)
+    }
+
+    /// The families of a machine, which are served until one cannot be listed.
+    pub fn of(all: Vec<IpFamily>) -> Self {
+        Self {
             all,
             unserved: None,
             backoff: Backoff::default(),
             unwritten: 0,
             listing: None,
-        };
-        for family in families.served() {
-            probe(family).or_else(|error| families.leave(family, error, Duration::ZERO))?;
         }
-        Ok(families)
     }
 
     /// The families that the machine has, IPv4 first.
@@ -154,7 +159,10 @@ impl Families {
                     self.unserved = None;
                     return Upkeep::Resync(reason);
                 }
-                Err(error) => unserved.reason = error.to_string(),
+                Err(error) => {
+                    unserved.reason = error.to_string();
+                    unserved.retries += 1;
+                }
             }
             self.rest(began.elapsed() * PARTS);
         }
@@ -168,7 +176,11 @@ impl Families {
             return Err(error);
         }
         let reason = error.to_string();
-        self.unserved = Some(Unserved { family, reason });
+        self.unserved = Some(Unserved {
+            family,
+            reason,
+            retries: 0,
+        });
         self.rest(wait);
         Ok(())
     }

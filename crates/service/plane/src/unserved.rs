@@ -11,11 +11,13 @@ pub struct Unserved {
     pub family: IpFamily,
     /// The reason, for a person.
     pub reason: String,
+    /// How often it was tried again in vain.
+    pub retries: u64,
 }
 
 impl fmt::Display for Unserved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { family, reason } = self;
+        let Self { family, reason, .. } = self;
         write!(f, "{family} is not served until this works: {reason}")
     }
 }

@@ -65,6 +65,7 @@ struct Seen {
 impl Seen {
     fn by(programs: &Programs) -> Result<Self, SaveError> {
         let mut seen = Self::default();
+        let mut failures = Vec::new();
         for family in IpFamily::ALL {
             match programs.text(family, &["-c"]) {
                 Ok((text, hidden)) => {
@@ -72,12 +73,14 @@ impl Seen {
                     // A table that cannot be listed has at least one rule.
                     seen.rules += hidden.len();
                 }
-                // A kernel may lack a family.
-                Err(_) if family == IpFamily::V6 => {}
-                Err(error) => return Err(error),
+                Err(error) => failures.push(error),
             }
         }
-        Ok(seen)
+        // A kernel may lack a family.
+        match failures.pop() {
+            Some(error) if failures.len() + 1 == IpFamily::ALL.len() => Err(error),
+            _ => Ok(seen),
+        }
     }
 
     fn add(&mut self, text: &str) {
@@ -149,6 +152,44 @@ mod tests {
             assert!(error.contains(program), "{error}");
         }
         assert!(detected("", "").unwrap_err().starts_with("neither"));
+    }
+
+    /// A kernel may lack either family.
+    #[test]
+    fn one_family_that_can_be_listed_is_enough() {
+        for (broken, is_enough) in [
+            (&["iptables"][..], true),
+            (&["ip6tables"], true),
+            (&["iptables", "ip6tables"], false),
+        ] {
+            let names = [
+                ("-nft", "v1.8.9 (nf_tables)"),
+                ("-legacy", "v1.8.9 (legacy)"),
+            ];
+            let names = names.map(|(prefix, version)| named(prefix).map(|it| (it, version)));
+            let programs = names.iter().flatten().map(|(name, version)| {
+                let family = name.split('-').next().unwrap();
+                let is_broken = name.ends_with("-save") && broken.contains(&family);
+                // It says its version, and lists nothing.
+                let fails = format!("{version}'; [ \"$*\" = --version ] || exit 1; : '");
+                (
+                    name.as_str(),
+                    if is_broken {
+                        fails
+                    } else {
+                        (*version).to_owned()
+                    },
+                )
+            });
+            let programs: Vec<(&str, String)> = programs.collect();
+            let programs: Vec<(&str, &str)> = programs
+                .iter()
+                .map(|(name, words)| (*name, &**words))
+                .collect();
+            let folder = folder(&programs);
+            let detected = detect(folder.path().as_os_str());
+            assert_eq!(detected.is_ok(), is_enough, "{broken:?} {detected:?}");
+        }
     }
 
     #[test]

@@ -104,6 +104,21 @@ impl<P: DataPlane> Services<P> {
         ours.objects_deleted.inc_by(report.deleted as u64);
     }
 
+    /// Counts the retries of a family that is not served as failures of that family.
+    pub(super) fn count_retries(&mut self) {
+        let unserved = self.proxy.reconciler().backend().unserved();
+        let now = unserved.map(|it| (it.family, it.retries));
+        if let Some((family, retries)) = now {
+            let counted = match self.retried {
+                Some((of, counted)) if of == family && counted <= retries => counted,
+                _ => 0,
+            };
+            let failures = &self.outputs.metrics.kube_proxy.full_failures;
+            failures.of(family).inc_by(retries - counted);
+        }
+        self.retried = now;
+    }
+
     pub(super) fn count_failure(&self, full: bool, served: &[IpFamily]) {
         let metrics = &self.outputs.metrics;
         let theirs = &metrics.kube_proxy;

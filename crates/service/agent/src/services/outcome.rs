@@ -105,6 +105,12 @@ impl<P: DataPlane> Services<P> {
         };
         self.outputs.clock.done();
         self.outputs.health.updated(now, &complete);
+        self.ever_served.extend(&served);
+        let with_rules = self.complete();
+        for family in IpFamily::ALL {
+            let fails = self.ever_served.contains(&family) && !with_rules.contains(&family);
+            self.outputs.clock.family(family, fails, end);
+        }
         self.count_success(&report, &served);
         self.waiting.done(
             now.as_millisecond(),

@@ -543,6 +543,7 @@ fn no_ipv6() -> Unserved {
     Unserved {
         family: IpFamily::V6,
         reason: "no room".to_owned(),
+        retries: 0,
     }
 }
 

@@ -226,9 +226,23 @@ fn a_family_that_is_lost_in_a_sync_has_failed() {
         })
     };
     world.step();
-    assert_eq!(shown(&world), [(2.0, 1.0), (2.0, 1.0)]);
+    assert_eq!(shown(&world), [(2.0, 0.0), (2.0, 1.0)]);
     world.step_after(SECOND);
-    assert_eq!(shown(&world), [(3.0, 1.0), (2.0, 1.0)]);
+    assert_eq!(shown(&world), [(3.0, 0.0), (2.0, 1.0)]);
+    // Retries that fail are that family's alone.
+    if let Some(it) = &mut world.kernel.0.borrow_mut().unserved {
+        it.retries = 3;
+    }
+    world.say([testing::service("more 10.96.0.2 fd00:96::2 :53")]);
+    world.step_after(SECOND);
+    assert_eq!(shown(&world), [(4.0, 0.0), (2.0, 4.0)]);
+    let at = |seconds| {
+        let now = Instant::now() + Duration::from_secs(seconds);
+        let report = world.health.report(Probe::Livez, now, Timestamp::now());
+        (report.healthy, report.status["IPv4"].healthy)
+    };
+    // It was served before.
+    assert_eq!((at(0), at(3600)), ((true, true), (false, true)));
 }
 
 /// Otherwise an alert would last for ever where machines have IPv6 and the cluster has not.
