@@ -185,8 +185,8 @@ pub(crate) struct NodeArgs {
     /// Serve only the externalIPs of Services in these prefixes; empty for none [default: all]
     #[arg(long, value_name = "CIDR,..", value_delimiter = ',')]
     pub(crate) external_ip_allow: Option<Vec<String>>,
-    /// Do not serve external and load balancer addresses that belong to nodes or pods. Those of a
-    /// ServiceCIDR are never served
+    /// Do not serve external and load balancer addresses that belong to nodes or pods, or lie in a
+    /// ServiceCIDR
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "true", value_parser = flags::boolean)]
     pub(crate) refuse_shadowing_vips: Option<bool>,

@@ -54,7 +54,7 @@ impl KubeProxyConfiguration {
         }
     }
 
-    /// Without a list the nftables mode uses the primary addresses, the other modes use all.
+    /// Without a list the nftables and ebpf modes use the primary addresses, the other modes use all.
     pub(super) fn node_ports(
         &self,
         mode: Option<Mode>,
@@ -71,6 +71,9 @@ impl KubeProxyConfiguration {
         }
         let prefixes = problems.prefixes("nodePortAddresses", list, |text| match text {
             PRIMARY => "must stand alone",
+            // Words of kube-proxy 1.37.
+            "localhost" => "must be a prefix: write 127.0.0.0/8",
+            "all" => "must be a prefix: write 0.0.0.0/0 and ::/0",
             _ => "must be `primary` or a prefix such as 192.168.0.0/16",
         });
         NodePortAddresses::Within(prefixes)

@@ -148,7 +148,7 @@ fn every_problem_at_once() {
          metricsBindAddress: fd00::1:x\noomScoreAdj: 1001\nconfigSyncPeriod: -1s\n\
          iptables: {masqueradeBit: 32, syncPeriod: -1s, minSyncPeriod: -2s}\n\
          nftables: {masqueradeBit: -1}\nclusterCIDR: 10.0.0.0/8,10.0.0.0/8\n\
-         nodePortAddresses: [primary, here]\ndetectLocalMode: BridgeInterface\n\
+         nodePortAddresses: [primary, here, localhost, all]\ndetectLocalMode: BridgeInterface\n\
          conntrack: {maxPerCore: -1, min: -1, tcpEstablishedTimeout: -1s, tcpCloseWaitTimeout: -1s, \
          udpTimeout: -1s, udpStreamTimeout: -1s}\nclientConnection: {burst: -1}\n\
          showHiddenMetricsForVersion: \"1.2\"\nhostnameOverride: \" \"\n\
@@ -168,6 +168,8 @@ fn every_problem_at_once() {
             "detectLocal.bridgeInterface: \"\": detectLocalMode BridgeInterface needs it",
             "nodePortAddresses[0]: \"primary\": must stand alone",
             "nodePortAddresses[1]: \"here\": must be `primary` or a prefix such as 192.168.0.0/16",
+            "nodePortAddresses[2]: \"localhost\": must be a prefix: write 127.0.0.0/8",
+            "nodePortAddresses[3]: \"all\": must be a prefix: write 0.0.0.0/0 and ::/0",
             "bindAddress: \"here\": must be an IP address",
             "iptables.syncPeriod: -1s: must be longer than 0",
             "iptables.minSyncPeriod: -2s: must not be negative",

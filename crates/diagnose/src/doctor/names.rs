@@ -193,14 +193,28 @@ fn node_dns(
             )
         });
     };
-    let all = listed(server);
-    // A machine without IPv6 has only the other one.
-    if !server.iter().any(|it| local.contains(it)) {
-        let evidence = format!("{all} is on no interface: pods get no answer there");
+    let (here, elsewhere): (Vec<IpAddr>, Vec<IpAddr>) =
+        server.iter().partition(|it| local.contains(it));
+    if here.is_empty() {
+        let evidence = format!(
+            "{} is on no interface: pods get no answer there",
+            listed(server)
+        );
         return Some(finding(State::Fail, evidence).mend("restart the agent, which puts it on lo"));
     }
+    let all = listed(&here);
     Some(match is_taken() {
-        Ok(true) => finding(State::Ok, format!("the agent gets the queries to {all}")),
+        Ok(true) if elsewhere.is_empty() => {
+            finding(State::Ok, format!("the agent gets the queries to {all}"))
+        }
+        // As on a machine without IPv6, where nobody can ask it.
+        Ok(true) => finding(
+            State::Ok,
+            format!(
+                "the agent gets the queries to {all}; {} is on no interface and is not served",
+                listed(&elsewhere)
+            ),
+        ),
         Ok(false) => finding(
             State::Warn,
             format!("the agent does not take the queries to {all} (no table sluice-dns): they go to the cluster's DNS, none is lost"),
@@ -242,4 +256,26 @@ fn nameserver(kubelet: &Kubelet, central: &Central, local: &[IpAddr]) -> Finding
         "pods ask {unknown}, which is neither a ClusterIP of {central} nor an address of this node's DNS server"
     );
     Finding::fail("nameserver", evidence).mend(change)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `net.ipv6.conf.lo.disable_ipv6`: the agent serves the other address.
+    #[test]
+    fn an_address_that_is_nowhere_is_not_praised() {
+        let [v4, v6] = ["169.254.20.10", "fd00::10"].map(|it| it.parse().expect("an address"));
+        let found = |local: &[IpAddr]| {
+            let finding = node_dns(Some(&[v4, v6]), local, || Ok(true));
+            let finding = finding.expect("there is a server");
+            (finding.state, finding.evidence)
+        };
+        let both = "the agent gets the queries to 169.254.20.10, fd00::10";
+        assert_eq!(found(&[v4, v6]), (State::Ok, both.to_owned()));
+        let one = "the agent gets the queries to 169.254.20.10; fd00::10 is on no interface and is not served";
+        assert_eq!(found(&[v4]), (State::Ok, one.to_owned()));
+        let none = "169.254.20.10, fd00::10 is on no interface: pods get no answer there";
+        assert_eq!(found(&[]), (State::Fail, none.to_owned()));
+    }
 }

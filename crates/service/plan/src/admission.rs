@@ -1,9 +1,9 @@
 //! Which addresses of Services are served.
 //!
 //! Whoever may write a Service may name any address in `spec.externalIPs`, and in the status of a
-//! load balancer (CVE-2020-8554). kube-proxy serves them all, and so does Sluice by
-//! default, except those of a ServiceCIDR: they are ClusterIPs, now or later. An address that belongs
-//! to a node or to pods is an issue in any case.
+//! load balancer (CVE-2020-8554). kube-proxy serves them all, and so does Sluice by default. What is
+//! some Service's ClusterIP stays that Service's alone (`claims.rs`), from the moment it is one; an
+//! address that merely lies in a ServiceCIDR, or that belongs to a node or to pods, is served with an issue.
 //!
 //! A manifest may also name any NodePort. The API server gives out those of one range.
 
@@ -137,8 +137,7 @@ impl Admission {
     }
 
     fn refuses(&self, shadowed: Shadowed) -> bool {
-        let always = matches!(shadowed, Shadowed::ServiceCidr(_) | Shadowed::NodeDns);
-        self.refuse_shadowing || always
+        self.refuse_shadowing || shadowed == Shadowed::NodeDns
     }
 
     fn allows(&self, role: Role, addr: IpAddr) -> bool {

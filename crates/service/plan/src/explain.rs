@@ -14,7 +14,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-pub use ends::{Host, Unclear, host_of, is_anybody_outside, pod_of, service_of, unknown};
+pub use ends::{Host, Unclear, bare, host_of, is_anybody_outside, pod_of, service_of, unknown};
 
 use crate::endpoints::Topology;
 use crate::lookup::{Client, Lookup, Packet, treat};
@@ -156,9 +156,10 @@ pub fn explain(planner: &Planner, packet: &Packet, host: &HostAddresses) -> Expl
             let endpoints = service.iter().flat_map(|it| &it.endpoints);
             let included = endpoints.filter(|it| it.included).count();
             let plural = if included == 1 { "" } else { "s" };
+            let refused = nowhere::of_link(packet).unwrap_or_default();
             (
                 Decision::Balance,
-                format!("balance over {included} endpoint{plural}"),
+                format!("balance over {included} endpoint{plural}{refused}"),
             )
         }
         Some(Verdict::Drop) => {

@@ -42,6 +42,9 @@ pub enum Kind {
     PortMismatch,
     /// A Service names an address that belongs to the node or to pods.
     Shadows,
+    /// `loadBalancerSourceRanges` has prefixes of one family, and the load balancer an address of the other, which is open to
+    /// everybody, as with kube-proxy.
+    SourceRangesOfOneFamily,
     /// A Service exceeds a limit of one Service; its ports are served in their order up to the limit.
     TooLarge,
     /// An address that the node's DNS server answers as a ClusterIP of the cluster's DNS Service is none.
@@ -50,7 +53,7 @@ pub enum Kind {
 
 impl Kind {
     /// The kinds in one word each, for metrics and scripts, in the order of the enum.
-    pub const NAMES: [&'static str; 12] = [
+    pub const NAMES: [&'static str; 13] = [
         "ClusterIPShared",
         "ClusterIPTaken",
         "ExternalIPNotAllowed",
@@ -61,6 +64,7 @@ impl Kind {
         "NodePortRefused",
         "PortMismatch",
         "Shadows",
+        "SourceRangesOfOneFamily",
         "TooLarge",
         "WrongDNSClusterIP",
     ];
@@ -153,6 +157,17 @@ pub(crate) fn node_port_refused(
     of(Kind::NodePortRefused, service, &text)
 }
 
+pub(crate) fn source_ranges_of_one_family(
+    service: &NamespacedName,
+    family: IpFamily,
+    addr: IpAddr,
+) -> Issue {
+    let text = format!(
+        "spec.loadBalancerSourceRanges: no prefix is of {family}, so everybody may connect to {addr}: add some"
+    );
+    of(Kind::SourceRangesOfOneFamily, service, &text)
+}
+
 /// `slice`: the first one of the Service with an endpoint.
 pub(crate) fn port_mismatch(port: &ServicePortName, slice: &EndpointSlice) -> Issue {
     let wanted = named(&port.port, port.protocol);
@@ -202,8 +217,11 @@ pub(crate) fn shadows(
         Shadowed::NodeDns => "is the address of this node's DNS server".to_owned(),
     };
     let outcome = match (refused, shadowed) {
-        (true, Shadowed::ServiceCidr(_) | Shadowed::NodeDns) => "it is not served",
+        (true, Shadowed::NodeDns) => "it is not served",
         (true, _) => "it is not served (--refuse-shadowing-vips)",
+        (false, Shadowed::ServiceCidr(_)) => {
+            "its ports lead to the Service until another one gets it as its ClusterIP"
+        }
         (false, _) => "its ports lead to the Service now",
     };
     let text = format!("{}: {addr} {owner}: {outcome}", field(role));

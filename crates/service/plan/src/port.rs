@@ -388,7 +388,7 @@ fn allowed_sources(service: &Service, family: IpFamily, node: &NodePlan) -> Opti
 }
 
 /// The load balancer addresses that nodes answer to.
-fn virtual_ips(service: &Service) -> impl Iterator<Item = IpAddr> {
+pub(crate) fn virtual_ips(service: &Service) -> impl Iterator<Item = IpAddr> {
     let ingress = service.load_balancer.iter();
     ingress.filter(|it| it.mode == IpMode::Vip).map(|it| it.ip)
 }

@@ -64,7 +64,7 @@ pub(super) fn look_up<'a>(
             "clients outside do not ask the cluster's DNS: give a Service or an address in place of {name}"
         );
     }
-    let asker = (from != "node").then(|| from.trim_matches(['[', ']']));
+    let asker = (from != "node").then(|| explain::bare(from));
     let mut resolution = view.resolve(host.name, types(host, asker), asker)?;
     let last = resolution.steps.last().cloned();
     let is_short = resolution.pod.is_none() && !host.name.ends_with('.');

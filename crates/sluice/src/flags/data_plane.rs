@@ -37,7 +37,7 @@ pub(super) const FLAGS: &[Flag] = &[
         .fields(&["detectLocal.interfaceNamePrefix"])
         .set(|c, v| text(&mut c.detect_local.interface_name_prefix, v)),
     flag("nodeport-addresses", "CIDR,..")
-        .help("Addresses of the node that answer on NodePorts: `primary`, or prefixes, or empty for all [default: primary in the nftables mode, else all]")
+        .help("Addresses of the node that answer on NodePorts: `primary`, or prefixes, or empty for all [default: primary in the nftables and ebpf modes, else all]")
         .fields(&["nodePortAddresses"])
         .set(|c, v| list(&mut c.node_port_addresses, v)),
     flag("masquerade-all", BOOL)

@@ -87,7 +87,7 @@ fn addresses() -> Vec<Attack> {
             .said("is an address of this node"),
         Attack::new("the address of the victim's pod as external IP")
             .objects(stolen(1, json!({"externalIPs": [POD]}))),
-        Attack::new("an external IP within a ServiceCIDR")
+        Attack::new("an external IP within a ServiceCIDR, which nobody has")
             .objects(outside)
             .said("lies in the ServiceCIDR 203.0.113.0/24"),
     ]

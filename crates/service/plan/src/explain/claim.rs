@@ -76,7 +76,8 @@ fn barred(planner: &Planner, service: &Service, packet: &Packet) -> Option<Strin
     let owner = planner.plan().claims.cluster_ip_owner(addr);
     let owner = owner.map(|it| &it.name.service);
     let family = planner.plan().node.family(IpFamily::of(&addr));
-    let cidr = family.service_cidrs.iter().find(|it| it.contains(&addr));
+    let mut cidrs = family.service_cidrs.iter();
+    let cidr = cidrs.find(|it| planner.settings().refuse_shadowing && it.contains(&addr));
     let why = match (owner, cidr) {
         _ if is_own => return None,
         (Some(owner), _) => format!("it is the ClusterIP of Service {owner}"),

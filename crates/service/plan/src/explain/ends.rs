@@ -151,9 +151,11 @@ fn parse_sender(text: &str) -> Result<Sender, Unclear> {
     Ok(Sender::Pod(NamespacedName::new(namespace, name)))
 }
 
-/// An address without the brackets of a URL.
-fn bare(text: &str) -> &str {
-    text.trim_start_matches('[').trim_end_matches(']')
+/// An address without the brackets of a URL, if it has both.
+#[must_use]
+pub fn bare(text: &str) -> &str {
+    let inner = text.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+    inner.unwrap_or(text)
 }
 
 /// A DNS name, and what is dialled there.

@@ -1,6 +1,7 @@
 //! Why a packet goes to no endpoint, and what is near its destination.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use crate::explain::Hit;
 use crate::lookup::{Lookup, Packet};
@@ -75,6 +76,17 @@ fn with_endpoints(hit: &Hit) -> String {
         ));
     }
     parts.join("; ")
+}
+
+/// What the kernel makes of a packet to an address of the link: it forwards none that comes from such an address, as those of
+/// clients do (`ip6_forward` in `net/ipv6/ip6_output.c`).
+pub(super) fn of_link(packet: &Packet) -> Option<&'static str> {
+    let IpAddr::V6(ip) = packet.destination else {
+        return None;
+    };
+    ip.is_unicast_link_local().then_some(
+        ", but the kernel refuses: clients of an address of the link have one, too, and nothing from there is forwarded",
+    )
 }
 
 /// Sentences about a destination that is no frontend, but is an endpoint or nearly a NodePort.

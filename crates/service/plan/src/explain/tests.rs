@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Event;
-use crate::settings::{LocalDetector, Settings};
+use crate::settings::{LocalDetector, NodePortAddresses, Settings};
 use crate::testing::{
     NODE, arbitrary_events, arbitrary_packet, arbitrary_settings, cidr, endpoints, host, node,
     packet, planner, service, slices,
@@ -241,9 +241,8 @@ fn a_service_that_names_the_cluster_ip_of_another() {
     );
     check_none(
         vec![thief(), crate::testing::cidr("10.96.0.0/16")],
-        "10.96.0.1:81",
-        "  note      Service default/thief names the address in spec.externalIPs, but it lies in \
-         the ServiceCIDR 10.96.0.0/16
+        "10.96.0.1:82",
+        "  note      Service default/thief has at this address: 81/tcp
   verdict   drop: no Service has this address of the ServiceCIDR",
     );
 }
@@ -288,4 +287,30 @@ proptest! {
             }
         }
     }
+}
+
+/// The rules match, and the kernel forwards nothing from an address of the link.
+#[test]
+fn a_node_port_at_an_address_of_the_link() {
+    let events = [
+        service("web fd00:10::1 http:80@30080"),
+        node("node-a fd00:168::1"),
+    ];
+    let events = events
+        .into_iter()
+        .chain(endpoints("web:http", "[fd00:244::5]:8080@node-b"));
+    let settings = Settings {
+        node_ports: NodePortAddresses::Within(Vec::new()),
+        ..here()
+    };
+    let planner = planner(settings, events);
+    let mut host = host();
+    host.insert("fe80::1".parse().unwrap());
+    let verdict = |to: &str| {
+        let packet = packet(&format!("2001:db8::9 > {to} via eth0"));
+        explain(&planner, &packet, &host).reason
+    };
+    assert_eq!(verdict("[fd00:168::1]:30080"), "balance over 1 endpoint");
+    let reason = verdict("[fe80::1]:30080");
+    assert!(reason.starts_with("balance over 1 endpoint, but the kernel refuses: "));
 }

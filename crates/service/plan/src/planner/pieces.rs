@@ -10,7 +10,10 @@ use crate::claims::{Claim, Purpose};
 use crate::endpoints::{Candidate, Categorized, SlicePorts};
 use crate::issue::{self, Issue, Issues, Kind, NodePortProblem};
 use crate::limit::{OBJECTS, Price, too_many_frontends, too_many_objects};
-use crate::port::{Inputs, Wanted, addresses, cluster_ip, health_check_node_port, plan_port};
+use crate::node::of_family;
+use crate::port::{
+    Inputs, Wanted, addresses, cluster_ip, health_check_node_port, plan_port, virtual_ips,
+};
 use crate::state::ServiceEntry;
 use crate::{HealthCheck, PortKey, PortPlan, Role};
 use sluice_model::{EndpointSlice, IpFamily, NamespacedName, Protocol, Service, ServicePortName};
@@ -283,6 +286,15 @@ impl Planner {
                 if role == Role::ClusterIp || own != Some(addr) {
                     issues.extend(self.address_issue(service, role, addr));
                 }
+            }
+            let is_open = || of_family(&service.source_ranges, family).is_empty();
+            if !service.source_ranges.is_empty()
+                && let Some(addr) = virtual_ips(service).find(|ip| IpFamily::of(ip) == family)
+                && is_open()
+            {
+                issues.push(Kind::SourceRangesOfOneFamily, || {
+                    issue::source_ranges_of_one_family(&service.name, family, addr)
+                });
             }
             let asked = self
                 .asked(service, family)

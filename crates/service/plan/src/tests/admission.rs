@@ -147,35 +147,88 @@ fn other_choices_count_at_once() {
     assert!(planner.replan().is_empty());
 }
 
+/// An external address in a ServiceCIDR leads to its Service, as with kube-proxy, until a Service has it as its ClusterIP: that
+/// one has it alone, with all its ports.
 #[test]
-fn addresses_of_a_service_cidr_are_never_external() {
-    for settings in [here(), refusing(), allowing(&["0.0.0.0/0"])] {
-        let mut planner = planner(
-            settings,
-            [
-                node("node-a 192.168.0.1"),
-                service("web LoadBalancer 10.96.0.1 :80 ext=10.96.0.9,10.96.0.1 lb=10.96.0.8"),
-            ],
-        );
-        let served = |planner: &Planner| {
-            let ports = planner.plan().ports.values();
-            let frontends = ports.flat_map(|it| &it.frontends);
-            let found = frontends.map(|it| it.frontend.to_string());
-            found.collect::<Vec<String>>()
-        };
-        assert_eq!(served(&planner).len(), 3);
-        planner.absorb(cidr("10.96.0.0/16"));
-        let _ = planner.replan();
-        assert_eq!(served(&planner), ["10.96.0.1:80/tcp"]);
-        let issues: Vec<String> = planner.issues().map(|it| it.to_string()).collect();
-        assert_eq!(
-            issues,
-            [
+fn a_cluster_ip_is_never_taken() {
+    let web = "web LoadBalancer 10.96.0.1 :80 ext=10.96.0.9,10.96.0.1 lb=10.96.0.8";
+    let events = [
+        node("node-a 192.168.0.1"),
+        cidr("10.96.0.0/16"),
+        service(web),
+    ];
+    let mut planner = planner(here(), events);
+    let served = |planner: &Planner, addr: &str| {
+        let ports = planner.plan().ports.values();
+        let frontends = ports.flat_map(|it| it.frontends.iter().map(move |that| (it, that)));
+        let found = frontends.filter(|(_, it)| it.frontend.to_string().starts_with(addr));
+        let found = found.map(|(port, it)| format!("{} {}", port.key.name.service, it.frontend));
+        found.collect::<Vec<String>>()
+    };
+    let issues = |planner: &Planner| {
+        let all = planner.issues().map(|it| it.to_string());
+        all.collect::<Vec<String>>()
+    };
+    assert_eq!(
+        served(&planner, "10.96.0.9"),
+        ["default/web 10.96.0.9:80/tcp"]
+    );
+    assert_eq!(
+        served(&planner, "10.96.0.8"),
+        ["default/web 10.96.0.8:80/tcp"]
+    );
+    let outcome = "its ports lead to the Service until another one gets it as its ClusterIP";
+    assert_eq!(
+        issues(&planner),
+        [
+            format!(
                 "Service default/web: status.loadBalancer.ingress: 10.96.0.8 lies in the \
-                 ServiceCIDR 10.96.0.0/16: it is not served",
+                 ServiceCIDR 10.96.0.0/16: {outcome}"
+            ),
+            format!(
                 "Service default/web: spec.externalIPs: 10.96.0.9 lies in the ServiceCIDR \
-                 10.96.0.0/16: it is not served",
-            ]
-        );
+                 10.96.0.0/16: {outcome}"
+            ),
+        ]
+    );
+    planner.absorb(service("owner created=9 10.96.0.9 :443"));
+    let _ = planner.replan();
+    assert_eq!(
+        served(&planner, "10.96.0.9"),
+        ["default/owner 10.96.0.9:443/tcp"]
+    );
+    planner.configure(refusing());
+    let _ = planner.replan();
+    assert_eq!(served(&planner, "10.96.0.8"), [""; 0]);
+    let refused = "ServiceCIDR 10.96.0.0/16: it is not served (--refuse-shadowing-vips)";
+    assert!(issues(&planner).iter().any(|it| it.ends_with(refused)));
+}
+
+/// As with kube-proxy, ranges of one family leave the other one's addresses open.
+#[test]
+fn source_ranges_are_of_both_families() {
+    let about = "10.96.0.1 fd00:10:96::1 lb=203.0.113.1,2001:db8::1";
+    let served = [
+        "10.96.0.1:80/tcp",
+        "203.0.113.1:80/tcp",
+        "[fd00:10:96::1]:80/tcp",
+        "[2001:db8::1]:80/tcp",
+    ];
+    let issue = |family: &str, addr: &str| {
+        format!(
+            "Service default/web: spec.loadBalancerSourceRanges: no prefix is of {family}, so \
+             everybody may connect to {addr}: add some"
+        )
+    };
+    for (ranges, issues) in [
+        ("", vec![]),
+        ("ranges=10.0.0.0/8,fd00::/8", vec![]),
+        ("ranges=10.0.0.0/8", vec![issue("IPv6", "2001:db8::1")]),
+        ("ranges=fd00::/8", vec![issue("IPv4", "203.0.113.1")]),
+    ] {
+        let issues: Vec<&str> = issues.iter().map(String::as_str).collect();
+        check(here(), &format!("{about} {ranges}"), &served, &issues);
     }
+    let v4 = "10.96.0.1 lb=203.0.113.1 ranges=10.0.0.0/8";
+    check(here(), v4, &served[..2], &[]);
 }

@@ -33,6 +33,11 @@ fn of_addresses() {
     address("10.96.0.10", "10.96.0.10", None, None);
     address("10.96.0.10/udp", "10.96.0.10", None, udp);
     address("fd00::1", "fd00::1", None, None);
+    address("[fd00::1]", "fd00::1", None, None);
+    for half in ["[fd00::1", "fd00::1]", "[[fd00::1]]"] {
+        assert!(parse_target(half).is_err(), "{half}");
+        assert!(parse_sender(half).is_err(), "{half}");
+    }
 }
 
 #[test]
