@@ -52,12 +52,13 @@ impl Question {
         })
     }
 
-    /// The query for an upstream, with an id of its own; `edns` says whether it carries OPT.
+    /// The query for an upstream, with an id of its own; `edns` says whether it carries OPT. AD is always set: the answer may
+    /// be kept for clients that understand it (RFC 6840, section 5.7).
     pub(crate) fn to_message(&self, edns: WithEdns) -> Message {
         let mut message = Message::query();
         message.metadata.recursion_desired = self.recursion_desired;
         message.metadata.checking_disabled = self.checking_disabled;
-        message.metadata.authentic_data = self.authentic_data;
+        message.metadata.authentic_data = true;
         message.add_query(self.query.clone());
         if edns == WithEdns::Yes {
             let mut edns = Edns::new();
@@ -68,8 +69,14 @@ impl Question {
         message
     }
 
+    /// Whether the client understands the answer's AD flag: others get it cleared.
+    pub fn understands_authentic_data(&self) -> bool {
+        self.dnssec_ok || self.authentic_data
+    }
+
     /// `answer`, which was given to an equal question, as the response to this one: id 0, this
-    /// question's case and flags, no OPT. The caller sets the id and its own OPT.
+    /// question's case and flags, no OPT. The caller sets the id and its own OPT, and clears AD for a client that
+    /// does not understand it.
     pub(crate) fn response(&self, mut answer: Message) -> Message {
         for record in &mut answer.answers {
             if record.name == self.query.name {
@@ -85,7 +92,6 @@ impl Question {
         metadata.op_code = OpCode::Query;
         metadata.recursion_desired = self.recursion_desired;
         metadata.checking_disabled = self.checking_disabled;
-        metadata.authentic_data &= self.dnssec_ok || self.authentic_data;
         answer
     }
 
@@ -104,10 +110,10 @@ impl Question {
         Key(bytes.into_boxed_slice())
     }
 
-    /// As [`Self::key`], with RD and AD: equal keys, equal queries to an upstream.
+    /// As [`Self::key`], with RD: equal keys, equal queries to an upstream.
     pub(crate) fn flight_key(&self) -> Key {
         let Key(mut bytes) = self.key();
-        bytes[0] |= u8::from(self.recursion_desired) << 2 | u8::from(self.authentic_data) << 3;
+        bytes[0] |= u8::from(self.recursion_desired) << 2;
         Key(bytes)
     }
 
@@ -162,16 +168,24 @@ mod tests {
         }
     }
 
+    /// An answer that is kept may be asked for by others.
     #[test]
-    fn ad_is_for_those_who_understand_it() {
+    fn ad_is_asked_for_and_kept_for_those_who_understand_it() {
         let mut answer = Message::response(7, OpCode::Query);
         answer.metadata.authentic_data = true;
         let plain = Question::new(name("a."), RecordType::A);
-        assert!(!plain.response(answer.clone()).authentic_data);
-        let validating = Question {
-            dnssec_ok: true,
-            ..plain
+        assert!(plain.to_message(WithEdns::No).authentic_data);
+        assert!(plain.response(answer).authentic_data);
+        let understands = |authentic_data, dnssec_ok| {
+            let it = Question {
+                authentic_data,
+                dnssec_ok,
+                ..plain.clone()
+            };
+            assert_eq!(it.flight_key() == plain.flight_key(), !dnssec_ok);
+            it.understands_authentic_data()
         };
-        assert!(validating.response(answer).authentic_data);
+        assert!(!understands(false, false));
+        assert!(understands(true, false) && understands(false, true));
     }
 }

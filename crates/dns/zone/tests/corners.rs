@@ -278,6 +278,36 @@ fn endpoints_with_several_addresses() {
     assert_eq!(name_of(4), "PTR 10-0-0-4.web.d.svc.cluster.local.");
 }
 
+/// Most resolvers take the first name: one that leads back to this address alone.
+#[test]
+fn a_reverse_name_with_a_hostname_comes_first() {
+    let objects = complete(&[
+        service("d/api", "headless", ""),
+        slice("d/api-1", "api", "", &["10.0.0.1", "10.0.0.2"]),
+        service("d/web", "headless", ""),
+        slice("d/web-1", "web", "", &["10.0.0.1&db-0", "10.0.0.2"]),
+    ]);
+    for (address, expected) in [
+        ("1", ["db-0.web", "10-0-0-1.api"]),
+        ("2", ["10-0-0-2.api", "10-0-0-2.web"]),
+    ] {
+        let name = Name::from_ascii(format!("{address}.0.0.10.in-addr.arpa.")).unwrap();
+        let question = Question {
+            name: &name,
+            record_type: RecordType::PTR,
+        };
+        let settings = zones();
+        let Outcome::Records { answers, .. } = answer(&objects, &settings, question).outcome else {
+            panic!("no records of {address}");
+        };
+        let found: Vec<String> = answers.iter().map(|it| it.data.to_string()).collect();
+        assert_eq!(
+            found,
+            expected.map(|it| format!("{it}.d.svc.cluster.local."))
+        );
+    }
+}
+
 #[test]
 fn slices_without_ports() {
     let objects = complete(&[

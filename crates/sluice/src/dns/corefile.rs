@@ -1,20 +1,46 @@
 //! The Corefile on this machine.
 
-use std::fs;
-use std::io;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use anyhow::Context;
+use nix::fcntl::OFlag;
 use sluice_corefile::{Corefile, Sources};
 
 use sluice_config::Invalid;
 
+/// Most bytes of a Corefile, and of a file that it imports.
+const LARGEST: u64 = 16 << 20;
+
 /// The files and the environment of this process.
 struct Machine;
 
+/// Reads a file. A pipe or a device might have no end, or wait for a writer.
+fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(OFlag::O_NONBLOCK.bits());
+    let file = options.open(path)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if !kind.is_file() {
+        return Err(io::Error::other("a pipe or a device is no Corefile"));
+    }
+    let mut bytes = Vec::new();
+    file.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LARGEST {
+        let why = format!("it has more than {} MiB", LARGEST >> 20);
+        return Err(io::Error::other(why));
+    }
+    Ok(bytes)
+}
+
 impl Sources for Machine {
     fn read(&self, path: &Path) -> io::Result<String> {
-        fs::read_to_string(path)
+        String::from_utf8(read_file(path)?).map_err(io::Error::other)
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<String>> {
@@ -36,7 +62,7 @@ impl Sources for Machine {
 ///
 /// The file cannot be read. [`Invalid`] with every problem of it.
 pub(crate) fn read(flag: &str, path: &Path, port: u16) -> anyhow::Result<Corefile> {
-    check(flag, path, fs::read(path), port)
+    check(flag, path, read_file(path), port)
 }
 
 /// As [`read`], with the content of the file already read.
@@ -69,4 +95,36 @@ pub(crate) fn parse(name: &str, text: &str, port: u16) -> anyhow::Result<Corefil
             exit_code: 1,
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::stat::Mode;
+    use nix::unistd::mkfifo;
+
+    use super::*;
+
+    /// Nobody waits for a writer, and nothing takes all memory.
+    #[test]
+    fn what_has_no_end_is_not_read() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let fifo = folder.path().join("fifo");
+        mkfifo(&fifo, Mode::S_IRWXU).expect("a new name");
+        let large = folder.path().join("large");
+        let file = fs::File::create(&large).expect("a new name");
+        file.set_len(LARGEST + 1).expect("it has holes");
+        for (path, why) in [
+            (&*fifo, "a pipe or a device"),
+            (Path::new("/dev/zero"), "a pipe or a device"),
+            (&*large, "more than 16 MiB"),
+        ] {
+            let error = read_file(path).expect_err("refused").to_string();
+            assert!(error.contains(why), "{}: {error}", path.display());
+            let text = format!(". {{\n import {}\n}}\n", path.display());
+            let error = parse("Corefile", &text, 53).expect_err("refused");
+            let error = format!("{error:#}");
+            assert!(error.contains(why), "{error}");
+        }
+        assert!(read("--dns-corefile", &fifo, 53).is_err());
+    }
 }

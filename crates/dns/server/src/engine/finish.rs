@@ -43,6 +43,7 @@ impl Engine {
         metadata.message_type = MessageType::Response;
         metadata.recursion_desired = query.metadata.recursion_desired;
         metadata.checking_disabled = query.metadata.checking_disabled;
+        metadata.authentic_data &= query.asked.understands_authentic_data();
         message.queries = vec![query.asked.query.clone()];
         message.edns = query.edns.map(|_| {
             let mut edns = Edns::new();

@@ -11,6 +11,13 @@ use crate::question::{Question, WithEdns};
 /// again over TCP, where guessing does not help (RFC 5452, section 9.2).
 pub(super) const MAX_FOREIGN: u32 = 64;
 
+/// Bytes before the question, and behind the question's name (RFC 1035, 4.1).
+const HEADER: usize = 12;
+const QUESTION: usize = 4;
+/// Flags in the third byte.
+const QR: u8 = 0x80;
+const TC: u8 = 0x02;
+
 /// A query with its id, encoded.
 pub(super) struct Outgoing {
     message: Message,
@@ -68,19 +75,34 @@ impl Outgoing {
         ours.then_some(answer)
     }
 
+    /// As [`Self::answer`], of a datagram. One that repeats the question and is cut behind it counts as truncated, also
+    /// without TC: some servers, and what is between, cut so.
+    pub(super) fn answer_of_datagram(&self, received: &[u8]) -> Option<Message> {
+        let question = HEADER + self.message.queries[0].name().len() + QUESTION;
+        let repeats = |it: &[u8]| it.get(HEADER..question) == self.bytes.get(HEADER..question);
+        let is_cut = || {
+            let is_ours = received.first_chunk() == Some(&self.message.id.to_be_bytes());
+            let is_answer = received.get(2).is_some_and(|it| it & QR != 0);
+            let is_broken = Message::from_vec(received).is_err();
+            is_ours && is_answer && repeats(received) && is_broken
+        };
+        self.answer(received)
+            .or_else(|| is_cut().then(|| self.truncated()))
+    }
+
     /// An answer whose last record is cut in two: some servers truncate so. It counts as one
     /// without records, so that it is asked for over TCP.
     fn cut_off(&self, received: &[u8]) -> Option<Message> {
-        const HEADER: usize = 12;
-        const QR: u8 = 0x80;
-        const TC: u8 = 0x02;
         let flags = *received.get(2)?;
-        (received.len() >= HEADER && flags & QR != 0 && flags & TC != 0).then(|| {
-            let mut answer = Message::response(self.message.id, OpCode::Query);
-            answer.metadata.truncation = true;
-            answer.queries = self.message.queries.clone();
-            answer
-        })
+        let is_cut = received.len() >= HEADER && flags & QR != 0 && flags & TC != 0;
+        is_cut.then(|| self.truncated())
+    }
+
+    fn truncated(&self) -> Message {
+        let mut answer = Message::response(self.message.id, OpCode::Query);
+        answer.metadata.truncation = true;
+        answer.queries = self.message.queries.clone();
+        answer
     }
 }
 
@@ -168,8 +190,19 @@ mod tests {
         bytes.truncate(bytes.len() - 3);
         assert!(outgoing.answer(&bytes).unwrap().truncation);
         let (outgoing, mut bytes) = answer(|_| ());
+        let whole = outgoing.answer_of_datagram(&bytes);
+        assert!(!whole.unwrap().truncation);
         bytes.truncate(bytes.len() - 3);
         assert!(outgoing.answer(&bytes).is_none());
+        // A datagram may be cut without a word.
+        assert!(outgoing.answer_of_datagram(&bytes).unwrap().truncation);
+        for (at, bit) in [(0, 1), (2, QR), (13, 1)] {
+            let mut forged = bytes.clone();
+            forged[at] ^= bit;
+            assert!(outgoing.answer_of_datagram(&forged).is_none(), "{at}");
+        }
+        bytes.truncate(20);
+        assert!(outgoing.answer_of_datagram(&bytes).is_none());
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(super) async fn ask(upstream: SocketAddr, query: &Outgoing) -> Result<Messag
             .recv(&mut buffer)
             .await
             .map_err(Trouble::io("receive over UDP"))?;
-        if let Some(answer) = query.answer(&buffer[..length]) {
+        if let Some(answer) = query.answer_of_datagram(&buffer[..length]) {
             return Ok(answer);
         }
     }

@@ -25,7 +25,8 @@ pub(super) fn answer<'a>(scope: &Scope<'a>, question: Question<'a>) -> Answer<'a
 }
 
 /// The Service that has the address as ClusterIP, else the ready endpoints that have it. Endpoints count even
-/// when their Service does not exist, as in CoreDNS.
+/// when their Service does not exist, as in CoreDNS. Most resolvers take the first name: that of an endpoint with a hostname of
+/// its own, which leads back to this address alone.
 fn of_address<'a>(scope: &Scope<'a>, question: Question<'a>, address: IpAddr) -> Answer<'a> {
     let (objects, settings) = (scope.objects, scope.settings);
     let exposed = |namespace: &str| {
@@ -49,7 +50,8 @@ fn of_address<'a>(scope: &Scope<'a>, question: Question<'a>, address: IpAddr) ->
             return scope.records(vec![record], Vec::new(), Holder::Service(service));
         }
     }
-    let (mut records, mut first, mut seen) = (Vec::new(), None, Seen::new());
+    let (mut own_names, mut records, mut first, mut seen) =
+        (Vec::new(), Vec::new(), None, Seen::new());
     let endpoints = objects
         .endpoints_at(address)
         .filter(|_| !settings.no_endpoints);
@@ -64,10 +66,16 @@ fn of_address<'a>(scope: &Scope<'a>, question: Question<'a>, address: IpAddr) ->
             .unwrap_or_default()
             .as_bytes();
         if seen.is_new((own, service, namespace)) {
-            records.extend(ptr(&[own.as_bytes(), service, namespace, b"svc"]));
+            let record = ptr(&[own.as_bytes(), service, namespace, b"svc"]);
+            match endpoint.hostname {
+                Some(_) => own_names.extend(record),
+                None => records.extend(record),
+            }
         }
         first.get_or_insert(Holder::Endpoint(&slice.object, endpoint));
     }
+    own_names.append(&mut records);
+    let records = own_names;
     match first {
         Some(holder) if !records.is_empty() => scope.records(records, Vec::new(), holder),
         _ => scope.name_error(Missing::OwnerOf(address)),
