@@ -21,7 +21,7 @@ use crate::global::global;
 use crate::maps::{Draft, draft, node_flag};
 use crate::origin::{arrived_before, from_socket, is_own, left_before};
 use crate::packet::{ACK, Packet, RST, SYN};
-use crate::reuse::gives_way;
+use crate::reuse::{gives_way, has_opened};
 use crate::window::renew;
 use crate::{flow, lookup, port, service};
 
@@ -65,12 +65,8 @@ fn arrives_body(
         return Way::Pass;
     }
     match beside(packet, request, to, forwarded) {
-        // The first packet of the connection to the Service, again.
-        Way::Opens
-            if packet.protocol() == TCP && forwarded.flags & flow_flags::ESTABLISHED == 0 =>
-        {
-            Way::Pass
-        }
+        // The first packet of the connection to the Service, which came by way of an interface that the programs do not know.
+        Way::Opens if has_opened(ctx, packet, to) => Way::Pass,
         way => way,
     }
 }

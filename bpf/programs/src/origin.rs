@@ -1,7 +1,7 @@
 //! Where a packet comes from: interface, socket, pod, node.
 
 use aya_ebpf::programs::TcContext;
-use sluice_bpf_abi::{Addr, Client, FamilyNode, Hook, interface_flags};
+use sluice_bpf_abi::{Addr, Client, FamilyNode, Hook, Tuple, interface_flags};
 
 use crate::maps::{INTERFACES, OWN};
 use crate::packet::Packet;
@@ -47,6 +47,15 @@ fn has_flag(ctx: &TcContext, flag: u32) -> bool {
     // SAFETY: the agent replaces whole values.
     let interface = unsafe { INTERFACES.get(&ifindex(ctx)) };
     interface.is_some_and(|it| it.flags & flag != 0)
+}
+
+/// Whether a packet arrives at loopback from the address and port that it goes to: it answers a socket of the node whose own
+/// port is the NodePort that it dials. A request has the same addresses, but was rewritten when it left.
+#[inline(always)]
+pub fn is_to_itself(ctx: &TcContext, tuple: &Tuple) -> bool {
+    tuple.source_port == tuple.destination_port
+        && ifindex(ctx) == LOOPBACK
+        && tuple.source == tuple.destination
 }
 
 /// Whether a packet that leaves comes from a socket of the node, and not from loopback.

@@ -30,13 +30,13 @@ use crate::event::Action;
 use crate::flow::{self, Connection};
 use crate::global::global;
 use crate::maps::{Scratch, count, node_flag, scratch};
-use crate::origin::{client, from_node, from_socket, ifindex, was_seen};
+use crate::origin::{client, from_node, from_socket, ifindex, is_to_itself, was_seen};
 use crate::outcome::{
     Denial, arrive_again, deny, drop_packet, family_index, forward, is_drop_at_egress,
     is_routed_again, pass, route_again,
 };
 use crate::packet::{ACK, Packet, Piece, RST, SYN, parse};
-use crate::reuse::{begins_anew, is_anothers, is_netfilters};
+use crate::reuse::{begins_anew, is_anothers, is_led_by_another, is_netfilters};
 use crate::service::{self, Decision};
 use crate::window::{self, renew};
 use crate::{direct, dns, early, icmp, older, source, tunnel};
@@ -85,6 +85,9 @@ pub fn ingress(ctx: &TcContext) -> i32 {
     }
     if packet.protocol() == UDP && dns::passes(ctx, packet, Hook::Ingress) {
         return pass(ctx, packet, Hook::Ingress);
+    }
+    if is_to_itself(ctx, &packet.tuple) {
+        return TC_ACT_UNSPEC;
     }
     let mut found = flow::find(&packet.tuple);
     if let Some(it) = found.as_deref_mut() {
@@ -160,7 +163,7 @@ pub fn egress(ctx: &TcContext) -> i32 {
     }
     let mut found = flow::find(&packet.tuple);
     if let Some(it) = found.as_deref_mut() {
-        if is_anothers(it, packet) {
+        if is_anothers(it, packet) || is_led_by_another(ctx, it, packet, to) {
             found = None;
         } else if is_netfilters(ctx, it, packet, to) {
             return TC_ACT_UNSPEC;

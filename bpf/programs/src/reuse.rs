@@ -43,12 +43,13 @@ fn opens_anew_body(flow: &Flow, packet: &Packet, to: &mut Tuple) -> bool {
     anew
 }
 
-/// Whether a connection has ended. Where its answers are not seen, the client's end is all that there is to see.
+/// Whether a connection has ended. Where its answers go another way, the client's end is all that there is to see; else
+/// their entry was another's to forget.
 #[inline(always)]
 fn is_over(request: &Flow, answers: Option<&Flow>) -> bool {
     match answers {
         Some(answers) => flow::have_ended(request, answers),
-        None => flow::is_closed(request),
+        None => request.flags & flow_flags::DSR == 0 || flow::is_closed(request),
     }
 }
 
@@ -61,13 +62,43 @@ pub fn is_anothers(flow: &Flow, packet: &Packet) -> bool {
         && packet.protocol() == TCP
         && packet.has_ports
         && packet.flags & SYN != 0
-        && flow.flags & flow_flags::NETFILTER == 0
-        && flow::is_closed(flow)
         && flow::has_ended(&packet.tuple, flow);
     if is_anothers {
         flow::forget(&packet.tuple);
     }
     is_anothers
+}
+
+/// Whether a packet that leaves for an endpoint opens another connection than that of its entry, which has ended: netfilter
+/// led it there, or nobody. The entry goes. `to` is overwritten.
+#[inline(always)]
+pub fn is_led_by_another(ctx: &TcContext, flow: &Flow, packet: &Packet, to: &mut Tuple) -> bool {
+    flow.kind == FlowKind::Forwarded as u8
+        && packet.protocol() == TCP
+        && packet.opens()
+        && flow.flags & flow_flags::NETFILTER == 0
+        && !has_opened(ctx, packet, to)
+        && gives_way(packet, to, flow)
+}
+
+global!(
+    /// Whether a packet with the addresses of an entry Forwarded is the SYN that opened its connection. `to` is overwritten.
+    pub fn has_opened(ctx, packet: &Packet, to: &mut Tuple) -> bool = has_opened_body else false
+);
+
+#[inline(always)]
+fn has_opened_body(ctx: &TcContext, packet: &Packet, to: &mut Tuple) -> bool {
+    if packet.protocol() != TCP {
+        return false;
+    }
+    to.set_reversed(&packet.tuple);
+    let Some(reply) = flow::find_copy(to) else {
+        return false;
+    };
+    reply.rewrite_reversed(to);
+    flow::find_copy(to).is_some_and(|request| {
+        request.window != 0 && request.ack == 0 && request.end == window::end(ctx, packet)
+    })
 }
 
 /// Whether netfilter translates the packets of an entry: they pass as they are. `to` is overwritten.
@@ -101,10 +132,14 @@ fn touch_netfilters_body(
     true
 }
 
-/// A client connects to an endpoint directly, from the port of its connection to a Service. Returns whether that one has
-/// ended; its entries are removed then, because nothing may rewrite the endpoint's answers. `to` is overwritten.
+global!(
+    /// A client connects to an endpoint directly, from the port of its connection to a Service. Returns whether that one has
+    /// ended; its entries are removed then, because nothing may rewrite the endpoint's answers. `to` is overwritten.
+    pub fn gives_way(packet: &Packet, to: &mut Tuple, forwarded: &Flow) -> bool = gives_way_body else false
+);
+
 #[inline(always)]
-pub fn gives_way(packet: &Packet, to: &mut Tuple, forwarded: &Flow) -> bool {
+fn gives_way_body(packet: &Packet, to: &mut Tuple, forwarded: &Flow) -> bool {
     to.set_reversed(&packet.tuple);
     let has_ended = match flow::find_copy(to) {
         Some(reply) => flow::have_ended(forwarded, reply),

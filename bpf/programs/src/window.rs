@@ -305,7 +305,7 @@ fn start(ctx: &TcContext, packet: &Packet, own: &mut Flow) {
 
 /// The sequence number behind a packet.
 #[inline(always)]
-fn end(ctx: &TcContext, packet: &Packet) -> u32 {
+pub fn end(ctx: &TcContext, packet: &Packet) -> u32 {
     let payload = packet.payload(ctx);
     let marks = packet.flags & (SYN | FIN);
     let marks = u32::from(marks & SYN != 0) + u32::from(marks & FIN != 0);

@@ -51,6 +51,13 @@ pub struct Ebpf {
     sweeper: Option<Sweeper>,
 }
 
+/// Enters what netfilter translates, before and after the programs open connections.
+fn import(maps: &mut Maps) {
+    if let Err(error) = flows::import(maps) {
+        warn!(%error, "datagrams of an earlier proxy's flows open others");
+    }
+}
+
 impl Ebpf {
     /// Loads the programs for the calling thread's network namespace. No packet passes them before the first
     /// write, unless an earlier agent attached them.
@@ -176,15 +183,17 @@ impl Ebpf {
         let has_older = self.programs.has_older();
         let ports = render::other_ports(self.facts.masquerade_ports);
         let maps = self.programs.maps_mut();
-        if let Err(error) = flows::import(maps) {
-            warn!(%error, "datagrams of an earlier proxy's flows open others");
-        }
+        import(maps);
         maps.change_node(|node| {
             node.flags &= !node_flags::WAITS;
             if has_older {
                 node.masquerade_ports = ports;
             }
-        })
+        })?;
+        // What netfilter opened meanwhile, and above all what has ended since: it would give another source port to a
+        // connection of ours with the same answers.
+        import(maps);
+        Ok(())
     }
 
     /// Ends programs of an older version. Which ports they have chosen since their table was copied is not known until it

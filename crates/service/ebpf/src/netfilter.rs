@@ -31,6 +31,9 @@ const FAMILIES: [Family; 2] = [Family::Ipv4, Family::Ipv6];
 /// Time between two looks at netfilter's connections, at least, and in proportion to the duration of a look.
 const PERIOD: Duration = Duration::from_secs(5);
 const SHARE: u32 = 50;
+/// The first look comes when the rules have just gone. What they opened for the node meanwhile, and what has ended, would
+/// give other source ports to its next connections.
+const FIRST: Duration = Duration::from_secs(1);
 /// How long rules of the earlier proxy may still open connections of the node itself.
 const RULES_GO: Duration = Duration::from_secs(60);
 
@@ -165,7 +168,7 @@ impl Watch {
         let (stop, stopped) = mpsc::channel();
         let run = move || {
             let begun = Instant::now();
-            let mut wait = PERIOD;
+            let mut wait = FIRST;
             let mut last = first;
             while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
                 let looked = Instant::now();

@@ -50,11 +50,9 @@ fn everybody(ports: Ports) {
         .node("node-a")
         .node("node-b")
         .pod("cli", "node-a")
-        .pod("cli-2", "node-a")
         .pod("near", "node-a")
         .pod("far", "node-b")
         .client("outside")
-        .client("outside-2")
         .build()
         .unwrap();
     let pods = ["near", "far"].map(|it| cluster.pod(it));
@@ -90,19 +88,24 @@ fn everybody(ports: Ports) {
         proxy.change(events);
         proxy
     });
-    let outside = cluster.client("outside-2");
+    let outside = cluster.client("outside");
     outside.route_via(home.pod_cidr_v4().into(), home).unwrap();
     let near = SocketAddr::new(cluster.pod("near").ipv4().into(), PORT);
     let mut tasks = vec![(outside.netns(), near)];
-    let outside = cluster.client("outside").netns();
     for (pod, (number, node_port)) in pods.iter().zip((10_u8..).zip(NODE_PORTS)) {
         let direct = SocketAddr::new(pod.ipv4().into(), PORT);
         let virtual_ip = SocketAddr::new([10, 96, 0, number].into(), 80);
         let node_port = SocketAddr::new(home.ipv4().into(), node_port);
         tasks.extend([direct, virtual_ip, node_port].map(|it| (home.netns(), it)));
-        tasks.extend([direct, virtual_ip].map(|it| (cluster.pod("cli").netns(), it)));
-        // A direct connection of TCP stands still while its client is masqueraded with the same port.
-        tasks.extend([outside, cluster.pod("cli-2").netns()].map(|it| (it, node_port)));
+        let client = cluster.pod("cli").netns();
+        tasks.extend([direct, virtual_ip, node_port].map(|it| (client, it)));
+        tasks.push((outside.netns(), node_port));
+        // A socket whose own port is the NodePort that it dials.
+        for protocol in [Protocol::Tcp, Protocol::Udp] {
+            let probe = Probe::new(node_port, protocol).source_port(node_port.port());
+            let outcome = probe.timeout(PATIENT).from(home.netns());
+            assert_eq!(outcome.name(), Some(pod.name()), "{outcome:?}");
+        }
     }
     for (name, target, protocol, spread) in ask_all(&tasks) {
         let what = format!("{name} to {target}, {protocol:?}");

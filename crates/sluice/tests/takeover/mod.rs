@@ -2,6 +2,7 @@
 
 mod ebpf;
 mod ebpf_trace;
+mod everybody;
 mod kube_proxy;
 mod modes;
 mod moves;

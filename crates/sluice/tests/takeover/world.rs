@@ -445,7 +445,7 @@ pub(crate) fn more(hammers: &[Hammer], count: u64) {
 }
 
 #[track_caller]
-pub(crate) fn unhurt(hammers: [Hammer; 2]) {
+pub(crate) fn unhurt(hammers: impl IntoIterator<Item = Hammer>) {
     for hammer in hammers {
         let report = hammer.stop();
         assert!(report.failures.is_empty(), "{report}");

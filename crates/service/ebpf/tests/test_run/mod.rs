@@ -1,5 +1,6 @@
 //! Each path of the programs with packets of bytes: `BPF_PROG_TEST_RUN`.
 
+mod beside_rules;
 mod dns;
 mod full;
 mod harness;
