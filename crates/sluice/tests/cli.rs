@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
@@ -561,4 +561,38 @@ fn a_wrong_configuration_is_one_and_names_file_line_and_field() {
         lines[1].starts_with(&format!("sluice: {file}: line 4: iptables.syncPeriod: ")),
         "{err}"
     );
+}
+
+/// Whoever reads an answer may have read enough: `sluice lab draw | head`.
+#[test]
+fn a_reader_that_goes_is_no_error() {
+    let examples = examples();
+    let render = [
+        "render",
+        "--manifests",
+        &examples,
+        "--hostname-override",
+        "node-a",
+    ];
+    for args in [&["lab", "list"][..], &["man"], &render] {
+        let ended = |stdout: Stdio| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
+            command.args(args).stdout(stdout).stderr(Stdio::piped());
+            let process = command.spawn().expect("the program was built");
+            process.wait_with_output().expect("it ends")
+        };
+        let (reader, writer) = std::io::pipe().expect("two descriptors");
+        drop(reader);
+        let closed = ended(writer.into());
+        assert_eq!(
+            closed.status.code(),
+            Some(0),
+            "{args:?} {}",
+            stderr(&closed)
+        );
+        let full = fs::OpenOptions::new().write(true).open("/dev/full");
+        let full = ended(full.expect("a device").into());
+        assert_eq!(full.status.code(), Some(1), "{args:?}");
+        assert!(stderr(&full).contains("No space left"), "{}", stderr(&full));
+    }
 }

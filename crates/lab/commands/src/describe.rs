@@ -8,6 +8,7 @@ use sluice_config::yaml;
 use super::objects::one;
 use super::show::{Columns, aligned, cell, columns, encode, rows};
 use crate::args::ObjectArgs;
+use crate::output::{put, say};
 
 pub(super) fn describe(client: &Client, args: &ObjectArgs) -> anyhow::Result<()> {
     let (resource, name, path_of_it) = one(args)?;
@@ -16,7 +17,7 @@ pub(super) fn describe(client: &Client, args: &ObjectArgs) -> anyhow::Result<()>
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("managedFields");
     }
-    print!("{}", yaml(&object));
+    put!("{}", yaml(&object));
     for (plural, query) in belonging(resource, name, &object) {
         let related = path(kind(plural)?, namespace, None);
         let table = client.table(&format!("{related}?{query}"))?;
@@ -25,17 +26,17 @@ pub(super) fn describe(client: &Client, args: &ObjectArgs) -> anyhow::Result<()>
             namespaces: namespace.is_none(),
         };
         let rows = rows(&table, shown);
-        println!("---");
+        say!("---");
         match rows.len() {
-            1 => println!("no {plural}"),
-            _ => print!("{}", aligned(&rows)),
+            1 => say!("no {plural}"),
+            _ => put!("{}", aligned(&rows)),
         }
     }
-    println!("---");
+    say!("---");
     let events = client.get(&path(kind("events")?, namespace, None))?;
     let rows = happened(&events, resource, name, &object["metadata"]["uid"]);
     match rows.len() {
-        1 => println!("no events"),
+        1 => say!("no events"),
         _ => columns(&rows),
     }
     Ok(())

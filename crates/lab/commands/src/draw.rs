@@ -20,6 +20,7 @@ use sluice_plan::settings::Settings;
 
 use super::{Host, machines};
 use crate::args::{DrawArgs, DrawFormat};
+use crate::output::{put, say};
 
 /// The width of the lab's picture in an SVG file: that of a page.
 const WIDTH: u32 = 920;
@@ -34,9 +35,9 @@ pub(super) fn run(args: &DrawArgs, host: Host) -> anyhow::Result<()> {
     let Some(service) = &args.service else {
         let topology = view.topology()?;
         match args.output {
-            DrawFormat::Text => print!("{topology}"),
-            DrawFormat::Svg => print!("{}", topology.drawing(WIDTH)),
-            DrawFormat::Json => println!("{}", serde_json::to_string_pretty(&topology)?),
+            DrawFormat::Text => put!("{topology}"),
+            DrawFormat::Svg => put!("{}", topology.drawing(WIDTH)),
+            DrawFormat::Json => say!("{}", serde_json::to_string_pretty(&topology)?),
         }
         return Ok(());
     };
@@ -63,9 +64,9 @@ pub(super) fn run(args: &DrawArgs, host: Host) -> anyhow::Result<()> {
         });
     }
     match args.output {
-        DrawFormat::Text => print!("{way}"),
-        DrawFormat::Svg => print!("{}", way.drawing()),
-        DrawFormat::Json => println!("{}", serde_json::to_string_pretty(&way)?),
+        DrawFormat::Text => put!("{way}"),
+        DrawFormat::Svg => put!("{}", way.drawing()),
+        DrawFormat::Json => say!("{}", serde_json::to_string_pretty(&way)?),
     }
     Ok(())
 }

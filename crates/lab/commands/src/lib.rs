@@ -7,6 +7,12 @@
 //! draw, web                         ─▶ pictures of its objects
 //! ```
 
+#![deny(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "they panic when their reader goes: say, put and tell"
+)]
+
 mod args;
 mod demo;
 mod describe;
@@ -15,6 +21,7 @@ mod experiments;
 mod machines;
 mod manifests;
 mod objects;
+mod output;
 mod pcap;
 mod show;
 mod web;
@@ -40,6 +47,7 @@ use sluice_plan::Event;
 use sluice_plan::settings::Settings as PlanSettings;
 use sluice_source::{Wants, kinds};
 
+use crate::output::say;
 pub use args::LabArgs;
 use args::{LabCommand, LabProcess, UpArgs};
 
@@ -76,6 +84,12 @@ pub struct Host {
 ///
 /// The failure of the command; [`Invalid`] when there are several problems.
 pub fn run(args: &LabArgs, host: Host) -> anyhow::Result<ExitCode> {
+    let code = run_command(args, host)?;
+    output::result().context("write the answer")?;
+    Ok(code)
+}
+
+fn run_command(args: &LabArgs, host: Host) -> anyhow::Result<ExitCode> {
     match &args.command {
         LabCommand::Demo(args) => demo::run(args, host)?,
         LabCommand::Up(args) => up(args, host)?,
@@ -90,7 +104,7 @@ pub fn run(args: &LabArgs, host: Host) -> anyhow::Result<ExitCode> {
         LabCommand::Kubeconfig(lab) => {
             let lab_dir = LabDir::of(&lab.name)?;
             lab_dir.settings()?;
-            println!("{}", lab_dir.kubeconfig().display());
+            say!("{}", lab_dir.kubeconfig().display());
         }
         LabCommand::Apply(args) => {
             let client = open(&args.at.lab.name)?;
@@ -154,7 +168,7 @@ fn run_process(process: &LabProcess, host: Host) -> anyhow::Result<ExitCode> {
         LabProcess::Identity(args) => identity::serve(&args.server, &args.ports)?,
         LabProcess::Ask(args) => {
             let answers = probe::ask(&args.request);
-            println!("{}", serde_json::to_string(&answers)?);
+            say!("{}", serde_json::to_string(&answers)?);
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -226,21 +240,22 @@ fn up(args: &UpArgs, host: Host) -> anyhow::Result<()> {
     let nodes = client.get("/api/v1/nodes")?;
     let node = nodes["items"][0]["metadata"]["name"].as_str();
     let settings = lab_dir.settings()?;
-    println!(
+    say!(
         "lab {name} is up ({}, {}). Next:",
-        settings.mode, settings.network
+        settings.mode,
+        settings.network
     );
     let flag = match name {
         "lab" => String::new(),
         _ => format!(" --name {name}"),
     };
-    println!("  sluice lab get pods -A -o wide{flag}");
-    println!(
+    say!("  sluice lab get pods -A -o wide{flag}");
+    say!(
         "  sluice lab exec {}{flag} -- sluice status",
         node.unwrap_or("NODE")
     );
-    println!("  export KUBECONFIG=$(sluice lab kubeconfig{flag})");
-    println!("  sluice lab down{flag}");
+    say!("  export KUBECONFIG=$(sluice lab kubeconfig{flag})");
+    say!("  sluice lab down{flag}");
     Ok(())
 }
 

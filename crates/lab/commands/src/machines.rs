@@ -17,6 +17,7 @@ use sluice_lab::Spread;
 
 use super::open;
 use crate::args::{MachineArgs, ProbeArgs};
+use crate::output::{put, say};
 
 /// A machine that a user named.
 #[derive(Debug, PartialEq, Eq)]
@@ -131,7 +132,7 @@ pub(super) fn kill(args: &MachineArgs) -> anyhow::Result<ExitCode> {
         Machine::Client => bail!("`{CLIENT}` has nothing to kill"),
         Machine::Node(name) => {
             power(&client, &name, Some("off"))?;
-            println!("node/{name} is cut off; `sluice lab start {name}` brings it back");
+            say!("node/{name} is cut off; `sluice lab start {name}` brings it back");
             Ok(ExitCode::SUCCESS)
         }
         Machine::Pod { object } => {
@@ -155,7 +156,7 @@ pub(super) fn kill(args: &MachineArgs) -> anyhow::Result<ExitCode> {
 pub(super) fn start(args: &MachineArgs) -> anyhow::Result<()> {
     let client = open(&args.at.lab.name)?;
     power(&client, &args.machine, None)?;
-    println!("node/{} is back", args.machine);
+    say!("node/{} is back", args.machine);
     Ok(())
 }
 
@@ -181,10 +182,10 @@ pub(super) fn probe(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     };
     let answers = ask(&lab_dir, &from, &request)?;
     if args.output.is_some() {
-        println!("{}", serde_json::to_string_pretty(&answers)?);
+        say!("{}", serde_json::to_string_pretty(&answers)?);
     } else {
-        println!("{} requests from {} to {target}", args.count, args.from);
-        print!("{}", drawn(&answers));
+        say!("{} requests from {} to {target}", args.count, args.from);
+        put!("{}", drawn(&answers));
     }
     Ok(match answers.failures() {
         0 => ExitCode::SUCCESS,
@@ -281,14 +282,24 @@ fn address(
         .rsplit_once(':')
         .with_context(|| format!("{text}: svc/NAME, pod/NAME, NODE:PORT or IP:PORT"))?;
     let node = client.get(&path(kind("node")?, None, Some(name)))?;
-    Ok(SocketAddr::new(node_ip(&node)?, port.parse()?))
+    Ok(SocketAddr::new(
+        node_ip(&node, &Value::Null)?,
+        port.parse()?,
+    ))
 }
 
-fn node_ip(node: &Value) -> anyhow::Result<IpAddr> {
-    let ip = node["status"]["addresses"][0]["address"].as_str();
-    ip.context("the node has no address yet")?
-        .parse()
-        .context("the node's address")
+/// The first address of a node, of the first family of a Service if it is of one.
+fn node_ip(node: &Value, service: &Value) -> anyhow::Result<IpAddr> {
+    let is_wanted = |ip: &IpAddr| match service["spec"]["ipFamilies"][0].as_str() {
+        Some("IPv6") => ip.is_ipv6(),
+        Some(_) => ip.is_ipv4(),
+        None => true,
+    };
+    let addresses = node["status"]["addresses"].as_array().into_iter().flatten();
+    let mut addresses = addresses.filter_map(|it| it["address"].as_str()?.parse().ok());
+    addresses
+        .find(is_wanted)
+        .context("the node has no address of this family yet")
 }
 
 fn of_pod(pod: &Value, port: Option<&str>) -> anyhow::Result<SocketAddr> {
@@ -336,7 +347,10 @@ fn of_service(
         }
         if let Some(node_port) = number(Some(port), "nodePort") {
             let nodes = client.get(&path(kind("nodes")?, None, None))?;
-            return Ok(SocketAddr::new(node_ip(&nodes["items"][0])?, node_port));
+            return Ok(SocketAddr::new(
+                node_ip(&nodes["items"][0], service)?,
+                node_port,
+            ));
         }
     }
     let ip = spec["clusterIP"].as_str().filter(|it| *it != "None");
@@ -346,4 +360,28 @@ fn of_service(
 
 fn number(port: Option<&Value>, field: &str) -> Option<u16> {
     port?[field].as_u64().and_then(|it| u16::try_from(it).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_node_port_is_dialled_at_an_address_of_the_services_family() {
+        let addresses = ["lab-1", "192.0.2.1", "2001:db8::1"].map(|it| json!({ "address": it }));
+        let node = json!({ "status": { "addresses": addresses } });
+        let service = |families: Value| json!({ "spec": { "ipFamilies": families } });
+        for (families, ip) in [
+            (json!(["IPv6"]), "2001:db8::1"),
+            (json!(["IPv4", "IPv6"]), "192.0.2.1"),
+            (json!(["IPv6", "IPv4"]), "2001:db8::1"),
+            (Value::Null, "192.0.2.1"),
+        ] {
+            let found = node_ip(&node, &service(families)).unwrap();
+            assert_eq!(found.to_string(), ip);
+        }
+        assert!(node_ip(&json!({}), &service(json!(["IPv6"]))).is_err());
+    }
 }

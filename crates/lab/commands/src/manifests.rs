@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::output::say;
 use serde_json::Value;
 use sluice_cluster::client::{Client, Patch, kind, path};
 use sluice_config::Invalid;
@@ -45,7 +46,7 @@ pub(super) fn read(paths: &[PathBuf]) -> anyhow::Result<Vec<Value>> {
 /// `sluice lab apply`.
 pub(super) fn apply(client: &Client, paths: &[PathBuf], namespace: &str) -> anyhow::Result<()> {
     let objects = read(paths)?;
-    write(client, &objects, namespace, |line| println!("{line}"))
+    write(client, &objects, namespace, |line| say!("{line}"))
 }
 
 /// Writes objects by server-side apply. Those that are refused are named together, after the others are written.

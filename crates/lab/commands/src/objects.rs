@@ -9,6 +9,7 @@ use sluice_cluster::client::{Client, Patch, kind, path};
 
 use super::manifests;
 use crate::args::{DeleteArgs, ObjectArgs, RolloutAction, RolloutArgs};
+use crate::output::say;
 
 /// How long `drain` waits for the pods to be gone.
 const DRAIN: Duration = Duration::from_secs(120);
@@ -64,7 +65,7 @@ pub(super) fn delete(client: &Client, args: &DeleteArgs) -> anyhow::Result<()> {
             &path(resource, Some(namespace), Some(name)),
             args.grace_period,
         )?;
-        println!("{}/{name} deleted", resource.full_name());
+        say!("{}/{name} deleted", resource.full_name());
     }
     Ok(())
 }
@@ -76,7 +77,7 @@ pub(super) fn scale(client: &Client, args: &ObjectArgs, replicas: u32) -> anyhow
     }
     let scale = json!({"spec": {"replicas": replicas}});
     client.patch(&format!("{path}/scale"), Patch::Merge, &scale)?;
-    println!("{}/{name} scaled to {replicas}", resource.full_name());
+    say!("{}/{name} scaled to {replicas}", resource.full_name());
     Ok(())
 }
 
@@ -93,12 +94,12 @@ pub(super) fn rollout(client: &Client, args: &RolloutArgs) -> anyhow::Result<()>
             let template = json!({"metadata": {"annotations": annotations}});
             let spec = json!({"spec": {"template": template}});
             client.patch(&path, Patch::Merge, &spec)?;
-            println!("{}/{name} restarted", resource.full_name());
+            say!("{}/{name} restarted", resource.full_name());
             Ok(())
         }
         RolloutAction::Status => {
             client.until(args.timeout, |it| rolled_out(&it.get(&path)?))?;
-            println!("{}/{name} is rolled out", resource.full_name());
+            say!("{}/{name} is rolled out", resource.full_name());
             Ok(())
         }
     }
@@ -163,19 +164,19 @@ pub(super) fn drain(client: &Client, node: &str) -> anyhow::Result<()> {
             Err(error) if error.to_string().contains("not found") => continue,
             other => drop(other?),
         }
-        println!("pod/{name} evicted");
+        say!("pod/{name} evicted");
     }
     client.until(DRAIN, |_| match pods()?.len() {
         0 => Ok(()),
         left => bail!("{left} pods are still on {node}"),
     })?;
-    println!("node/{node} drained");
+    say!("node/{node} drained");
     Ok(())
 }
 
 pub(super) fn uncordon(client: &Client, node: &str) -> anyhow::Result<()> {
     cordon(client, node, false)?;
-    println!("node/{node} uncordoned");
+    say!("node/{node} uncordoned");
     Ok(())
 }
 

@@ -25,6 +25,7 @@ use sluice_lab::{Interrupt, Netns};
 
 use super::machines::{Machine, code, command, find, target};
 use crate::args::{PcapArgs, PcapFormat, Task, WantedArgs};
+use crate::output::tell;
 
 /// Milliseconds without a packet after which a connection whose request was answered counts as complete.
 const QUIET: u8 = 100;
@@ -118,7 +119,7 @@ pub(super) fn capture(args: &Task) -> anyhow::Result<ExitCode> {
         other => other?,
     };
     let many = if capture.count == 1 { "" } else { "s" };
-    eprintln!("{} packet{many}", capture.count);
+    tell!("{} packet{many}", capture.count);
     Ok(if failed {
         ExitCode::FAILURE
     } else {

@@ -1,7 +1,5 @@
 //! Commands that show objects.
 
-use std::io::Write as _;
-
 use anyhow::bail;
 use serde_json::Value;
 use sluice_api::Resource;
@@ -10,11 +8,12 @@ use sluice_config::yaml;
 
 use super::objects::named;
 use crate::args::{GetArgs, LogsArgs, View};
+use crate::output::{has_reader, put, say, tell};
 
 /// Prints rows of the same number of columns, aligned.
 pub(super) fn columns<const N: usize>(rows: &[[String; N]]) {
     let rows: Vec<Vec<String>> = rows.iter().map(|it| it.to_vec()).collect();
-    print!("{}", aligned(&rows));
+    put!("{}", aligned(&rows));
 }
 
 pub(super) fn aligned(rows: &[Vec<String>]) -> String {
@@ -49,13 +48,13 @@ pub(super) fn get(client: &Client, args: &GetArgs) -> anyhow::Result<()> {
                 let table = client.table(path)?;
                 let rows = rows(&table, Columns::of(args));
                 if rows.len() < 2 {
-                    eprintln!("no {} found", resource.plural);
+                    tell!("no {} found", resource.plural);
                     continue;
                 }
                 if several && position > 0 {
-                    println!();
+                    say!("");
                 }
-                print!("{}", aligned(&rows));
+                put!("{}", aligned(&rows));
             }
             Some(view) => print_object(&client.get(path)?, view)?,
         }
@@ -194,7 +193,7 @@ fn watch(client: &Client, args: &GetArgs, path: &str) -> anyhow::Result<()> {
         }
         if !as_table {
             print_object(&event["object"], args.output.unwrap_or(View::Json))?;
-            return Ok(true);
+            return Ok(has_reader());
         }
         let rows = rows(&event["object"], Columns::of(args));
         // Lines that are printed stay as they are: columns only get wider.
@@ -206,17 +205,16 @@ fn watch(client: &Client, args: &GetArgs, path: &str) -> anyhow::Result<()> {
                 format!("{it:width$}")
             });
             let cells: Vec<String> = cells.collect();
-            println!("{}", cells.join("   ").trim_end());
+            say!("{}", cells.join("   ").trim_end());
         }
-        std::io::stdout().flush()?;
-        Ok(true)
+        Ok(has_reader())
     })
 }
 
 fn print_object(value: &Value, view: View) -> anyhow::Result<()> {
     match view {
-        View::Json => println!("{}", serde_json::to_string_pretty(value)?),
-        View::Yaml => print!("{}", yaml(value)),
+        View::Json => say!("{}", serde_json::to_string_pretty(value)?),
+        View::Yaml => put!("{}", yaml(value)),
         View::Name | View::Wide => {
             let items = value["items"].as_array();
             let items = items.map_or(std::slice::from_ref(value), Vec::as_slice);
@@ -224,7 +222,7 @@ fn print_object(value: &Value, view: View) -> anyhow::Result<()> {
                 let of = it["kind"].as_str().or(value["kind"].as_str());
                 let of = of.unwrap_or_default().trim_end_matches("List");
                 let name = it["metadata"]["name"].as_str().unwrap_or_default();
-                println!("{}/{name}", kind(of).map_or(of, |it| it.plural));
+                say!("{}/{name}", kind(of).map_or(of, |it| it.plural));
             }
         }
     }
@@ -245,11 +243,11 @@ pub(super) fn logs(client: &Client, args: &LogsArgs) -> anyhow::Result<()> {
         query.push("follow=true".to_owned());
         let path = format!("{pod}/log?{}", query.join("&"));
         return client.lines(&path, false, |line| {
-            println!("{line}");
-            Ok(true)
+            say!("{line}");
+            Ok(has_reader())
         });
     }
-    print!(
+    put!(
         "{}",
         client.text(&format!("{pod}/log?{}", query.join("&")))?
     );

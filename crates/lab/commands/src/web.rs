@@ -13,7 +13,6 @@
 mod nodes;
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::Write as _;
 use std::net::TcpListener;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::ExitStatusExt as _;
@@ -42,6 +41,7 @@ use sluice_node::{Page, Token, WebServer, guarded};
 use super::draw::{View, asked};
 use super::{Host, machines};
 use crate::args::WebArgs;
+use crate::output::say;
 
 /// The variable with the token for the process in the lab: it may not see the file, because the lab has a `/run` of
 /// its own.
@@ -51,7 +51,7 @@ const TOKEN: &str = "SLUICE_WEB_TOKEN";
 pub(super) fn run(args: &WebArgs, host: Host) -> anyhow::Result<ExitCode> {
     let lab_dir = LabDir::of(&args.lab.name)?;
     let server = (host.web_server)(args.web_bind_address, args.web_token_file.clone())?;
-    let listener = TcpListener::bind(server.address);
+    let listener = TcpListener::bind(sluice_http::widened(server.address));
     let listener = listener.with_context(|| format!("listen on {}", server.address))?;
     let address = listener.local_addr()?;
     let path = std::env::current_exe().context("find the path of this program")?;
@@ -72,11 +72,10 @@ pub(super) fn run(args: &WebArgs, host: Host) -> anyhow::Result<ExitCode> {
         command.env(TOKEN, token.secret());
     }
     if lab_dir.init().is_some() {
-        println!(
+        say!(
             "lab {} is at http://{address}/ (Ctrl-C ends it)",
             lab_dir.name()
         );
-        std::io::stdout().flush()?;
     }
     let status = enter::run(&lab_dir, &mut command)?;
     match status.signal() {

@@ -22,6 +22,7 @@ use sluice_picture::chart::{self, Chart, Group};
 
 use super::super::{Host, Progress, check_mode};
 use crate::args::RaceArgs;
+use crate::output::say;
 use lap::Lap;
 
 /// The page of the book.
@@ -50,7 +51,7 @@ const QUANTITIES: [Quantity; 6] = [
 type Results = Vec<(Mode, Vec<Option<Lap>>)>;
 
 pub(super) fn run(args: &RaceArgs, host: Host) -> anyhow::Result<()> {
-    println!("{}\n", introduction());
+    say!("{}\n", introduction());
     let program = std::env::current_exe().context("find the path of this program")?;
     let mut sizes = args.sizes.clone();
     if sizes.is_empty() {
@@ -68,7 +69,7 @@ pub(super) fn run(args: &RaceArgs, host: Host) -> anyhow::Result<()> {
             let lap = drive(&program, mode, *size);
             progress.clear();
             let lap = lap.inspect_err(|why| {
-                println!("{} with {size} Services: {why:#}", mode.name());
+                say!("{} with {size} Services: {why:#}", mode.name());
                 failed += 1;
             });
             laps.push(lap.ok());
@@ -77,14 +78,14 @@ pub(super) fn run(args: &RaceArgs, host: Host) -> anyhow::Result<()> {
     }
     let charts = charts(&sizes, &results);
     for chart in &charts {
-        println!("{chart}");
+        say!("{chart}");
     }
-    println!("Bars are logarithmic: twice as long is not twice as much. The numbers are medians.");
+    say!("Bars are logarithmic: twice as long is not twice as much. The numbers are medians.");
     if let Some(path) = &args.svg {
         let drawing = chart::drawing("The race of the data planes", &charts);
         let written = std::fs::write(path, drawing.to_string());
         written.with_context(|| path.display().to_string())?;
-        println!("The same as a picture: {}", path.display());
+        say!("The same as a picture: {}", path.display());
     }
     if failed > 0 {
         bail!("{failed} measurements failed");
@@ -121,7 +122,7 @@ fn modes(args: &RaceArgs, host: Host) -> anyhow::Result<Vec<Mode>> {
             Err(why) => left_out.push(format!("not measured: {}: {why}", mode.name())),
         }
     }
-    left_out.iter().for_each(|it| println!("{it}"));
+    left_out.iter().for_each(|it| say!("{it}"));
     if modes.is_empty() {
         bail!("this machine can run none of these modes");
     }

@@ -1,6 +1,6 @@
 //! Runs a page in a lab of its own.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -9,6 +9,7 @@ use anyhow::{Context, bail};
 
 use super::page::{Page, Step, fits, missing};
 use crate::args::ExperimentArgs;
+use crate::output::{put, say};
 
 /// Timeout until the output of a command is as the page says.
 const WITHIN: Duration = Duration::from_secs(30);
@@ -43,7 +44,7 @@ pub(super) fn run(
     }
     for step in &page.steps {
         match step {
-            Step::Text(text) => println!("{text}"),
+            Step::Text(text) => say!("{text}"),
             Step::Manifests(text) => lab.apply(text)?,
             Step::Command {
                 line,
@@ -58,7 +59,7 @@ pub(super) fn run(
         }
     }
     if args.keep {
-        println!("the lab stays: sluice lab down --name {}", lab.name);
+        say!("the lab stays: sluice lab down --name {}", lab.name);
     }
     Ok(())
 }
@@ -89,7 +90,7 @@ impl Lab<'_> {
         let path = file.display().to_string();
         let words = ["lab", "apply", "-f", &path].map(str::to_owned);
         let (text, good) = self.run(&words)?;
-        print!("{text}");
+        put!("{text}");
         if !good {
             bail!("the manifests are refused");
         }
@@ -97,7 +98,7 @@ impl Lab<'_> {
     }
 
     fn show(&self, line: &str, words: &[String], expected: &[String]) -> anyhow::Result<()> {
-        println!("\n$ {line}");
+        say!("\n$ {line}");
         let reads = words.get(1).is_some_and(|it| READS.contains(&it.as_str()));
         let mut last = None;
         let mut attempt = || {
@@ -147,27 +148,26 @@ fn print_output(text: &str, expected: &[String]) {
             continue;
         }
         match (marked, terminal) {
-            (true, true) => println!("\x1b[1m{line}\x1b[0m"),
-            _ => println!("{line}"),
+            (true, true) => say!("\x1b[1m{line}\x1b[0m"),
+            _ => say!("{line}"),
         }
     }
     if left_out > 0 {
-        println!("({left_out} more lines)");
+        say!("({left_out} more lines)");
     }
-    println!();
+    say!("");
 }
 
 fn heading(text: &str) {
     if std::io::stdout().is_terminal() {
-        println!("\x1b[1m{text}\x1b[0m\n")
+        say!("\x1b[1m{text}\x1b[0m\n")
     } else {
-        println!("{text}\n")
+        say!("{text}\n")
     }
 }
 
 fn pause() -> anyhow::Result<()> {
-    print!("[Enter]");
-    std::io::stdout().flush()?;
+    put!("[Enter]");
     std::io::stdin().read_line(&mut String::new())?;
     Ok(())
 }

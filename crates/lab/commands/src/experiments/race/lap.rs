@@ -15,6 +15,7 @@ use sluice_node::client;
 
 use super::manifests::{ENDPOINT_PORT, Folder, SERVICE_PORT};
 use super::process;
+use crate::output::say;
 
 /// Number of connections, and of first packets. The result is the median.
 const SAMPLES: usize = 500;
@@ -64,7 +65,7 @@ pub(crate) fn run(mode: &str, services: u32) -> anyhow::Result<()> {
     let program = std::env::current_exe().context("find the path of this program")?;
     alone::begin()?;
     let lap = measure(&program, mode, services)?;
-    println!("{}", serde_json::to_string(&lap)?);
+    say!("{}", serde_json::to_string(&lap)?);
     Ok(())
 }
 
