@@ -19,6 +19,9 @@ use crate::manifest::{self, MAX_BYTES};
 /// Folders on the path of a manifest, below the folder itself.
 const MAX_DEPTH: usize = 16;
 
+/// Folders that are read and watched. A link may lead to all of a machine.
+const MAX_FOLDERS: usize = 4_096;
+
 /// Whether a file of this name is a manifest: `.yaml`, `.yml` or `.json` in any case, not hidden.
 /// The backups of editors (`web.yaml~`, `#web.yaml#`, `.web.yaml.swp`, `web.yaml.bak`) are none.
 pub(crate) fn is_manifest(name: &str) -> bool {
@@ -110,6 +113,8 @@ pub(crate) struct Folder {
     known: BTreeMap<Arc<str>, State>,
     /// The files of `known` that could not be read.
     unreadable: BTreeSet<Arc<str>>,
+    /// Folders, and links to folders, of which the last listing left something out, and why.
+    cut: BTreeMap<Arc<str>, String>,
     /// Shared texts; each reading thread has its own.
     names: Vec<Interner>,
 }
@@ -120,6 +125,7 @@ impl Folder {
             path,
             known: BTreeMap::new(),
             unreadable: BTreeSet::new(),
+            cut: BTreeMap::new(),
             names: Vec::new(),
         }
     }
@@ -127,20 +133,41 @@ impl Folder {
     /// The manifests that are there or were there. `enter` is called with each folder before its
     /// entries are listed: with `""`, then with `team-a/`.
     ///
-    /// A link to a folder is followed, but no folder is read twice: its own name counts before
-    /// that of a link.
-    pub(crate) fn list(&self, mut enter: impl FnMut(&str)) -> io::Result<Vec<Arc<str>>> {
+    /// A link to a folder is followed, within the file system that it leads to; but no folder is read twice: its own name counts
+    /// before that of a link.
+    pub(crate) fn list(&mut self, mut enter: impl FnMut(&str)) -> io::Result<Vec<Arc<str>>> {
         let mut names: BTreeSet<Arc<str>> = self.known.keys().cloned().collect();
         let mut entered = HashSet::new();
-        // Links come last.
-        let mut folders = BTreeSet::from([(false, String::new())]);
-        while let Some((is_link, folder)) = folders.pop_first() {
+        self.cut.clear();
+        let mut cut = |name: &str, why: String| {
+            self.cut.insert(name.trim_end_matches('/').into(), why);
+        };
+        // With the link that leads there, and its device. Links come last.
+        let mut folders = BTreeSet::from([(None::<(String, u64)>, String::new())]);
+        while let Some((link, folder)) = folders.pop_first() {
             let path = self.path.join(&folder);
-            if identity(&path).is_ok_and(|it| !entered.insert(it)) {
+            let found = identity(&path);
+            if let (Some((link, device)), Ok(found)) = (&link, &found)
+                && found.0 != *device
+            {
+                let why = "leads to more than one file system: the others are not read";
+                cut(link, why.to_owned());
                 continue;
             }
+            if found.is_ok_and(|it| !entered.insert(it)) {
+                continue;
+            }
+            if entered.len() > MAX_FOLDERS {
+                let name = link.map_or(folder, |it| it.0);
+                cut(
+                    &name,
+                    format!("leads beyond {MAX_FOLDERS} folders: the others are not read"),
+                );
+                // Whatever is left is not entered, too.
+                break;
+            }
             enter(&folder);
-            let entries = match entries(&path, is_link) {
+            let entries = match entries(&path) {
                 Ok(it) if folder.matches('/').count() <= MAX_DEPTH => it,
                 Err(error) if folder.is_empty() => return Err(error),
                 // `fetch` says why.
@@ -152,7 +179,10 @@ impl Folder {
             for entry in entries {
                 match entry {
                     Listed::Folder { name, is_link } => {
-                        folders.insert((is_link, format!("{folder}{name}/")));
+                        let name = format!("{folder}{name}/");
+                        let own = || Some((name.clone(), identity(&self.path.join(&name)).ok()?.0));
+                        let link = link.clone().or_else(|| own().filter(|_| is_link));
+                        folders.insert((link, name));
                     }
                     Listed::Manifest(name) => {
                         names.insert(format!("{folder}{name}").into());
@@ -160,6 +190,7 @@ impl Folder {
                 }
             }
         }
+        names.extend(self.cut.keys().cloned());
         Ok(names.into_iter().collect())
     }
 
@@ -229,6 +260,7 @@ impl Folder {
         };
         let stamp = match fs::metadata(&path) {
             Ok(it) if it.is_dir() => match fs::read_dir(&path) {
+                Ok(_) if self.cut.contains_key(name) => return unreadable(self.cut[name].clone()),
                 Ok(_) if name.matches('/').count() < MAX_DEPTH => return gone(),
                 Ok(_) => return unreadable(format!("is below {MAX_DEPTH} folders: not read")),
                 Err(error) => return unreadable(format!("cannot be read: {error}")),
@@ -296,14 +328,10 @@ impl Folder {
 /// An entry that a folder is read for.
 enum Listed {
     Manifest(String),
-    Folder {
-        name: String,
-        /// The entry is a link, or below a link.
-        is_link: bool,
-    },
+    Folder { name: String, is_link: bool },
 }
 
-fn entries(folder: &Path, is_below_link: bool) -> io::Result<Vec<Listed>> {
+fn entries(folder: &Path) -> io::Result<Vec<Listed>> {
     let mut listed = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -320,7 +348,6 @@ fn entries(folder: &Path, is_below_link: bool) -> io::Result<Vec<Listed>> {
             entry.file_type().is_ok_and(|it| it.is_dir())
         };
         if is_folder && is_subfolder(&name) {
-            let is_link = is_link || is_below_link;
             listed.push(Listed::Folder { name, is_link });
         } else if !is_folder && is_manifest(&name) {
             listed.push(Listed::Manifest(name));
@@ -351,4 +378,40 @@ pub(crate) fn read(path: &Path) -> io::Result<(Stamp, Vec<u8>)> {
         return Err(io::Error::from(io::ErrorKind::FileTooLarge));
     }
     Ok((Stamp::of(&before), bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hub::Wants;
+
+    /// A link to a whole machine costs a bounded number of watches, and is named; what stands beside it is read.
+    #[test]
+    fn a_link_to_everything_is_bounded() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        fs::create_dir(dir.path().join("own")).expect("a new name");
+        fs::write(dir.path().join("own/web.yaml"), "").expect("writable");
+        std::os::unix::fs::symlink("/", dir.path().join("all")).expect("a new name");
+        let mut folder = Folder::new(dir.path().to_owned());
+        let mut entered = Vec::new();
+        let names = folder.list(|it| entered.push(it.to_owned()));
+        let names = names.expect("it is listed");
+        assert!(entered.len() <= MAX_FOLDERS, "{}", entered.len());
+        assert!(!entered.iter().any(|it| it.starts_with("all/proc/")));
+        assert_eq!(&entered[..2], ["", "own/"]);
+        assert!(names.contains(&"own/web.yaml".into()));
+        let fetched = folder.fetch(&["all".into()], &Wants::new(|_| ()).topics());
+        let changes = fetched.into_iter().map(|it| it.change);
+        let why: Vec<_> = changes
+            .filter_map(|it| match it {
+                Change::Unreadable(why) => Some(why),
+                _ => None,
+            })
+            .collect();
+        assert!(why.len() == 1 && why[0].starts_with("leads "), "{why:?}");
+        // Without the link nothing is said of it any more.
+        fs::remove_file(dir.path().join("all")).expect("it is there");
+        let names = folder.list(|_| ()).expect("it is listed");
+        assert_eq!(names, ["own/web.yaml".into()]);
+    }
 }
