@@ -6,8 +6,9 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
-use sluice_lab::{Agent, Cluster, Netns, eventually, require_netns};
-use sluice_node::client::is_synced;
+use sluice_agent::status::Status;
+use sluice_lab::{Agent, Cluster, Netns, eventually, require_netns, write_program};
+use sluice_node::client::{self, is_synced};
 
 /// Longest wait for anything; machines of others are slow.
 const WITHIN: Duration = Duration::from_secs(60);
@@ -80,5 +81,44 @@ fn the_shipped_probes_work_with_either_family() {
                 assert!(is_ok, "without {lacks}: {path} at {to}: {answer:?}");
             }
         }
+    }
+}
+
+/// In the iptables mode the programs of either family may fail from the start: the other one is served.
+#[test]
+fn tables_of_one_family_that_cannot_be_written_do_not_end_the_agent() {
+    require_netns!();
+    for (broken, lost) in [("iptables", "IPv4 "), ("ip6tables", "IPv6 ")] {
+        let cluster = Cluster::builder().node("node-a").build().expect("root");
+        let node = cluster.node("node-a");
+        let hint = ["-t", "mangle", "-N", "KUBE-IPTABLES-HINT"];
+        let done = node.netns().command("iptables-nft", &hint).status();
+        assert!(done.expect("it runs").success());
+        let scratch = tempfile::tempdir().expect("a temporary directory");
+        let path = |name: &str| scratch.path().join(name);
+        fs::create_dir(path("bin")).expect("a new name");
+        fs::create_dir(path("manifests")).expect("a new name");
+        let fails = "[ \"$*\" = --version ] && exec echo 'restore v1.8.9 (nf_tables)'\nexit 1";
+        write_program(&path(&format!("bin/{broken}-nft-restore")), fails).expect("writable");
+        let lines = format!(
+            "export PATH={}:$PATH XTABLES_LOCKFILE={}\nexec {SLUICE} \"$@\"",
+            path("bin").display(),
+            path("lock").display()
+        );
+        write_program(&path("agent"), &lines).expect("writable");
+        let manifests = path("manifests").display().to_string();
+        let flags = [
+            "--proxy-mode",
+            "iptables",
+            "--sandbox",
+            "off",
+            "--manifests",
+            &manifests,
+        ];
+        let agent = Agent::start(&path("agent"), node, scratch.path(), &flags, is_synced);
+        let agent = agent.expect("the other family is served");
+        let status: Status = client::get(agent.socket(), "/status").expect("it answers");
+        let unserved = status.unserved.as_deref().unwrap_or_default();
+        assert!(unserved.starts_with(lost), "{broken}: {unserved}");
     }
 }
