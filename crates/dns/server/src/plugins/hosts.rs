@@ -2,11 +2,12 @@
 
 mod table;
 
-use std::io::Read as _;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::{ErrorKind, Read as _};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::rdata::{A, AAAA, PTR};
@@ -32,11 +33,9 @@ pub(crate) struct Hosts {
 #[derive(Debug, Default)]
 struct File {
     table: Arc<Table>,
-    stamp: Option<Stamp>,
+    /// Hash of the text that the table was made of; `None` without one.
+    text: Option<u64>,
 }
-
-/// Modification time and size, which identify a version of a file.
-type Stamp = (Option<SystemTime>, u64);
 
 impl Hosts {
     /// Reads the file for the first time. It need not exist.
@@ -55,32 +54,34 @@ impl Hosts {
         self.config.reload
     }
 
-    /// Reads the file again if it changed. Returns whether it did. A file that cannot be read keeps the
-    /// last entries.
+    /// Reads the file again. Returns whether its text is another one: modification time and size may be the same. A
+    /// file that is gone or cannot be read keeps the last entries.
     pub(crate) fn refresh(&self) -> bool {
-        let path = &self.config.file;
-        let Some(stamp) = stamp(path) else {
-            return false;
-        };
-        let is_known = |it: &File| it.stamp == Some(stamp);
-        if is_known(&self.file.read().unwrap_or_else(PoisonError::into_inner)) {
-            return false;
-        }
-        match read(path) {
-            Ok(text) => {
-                let table = Arc::new(Table::parse(&text, &self.config.zones));
-                let mut file = self.file.write().unwrap_or_else(PoisonError::into_inner);
-                *file = File {
-                    table,
-                    stamp: Some(stamp),
-                };
-                true
-            }
+        let text = match read(&self.config.file) {
+            Ok(text) => text,
             Err(error) => {
-                tracing::warn!(%error, "the last entries stay");
-                false
+                if let Some(error) = error {
+                    tracing::warn!(%error, "the last entries stay");
+                }
+                return false;
             }
+        };
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        let hash = Some(hasher.finish());
+        if self
+            .file
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .text
+            == hash
+        {
+            return false;
         }
+        let table = Arc::new(Table::parse(&text, &self.config.zones));
+        let mut file = self.file.write().unwrap_or_else(PoisonError::into_inner);
+        *file = File { table, text: hash };
+        true
     }
 
     /// Number of names with an address.
@@ -144,24 +145,54 @@ impl Hosts {
     }
 }
 
-/// `None` when there is no such file.
-fn stamp(path: &Path) -> Option<Stamp> {
-    let metadata = std::fs::metadata(path).ok()?;
-    Some((metadata.modified().ok(), metadata.len()))
-}
-
 /// The text of a hosts file of at most [`MOST_BYTES`].
 ///
 /// # Errors
-/// Why it cannot be read, in one line.
-fn read(path: &Path) -> Result<String, String> {
+/// Why it cannot be read, in one line; `None` when there is no such file.
+fn read(path: &Path) -> Result<String, Option<String>> {
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path);
     let read = file.and_then(|it| it.take(MOST_BYTES + 1).read_to_end(&mut bytes));
     let why = match read {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Err(None),
         Err(error) => error.to_string(),
         Ok(_) if bytes.len() as u64 > MOST_BYTES => format!("more than {MOST_BYTES} bytes"),
         Ok(_) => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
     };
-    Err(format!("read hosts file {}: {why}", path.display()))
+    Err(Some(format!("read hosts file {}: {why}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_corefile::Fallthrough;
+
+    use super::*;
+
+    /// Linux before 6.13 counts file times in ticks of up to 10 ms.
+    #[test]
+    fn versions_of_one_size_and_time_are_told_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("hosts");
+        let hosts = Hosts::new(&Config {
+            file: file.clone(),
+            zones: vec![Name::root()],
+            inline: Vec::new(),
+            fallthrough: Fallthrough::default(),
+            ttl: 3_600,
+            reverse: true,
+            reload: None,
+        });
+        for (text, is_new) in [
+            ("192.0.2.1 a.test\n", true),
+            ("192.0.2.2 a.test\n", true),
+            ("192.0.2.2 a.test\n", false),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            let written = std::fs::File::open(&file).unwrap();
+            written.set_modified(std::time::UNIX_EPOCH).unwrap();
+            assert_eq!(hosts.refresh(), is_new, "{text}");
+        }
+        std::fs::remove_file(&file).unwrap();
+        assert!(!hosts.refresh());
+    }
 }
