@@ -91,7 +91,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "reconcile",
         ],
     ),
-    ("node", &["http", "model", "netlink", "reconcile", "route"]),
+    (
+        "node",
+        &["http", "model", "netlink", "reconcile", "route", "yaml"],
+    ),
     (
         "diagnose",
         &[

@@ -7,6 +7,7 @@ use std::process::{self, ExitCode};
 
 use sluice_config::Invalid;
 use sluice_node::chain;
+use sluice_yaml::shown;
 
 /// Prints an error, one `sluice:` line per problem, and returns the exit code.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
@@ -18,7 +19,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Prints one line on stderr, coloured on a terminal.
+/// Prints a text on stderr, coloured on a terminal, without a character that cannot be seen.
 pub(crate) fn say(text: &str) {
     let plain = env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
     let mut stderr = std::io::stderr().lock();
@@ -28,7 +29,7 @@ pub(crate) fn say(text: &str) {
         "sluice:"
     };
     // The reader may have closed the pipe.
-    let _ = writeln!(stderr, "{name} {text}");
+    let _ = writeln!(stderr, "{name} {}", shown(text));
 }
 
 /// Ends the process when any thread panics: an agent without one of its threads would look healthy.

@@ -1,10 +1,11 @@
 //! The log: one line per event on stderr.
 
 use std::env;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 
 use sluice_config::LogFormat;
+use sluice_yaml::{escaped, shown_json};
 use tracing::Level;
 use tracing_subscriber::Registry;
 use tracing_subscriber::filter::Targets;
@@ -45,6 +46,35 @@ pub(crate) fn start_quiet() {
     start_with(Targets::new().with_default(Level::WARN), LogFormat::Text);
 }
 
+/// Writes lines of the log to stderr without a character that cannot be seen: names in them may be anybody's.
+struct Shown {
+    format: LogFormat,
+    /// ESC is part of the colours. The subscriber has escaped every other one.
+    colour: bool,
+}
+
+impl Write for Shown {
+    /// Gets one whole event.
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(event);
+        let line = text.strip_suffix('\n').unwrap_or(&text);
+        let line = match self.format {
+            LogFormat::Json => shown_json(line).into_owned(),
+            LogFormat::Text if self.colour => {
+                let pieces: Vec<String> = line.split('\x1b').map(escaped).collect();
+                pieces.join("\x1b")
+            }
+            LogFormat::Text => escaped(line),
+        };
+        writeln!(io::stderr().lock(), "{line}")?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
 fn start_with(filter: Targets, format: LogFormat) {
     let (filter, handle) = reload::Layer::new(filter);
     // Called once per process.
@@ -53,7 +83,7 @@ fn start_with(filter: Targets, format: LogFormat) {
     let colour = io::stderr().is_terminal() && !plain;
     // A closed stderr must not end the agent.
     let lines = fmt::layer()
-        .with_writer(io::stderr)
+        .with_writer(move || Shown { format, colour })
         .log_internal_errors(false);
     let lines: Box<dyn Layer<Registry> + Send + Sync> = match format {
         LogFormat::Text => lines.with_ansi(colour).with_target(false).boxed(),

@@ -5,13 +5,19 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use serde::Serialize;
+use sluice_yaml::{shown, shown_json};
 
 use crate::cli::Output;
 
-/// Writes to stdout. A reader that closes the pipe (`sluice man | head`) is no error.
-pub(crate) fn print(text: impl AsRef<[u8]>) -> anyhow::Result<()> {
+/// Writes a text to stdout, without a character that cannot be seen: names in it may be anybody's.
+pub(crate) fn print(text: impl AsRef<str>) -> anyhow::Result<()> {
+    print_raw(shown(text.as_ref()).as_bytes())
+}
+
+/// Writes to stdout what only this program has made. A reader that closes the pipe (`sluice man | head`) is no error.
+pub(crate) fn print_raw(text: &[u8]) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_ref()).and_then(|()| out.flush()) {
+    match out.write_all(text).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result.context("write to stdout"),
     }
@@ -25,7 +31,7 @@ pub(crate) fn format<T: Serialize + ?Sized>(
 ) -> anyhow::Result<String> {
     Ok(match format {
         Output::Text => text(answer),
-        Output::Json => serde_json::to_string_pretty(answer)? + "\n",
+        Output::Json => shown_json(&serde_json::to_string_pretty(answer)?).into_owned() + "\n",
     })
 }
 

@@ -14,7 +14,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use crate::cli::{self, ManArgs};
-use crate::output::print;
+use crate::output::print_raw;
 use sluice_config::Invalid;
 
 /// The section of administration programs.
@@ -24,7 +24,7 @@ const SECTION: &str = "8";
 pub(crate) fn completions(shell: Shell) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut cli::definition(), "sluice", &mut script);
-    print(script)?;
+    print_raw(&script)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn man(args: &ManArgs) -> anyhow::Result<ExitCode> {
             }
         })?;
     }
-    print(page(command)?)?;
+    print_raw(&page(command)?)?;
     Ok(ExitCode::SUCCESS)
 }
 

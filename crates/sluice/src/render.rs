@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use crate::cli::{Output, RenderArgs};
-use crate::output::{exit_code, print};
+use crate::output::{exit_code, format, print};
 use crate::planes;
 use crate::planned::{Planned, plan};
 
@@ -19,9 +19,11 @@ pub(crate) fn run(args: &RenderArgs) -> anyhow::Result<ExitCode> {
     let options = config.options(args.node.count_connections);
     let out = match args.output {
         Output::Text => (plane.text)(planner.plan(), &options),
-        Output::Json => {
-            serde_json::to_string_pretty(&(plane.objects)(planner.plan(), &options))? + "\n"
-        }
+        Output::Json => format(
+            args.output,
+            &(plane.objects)(planner.plan(), &options),
+            |_| String::new(),
+        )?,
     };
     print(&out)?;
     Ok(exit_code(!args.strict || problems == 0))

@@ -17,7 +17,7 @@ use sluice_node::client::{self, ClientError};
 use sluice_plan::inventory::{ServiceDetail, ServiceSummary};
 
 use crate::cli::{Output, StatusArgs};
-use crate::output::{format, print};
+use crate::output::{format, print, print_raw};
 
 #[cfg(feature = "top")]
 pub(crate) use services::conditions;
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     loop {
         let text = fetch(args)?;
         if args.output == Output::Text {
-            print(CLEAR)?;
+            print_raw(CLEAR.as_bytes())?;
         }
         print(text)?;
         #[expect(clippy::disallowed_methods, reason = "a period")]

@@ -56,6 +56,43 @@ const COMMANDS: [&str; 7] = [
     "man",
 ];
 
+/// Files of anybody: what is said of them must not steer a terminal.
+#[test]
+fn texts_that_leave_have_no_control_characters() {
+    let steers = |it: char| it.is_control() && !matches!(it, '\n' | '\t') || it == '\u{202e}';
+    for corefile in [
+        "(a\u{1b}[31mevil\u{1b}[2J) {\n errors\n",
+        "(x\u{1b}[31m) {\n errors\n}\n(x\u{1b}[31m) {\n errors\n}\n",
+        ". {\n whoami \u{202e}\n forward \u{1b}[2J 1.2.3.4\n}\n\u{1b}[31m {\n}\n",
+    ] {
+        let files = folder(&[("Core\u{202e}file", corefile)]);
+        let path = files.path().join("Core\u{202e}file");
+        let (out, err) = run(&["dns", "--conf", text(&path), "--check"], 1);
+        assert!(!out.contains(steers) && !err.contains(steers), "{err:?}");
+        assert!(err.contains(r"\u{202e}") && err.ends_with('\n'), "{err:?}");
+    }
+    let files = folder(&[("a\u{1b}[31m\u{202e}.yaml", "kind: [\n")]);
+    for output in ["text", "json"] {
+        let (out, err) = run(
+            &[
+                "render",
+                "--manifests",
+                text(files.path()),
+                "-o",
+                output,
+                "--hostname-override",
+                "n",
+            ],
+            0,
+        );
+        assert!(
+            !out.contains(steers) && !err.contains(steers),
+            "{out:?} {err:?}"
+        );
+        assert!(err.contains(r"a\u{1b}[31m\u{202e}.yaml:"), "{err:?}");
+    }
+}
+
 #[test]
 fn help_names_every_command_and_each_shows_an_example() {
     let (help, _) = run(&["--help"], 0);

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::sync::Arc;
+
+use sluice_yaml::escaped;
 
 use crate::object::Event;
 
@@ -32,7 +35,7 @@ impl<K: Ord + Clone + Display, P: PartialEq + Display> Reported<K, P> {
             self.0.insert(origin.clone(), problems);
         }
         Some(Event::Problems {
-            origin: origin.to_string().into(),
+            origin: shown_origin(origin),
             problems: lines,
         })
     }
@@ -40,7 +43,7 @@ impl<K: Ord + Clone + Display, P: PartialEq + Display> Reported<K, P> {
     /// Every origin with its problems, for a consumer that has got no problems yet.
     pub(crate) fn origins(&self) -> impl Iterator<Item = Event> {
         self.0.iter().map(|(origin, problems)| Event::Problems {
-            origin: origin.to_string().into(),
+            origin: shown_origin(origin),
             problems: problems.iter().map(P::to_string).collect(),
         })
     }
@@ -54,4 +57,9 @@ impl<K: Ord + Clone + Display, P: PartialEq + Display> Reported<K, P> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &Vec<P>)> {
         self.0.iter()
     }
+}
+
+/// The origin as consumers show it: the name of a file may be anything.
+fn shown_origin(origin: &impl Display) -> Arc<str> {
+    escaped(&origin.to_string()).into()
 }

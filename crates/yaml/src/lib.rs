@@ -19,7 +19,7 @@ pub use json::parse_json;
 pub use node::{Key, Node, Position, Value};
 pub use scalar::{Meaning, Scalar};
 pub use split::{Chunk, documents};
-pub use text::{escaped, message, push_field, push_index, quoted, readable};
+pub use text::{escaped, message, push_field, push_index, quoted, readable, shown, shown_json};
 
 /// Why a document cannot be read at all.
 #[derive(Clone, Debug, PartialEq, Eq)]

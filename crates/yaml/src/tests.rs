@@ -286,3 +286,29 @@ fn messages_are_cut_between_characters() {
     let long = format!("x{}", "é".repeat(100_000));
     assert_eq!(message(&long), format!("x{}...", "é".repeat(511)));
 }
+
+#[test]
+fn what_cannot_be_seen_is_escaped_where_text_leaves() {
+    let cases = [
+        ("plain\n\ttext \"it's\" \\ \u{e9}\n", None),
+        ("a\u{1b}[31mb\u{202e}c\n", Some("a\\u{1b}[31mb\\u{202e}c\n")),
+        ("\u{9b}31m\r\n\n\u{7f}", Some("\\u{9b}31m\\r\n\n\\u{7f}")),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(shown(text), expected.unwrap_or(text));
+        assert_eq!(
+            shown(&shown(text)),
+            shown(text),
+            "escaping twice changes nothing"
+        );
+        let json = serde_json::to_string_pretty(&[text]).unwrap();
+        let escaped = shown_json(&json);
+        assert_eq!(
+            serde_json::from_str::<[String; 1]>(&escaped).unwrap(),
+            [text]
+        );
+        assert_eq!(shown(&escaped), escaped);
+    }
+    // A character of two UTF-16 units: a tag, which has no width.
+    assert_eq!(shown_json("\"\u{e0041}\""), "\"\\udb40\\udc41\"");
+}

@@ -1,5 +1,7 @@
 //! Bytes as text, and foreign text in messages: field paths, quotes, escapes.
 
+use std::borrow::Cow;
+
 use crate::{Position, Read, SyntaxError};
 
 /// The bytes as text. A NUL byte would end the file for the parser.
@@ -62,6 +64,38 @@ pub fn escaped(text: &str) -> String {
         }
     }
     shown
+}
+
+/// A text of any number of lines as it leaves for a terminal or a browser: line feeds and tabs stay, every other
+/// character that cannot be seen is [`escaped`].
+pub fn shown(text: &str) -> Cow<'_, str> {
+    let is_plain = |it: &u8| matches!(it, b' '..=b'~' | b'\n' | b'\t');
+    if text.as_bytes().iter().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let pieces = text.split_inclusive(['\n', '\t']).map(|piece| {
+        let end = piece.trim_end_matches(['\n', '\t']).len();
+        escaped(&piece[..end]) + &piece[end..]
+    });
+    Cow::Owned(pieces.collect())
+}
+
+/// JSON as it leaves for a terminal, a log or a browser: characters that cannot be seen are escaped, as JSON does, so
+/// that its meaning stays. Such characters are in strings only, but for line feeds and tabs, which stay.
+pub fn shown_json(json: &str) -> Cow<'_, str> {
+    if shown(json) == json {
+        return Cow::Borrowed(json);
+    }
+    let mut text = String::with_capacity(json.len());
+    for it in json.chars() {
+        if matches!(it, '"' | '\'' | '\\' | '\n' | '\t') || it.escape_debug().len() == 1 {
+            text.push(it);
+        } else {
+            let units = it.encode_utf16(&mut [0; 2]).to_vec();
+            text.extend(units.iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    Cow::Owned(text)
 }
 
 /// An error message of another program or machine as we show it: its first KiB, [`escaped`].

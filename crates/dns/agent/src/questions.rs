@@ -28,7 +28,7 @@ async fn name(State(names): State<Option<NameAnswers>>, uri: Uri) -> Response {
     let of = |name| query.get(name).map(String::as_str);
     let (name, kind) = (of("name").unwrap_or_default(), of("type").unwrap_or("A"));
     match names(name, kind, of("from")) {
-        Ok(answer) => json(answer),
+        Ok(answer) => json(&answer),
         Err(why) => plain(StatusCode::BAD_REQUEST, format!("{why}\n")),
     }
 }

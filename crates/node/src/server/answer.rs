@@ -5,29 +5,34 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use serde::Serialize;
+use sluice_yaml::{shown, shown_json};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 /// Timeout of an answer to a client: consumers answer between two steps.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Plain text that no browser interprets as another type.
+/// Plain text that no browser interprets as another type, without a character that cannot be seen: names in it may be
+/// anybody's.
 pub fn plain(status: StatusCode, text: impl Into<String>) -> Response {
     let head = [
         (header::CONTENT_TYPE, "text/plain; charset=utf-8"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ];
-    (status, head, text.into()).into_response()
+    (status, head, shown(&text.into()).into_owned()).into_response()
 }
 
-/// JSON text.
-pub fn json(text: String) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+/// JSON text, without a character that cannot be seen.
+pub fn json(text: &str) -> Response {
+    (
+        [(header::CONTENT_TYPE, "application/json")],
+        shown_json(text).into_owned(),
+    )
+        .into_response()
 }
 
 /// The pairs of a query.
@@ -77,7 +82,10 @@ impl Tags {
 
     /// JSON with its tag, or nothing for a client that knows the tag.
     pub fn answer<T: Serialize>(&self, headers: &HeaderMap, tag: &str, answer: &T) -> Response {
-        self.tagged(headers, tag, || Json(answer).into_response())
+        self.tagged(headers, tag, || match serde_json::to_string(answer) {
+            Ok(text) => json(&text),
+            Err(error) => plain(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+        })
     }
 
     /// JSON with a tag made of its content, for an answer without a revision.

@@ -15,7 +15,7 @@ pub(super) fn routes(control: Control, of_consumers: Router) -> Router {
 
 async fn status(State(control): State<Control>) -> Response {
     match await_answer(control.status()).await {
-        Ok(status) => json(status.json()),
+        Ok(status) => json(&status.json()),
         Err(unavailable) => unavailable,
     }
 }

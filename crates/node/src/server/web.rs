@@ -105,7 +105,7 @@ async fn status(State(web): State<Web>, headers: HeaderMap) -> Response {
         // The page counts the seconds itself.
         Ok(status) => {
             let tag = hash_of(&status.timeless());
-            web.tags.tagged(&headers, &tag, || json(status.json()))
+            web.tags.tagged(&headers, &tag, || json(&status.json()))
         }
         Err(unavailable) => unavailable,
     }

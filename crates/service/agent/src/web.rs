@@ -139,7 +139,7 @@ async fn question<T: Serialize, E: fmt::Display>(
         answer.and_then(|it| serde_json::to_string(&it).map_err(|it| it.to_string()))
     });
     match await_answer(answer).await {
-        Ok(Ok(answer)) => json(answer),
+        Ok(Ok(answer)) => json(&answer),
         Ok(Err(why)) => plain(StatusCode::BAD_REQUEST, format!("{why}\n")),
         Err(unavailable) => unavailable,
     }

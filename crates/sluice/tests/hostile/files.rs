@@ -48,6 +48,9 @@ pub(crate) fn attacks(_: Mode) -> Vec<Attack> {
                 format!("kind: {}", "9".repeat(1_000_000)),
             )
             .said("hostile-number.yaml"),
+        Attack::new("a file whose name steers a terminal")
+            .file("hostile-\u{1b}[31m\u{202e}.yaml", "kind: [\n")
+            .said(r"hostile-\u{1b}[31m\u{202e}.yaml:"),
         Attack::new("1.5 MB of anchors").file("hostile-anchors.yaml", anchors()),
         Attack::new("10,000 objects that no proxy needs").file("hostile-maps.yaml", config_maps),
         Attack::new("zeros, half an object, another encoding")

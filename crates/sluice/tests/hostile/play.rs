@@ -209,6 +209,8 @@ impl Victim<'_> {
 
     /// No sync writes more than a part and the one port that waited longest.
     fn assert_work(&self, attack: &Attack, log: &str) {
+        let steers = |it: char| it.is_control() && it != '\n' || it == '\u{202e}';
+        assert!(!log.contains(steers), "{}: {log:?}", attack.name);
         let part = self.world.mode.part();
         let limit = part + part.max(attack.largest);
         let name = attack.name;

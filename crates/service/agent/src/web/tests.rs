@@ -122,6 +122,9 @@ fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
 fn the_page_and_its_answers() {
     let address = free_port();
     let _running = serve(address, None);
+    let (head, body) = get(address, "/api/service?name=a%E2%80%AE/%1B[2J");
+    assert!(head.starts_with("HTTP/1.0 400"), "{head}");
+    assert!(!body.contains(['\u{202e}', '\u{1b}']), "{body:?}");
     let (head, body) = get(address, "/");
     assert!(head.starts_with("HTTP/1.0 200"), "{head}");
     assert!(body.starts_with("<!doctype html>") && body.ends_with("</html>\n"));
