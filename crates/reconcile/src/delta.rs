@@ -54,6 +54,12 @@ impl<K: Ord, O: Eq> Delta<K, O> {
         }
     }
 
+    /// The keys of all objects to write.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &K> {
+        let written = self.add.iter().chain(&self.replace).map(|(key, _)| key);
+        written.chain(&self.delete)
+    }
+
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.add.is_empty() && self.replace.is_empty() && self.delete.is_empty()

@@ -18,6 +18,8 @@ pub type Wanted<B> = BTreeMap<<B as Backend>::Owner, Arc<<B as Backend>::Plan>>;
 pub struct Reconciler<B: Backend> {
     backend: B,
     believed: Option<Belief<B>>,
+    /// The kernel may hold something else than believed.
+    is_doubtful: bool,
     refusals: BTreeMap<B::Owner, Refusal>,
 }
 
@@ -37,6 +39,7 @@ impl<B: Backend> Reconciler<B> {
         Self {
             backend,
             believed: None,
+            is_doubtful: false,
             refusals: BTreeMap::new(),
         }
     }
@@ -51,7 +54,7 @@ impl<B: Backend> Reconciler<B> {
 
     /// Whether the next sync reads the kernel first.
     pub fn is_resync_due(&self) -> bool {
-        self.believed.is_none()
+        self.believed.is_none() || self.is_doubtful
     }
 
     /// Whether a periodic resync would find nothing: no other program changed anything.
@@ -62,6 +65,13 @@ impl<B: Backend> Reconciler<B> {
     /// Drops the belief: the next sync reads the kernel and repairs what differs.
     pub fn forget(&mut self) {
         self.believed = None;
+        self.is_doubtful = false;
+    }
+
+    /// The next sync reads the kernel and repairs what differs, as after [`forget`](Self::forget). What we believe tells
+    /// which differences are another program's.
+    pub fn doubt(&mut self) {
+        self.is_doubtful = true;
     }
 
     /// Whether the next sync renders every owner again, because the scene is another one.
@@ -94,12 +104,14 @@ impl<B: Backend> Reconciler<B> {
     ///
     /// As of [`Backend::upkeep`]; the next sync reads the kernel.
     pub fn upkeep(&mut self) -> Result<Upkeep, BackendError> {
-        if self.believed.is_none() {
+        if self.is_resync_due() {
             return Ok(Upkeep::Nothing);
         }
         let result = self.backend.upkeep();
-        if matches!(result, Err(_) | Ok(Upkeep::Resync(_))) {
-            self.forget();
+        match result {
+            Ok(Upkeep::Resync(_)) => self.forget(),
+            Err(_) => self.doubt(),
+            Ok(_) => {}
         }
         result
     }
@@ -117,14 +129,21 @@ impl<B: Backend> Reconciler<B> {
         wanted: &Wanted<B>,
         changed: &BTreeSet<B::Owner>,
     ) -> Result<Report, BackendError> {
+        let is_doubtful = std::mem::take(&mut self.is_doubtful);
         match self.believed.take() {
-            Some(belief) => self.sync_changed(scene, wanted, changed, belief),
-            None => self.resync(scene, wanted),
+            Some(belief) if !is_doubtful => self.sync_changed(scene, wanted, changed, belief),
+            believed => self.resync(scene, wanted, changed, believed),
         }
     }
 
     /// Reads the kernel and writes everything in which it differs.
-    fn resync(&mut self, scene: &B::Scene, wanted: &Wanted<B>) -> Result<Report, BackendError> {
+    fn resync(
+        &mut self,
+        scene: &B::Scene,
+        wanted: &Wanted<B>,
+        changed: &BTreeSet<B::Owner>,
+        believed: Option<Belief<B>>,
+    ) -> Result<Report, BackendError> {
         let observed = self.backend.observe()?;
         self.refusals.clear();
         let scene = Arc::new(scene.clone());
@@ -144,6 +163,7 @@ impl<B: Backend> Reconciler<B> {
             scene,
             shared: SharedCounts::new(),
         };
+        let own = believed.map(|it| self.own_changes(it, &belief, &steps, changed));
         let standing = Some((Objects::<B>::new(), belief.standing.clone()));
         let staged = stage(&self.backend, standing, &steps, &belief.shared);
         let is_fresh = observed.is_empty();
@@ -155,7 +175,51 @@ impl<B: Backend> Reconciler<B> {
         }
         self.write(&delta)?;
         self.believe(belief, steps, staged.shared);
-        Ok(Report::of(true, &delta))
+        let own = own.unwrap_or_default();
+        let foreign = delta.keys().filter(|it| !own.contains(*it));
+        Ok(Report {
+            foreign: foreign.count(),
+            ..Report::of(true, &delta)
+        })
+    }
+
+    /// The objects that are to change because plans or the scene did. `old` is the belief before these steps.
+    fn own_changes(
+        &self,
+        mut old: Belief<B>,
+        new: &Belief<B>,
+        steps: &[Step<B>],
+        changed: &BTreeSet<B::Owner>,
+    ) -> BTreeSet<B::Key> {
+        let is_same_scene = *old.scene == *new.scene;
+        let is_same = |step: &Step<B>| {
+            let is_served = old.owners.contains_key(&step.owner);
+            let is_kept = is_same_scene || !B::SCENE_SHAPES_OWNERS;
+            is_kept && is_served == step.new.is_some() && !changed.contains(&step.owner)
+        };
+        let own = steps.iter().filter(|it| !is_same(it));
+        let mut own: Vec<Step<B>> = own
+            .map(|it| Step {
+                owner: it.owner.clone(),
+                old: None,
+                new: it.new.clone(),
+            })
+            .collect();
+        for step in &mut own {
+            step.old = old.owners.remove(&step.owner);
+        }
+        let gone = changed.iter().filter_map(|owner| {
+            Some(Step {
+                old: Some(old.owners.remove(owner)?),
+                owner: owner.clone(),
+                new: None,
+            })
+        });
+        own.extend(gone);
+        let standing = (!is_same_scene).then(|| (old.standing, new.standing.clone()));
+        let staged = stage(&self.backend, standing, &own, &old.shared);
+        let delta = Delta::between(staged.observed, staged.desired);
+        delta.keys().cloned().collect()
     }
 
     /// Writes the difference that these owners make.

@@ -15,6 +15,9 @@ pub struct Report {
     pub replaced: usize,
     /// Objects deleted.
     pub deleted: usize,
+    /// Of these, the objects that another program had changed; 0 unless [`full`](Self::full). Without a belief about
+    /// the kernel every difference counts. An object that we had to change as well counts as ours.
+    pub foreign: usize,
 }
 
 impl Report {
@@ -29,6 +32,7 @@ impl Report {
             added: delta.add.len(),
             replaced: delta.replace.len(),
             deleted: delta.delete.len(),
+            foreign: 0,
         }
     }
 }

@@ -14,6 +14,16 @@ pub(crate) struct Held<B: Backend> {
     pub(crate) placement: B::Placement,
 }
 
+impl<B: Backend> Clone for Held<B> {
+    fn clone(&self) -> Self {
+        Self {
+            scene: self.scene.clone(),
+            plan: self.plan.clone(),
+            placement: self.placement.clone(),
+        }
+    }
+}
+
 /// The held and the desired objects of one owner; `None` without objects. Objects are rendered when
 /// they are needed and not kept: a first sync has a step for every owner.
 #[derive(Debug)]

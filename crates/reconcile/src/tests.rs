@@ -283,6 +283,7 @@ enum Move {
     Hide(Owner, usize),
     Upkeep,
     Forget,
+    Doubt,
 }
 
 fn step() -> impl Strategy<Value = Move> {
@@ -297,6 +298,7 @@ fn step() -> impl Strategy<Value = Move> {
         2 => (1u8..5, 0usize..4).prop_map(|(owner, slot)| Move::Hide(owner, slot)),
         1 => Just(Move::Upkeep),
         1 => Just(Move::Forget),
+        1 => Just(Move::Doubt),
     ]
 }
 
@@ -329,7 +331,7 @@ proptest! {
                 Move::Lack(name) => world.kernel().lacks = name,
                 Move::Tamper(at) => {
                     tamper(world.kernel(), at);
-                    world.reconciler.forget();
+                    world.reconciler.doubt();
                 }
                 Move::Hide(owner, slot) => {
                     world.kernel().hide(Key::Slot(owner, slot));
@@ -337,6 +339,7 @@ proptest! {
                 }
                 Move::Upkeep => drop(world.reconciler.upkeep()),
                 Move::Forget => world.reconciler.forget(),
+                Move::Doubt => world.reconciler.doubt(),
             }
             let _ = world.sync();
         }
@@ -386,6 +389,38 @@ fn a_failed_write_is_followed_by_a_look() {
         assert!(world.sync().is_err());
         assert!(world.sync().unwrap().full);
     }
+}
+
+#[test]
+fn only_what_differs_from_the_belief_is_foreign() {
+    let mut world = World::new();
+    for owner in 1..4 {
+        world.want(owner, &[1, 2]);
+    }
+    world.sync().unwrap();
+    let mut check = |foreign: usize, change: &dyn Fn(&mut World)| {
+        change(&mut world);
+        world.reconciler.doubt();
+        let report = world.sync().unwrap();
+        assert!(report.full);
+        assert_eq!(report.foreign, foreign, "{report}");
+    };
+    check(0, &|_| {});
+    // Replaced, deleted with its size, and new; a shared size goes with its last owner.
+    check(0, &|it| it.want(1, &[1, 3]));
+    check(0, &|it| it.want(2, &[]));
+    check(0, &|it| it.want(4, &[1, 2, 3]));
+    check(0, &|it| it.scene = 2);
+    check(1, &|it| {
+        it.want(1, &[1, 4]);
+        it.kernel().objects.insert(Key::Slot(8, 3), Some((83, 0)));
+    });
+    check(2, &|it| {
+        it.want(4, &[]);
+        it.kernel().objects.insert(Key::Slot(9, 3), Some((93, 0)));
+        it.kernel().objects.remove(&Key::Standing);
+    });
+    check(0, &|_| {});
 }
 
 #[test]

@@ -171,7 +171,7 @@ impl<P: DataPlane> Services<P> {
         let reconciler = self.proxy.reconciler_mut();
         match reason {
             Some(Resync::Periodic) if reconciler.is_undisturbed() => {}
-            Some(Resync::Periodic | Resync::Drift) => reconciler.forget(),
+            Some(Resync::Periodic | Resync::Drift) => reconciler.doubt(),
             Some(Resync::Probe) => {
                 if let Err(error) = reconciler.probe() {
                     let error = chain(&error);

@@ -23,7 +23,7 @@ const SLOW: Duration = Duration::from_secs(1);
 impl<P: DataPlane> Services<P> {
     /// Logs the result of a full sync after a foreign change.
     fn log_drift(&self, by: &str, found: &Report) {
-        if found.is_empty() {
+        if found.foreign == 0 {
             info!(by, "compared all rules: ours were not changed");
         } else if self.pace.is_conflict() {
             warn!(
@@ -80,13 +80,13 @@ impl<P: DataPlane> Services<P> {
         if report.full
             && let Some(by) = self.drift.take()
         {
-            if !report.is_empty() {
+            if report.foreign > 0 {
                 self.pace.repaired(end);
             }
             self.log_drift(&by, &report);
         }
         let repaired = matches!(reason, Some(Resync::Drift | Resync::Periodic));
-        if repaired && !report.is_empty() {
+        if repaired && report.foreign > 0 {
             self.repairs += 1;
             self.outputs.metrics.ours.drift_repaired.inc();
         }

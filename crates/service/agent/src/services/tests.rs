@@ -350,6 +350,23 @@ fn foreign_changes_are_repaired_and_counted() {
     assert_eq!(world.agent.service_status().repairs, 1);
 }
 
+/// Another program changes rules of its own while a change of ours waits.
+#[test]
+fn own_changes_are_no_repair() {
+    let mut world = World::synced();
+    world.say(web());
+    world.step();
+    for port in ["10.1.1.1", "10.1.1.2", "10.1.1.3", "10.1.1.4", "10.1.1.5"] {
+        world.say([service("dns", "10.96.0.2"), slice("dns", &[port])]);
+        world.agent.kernel_changed("table ip nat".to_owned());
+        world.step_after(SECOND);
+        assert_eq!(world.objects().len(), 2);
+    }
+    assert_eq!(world.agent.service_status().repairs, 0);
+    assert!(!world.agent.pace.is_conflict());
+    assert_eq!(world.of_services.ours.drift_repaired.get(), 0);
+}
+
 /// A notice about legacy tables does not name the change: changes of other programs' rules cost a check as well.
 #[test]
 fn checks_that_find_nothing_are_no_conflict() {
