@@ -15,6 +15,10 @@ use crate::{BpfError, Patterns};
 /// Between two looks at the machine, where routes are followed: a machine that speaks BGP changes thousands at once.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// Before another look when one has failed: the interfaces changed again and again while the kernel listed them, or
+/// the machine had no memory or descriptor. No change need tell when a look works again.
+const RETRY: Duration = Duration::from_secs(1);
+
 /// Chooses the interfaces that get the programs.
 pub trait Interfaces: Send {
     /// Whether the programs are attached to an interface.
@@ -35,7 +39,7 @@ pub trait Interfaces: Send {
     ///
     /// # Errors
     ///
-    /// The maps could not be written. The next change tries again.
+    /// The maps could not be written. It is called again a second later.
     fn changed(&mut self, _machine: &Machine<'_>) -> Result<(), BpfError> {
         Ok(())
     }
@@ -91,15 +95,25 @@ impl Follower {
         forget_others(&attacher, &*interfaces)?;
         let stopper = monitor.stopper();
         let run = move || {
-            let mut last = Instant::now();
-            while let Ok(Wake::Changed | Wake::Due) = monitor.wait(interfaces.due()) {
+            let (mut last, mut retry, mut told) = (Instant::now(), None, None);
+            let due = |interfaces: &dyn Interfaces, retry| {
+                [interfaces.due(), retry].into_iter().flatten().min()
+            };
+            while let Ok(Wake::Changed | Wake::Due) = monitor.wait(due(&*interfaces, retry)) {
                 if follows_routes && !wait_until(&mut monitor, last + PAUSE) {
                     return;
                 }
                 last = Instant::now();
-                if let Err(error) = look(&attacher, &mut *interfaces) {
-                    warn!(%error, "interfaces are not followed until the next change");
+                let failure = look(&attacher, &mut *interfaces).err();
+                retry = failure.as_ref().map(|_| Instant::now() + RETRY);
+                let failure = failure.map(|it| it.to_string());
+                if let Some(error) = failure.as_ref().filter(|it| told.as_ref() != Some(*it)) {
+                    warn!(
+                        error,
+                        "interfaces are not followed: trying again each second"
+                    );
                 }
+                told = failure;
             }
         };
         let thread = thread::Builder::new()
