@@ -79,7 +79,7 @@ fn fetch(args: &StatusArgs) -> anyhow::Result<String> {
         show(args, &*all, connections::of)
     } else {
         let whole: Whole = client::get(&args.socket, "/status")?;
-        show(args, &whole, |it| table::of(&it.status))
+        show(args, &whole, table::of)
     }
 }
 

@@ -14,7 +14,6 @@ use crate::backend::failed;
 use crate::evaluate::{self, Evaluation, Fate};
 use crate::leftovers::PINS;
 use crate::maps::Maps;
-use crate::object::{Key, Object};
 use crate::placement::protocol_number;
 use crate::programs;
 use crate::text;
@@ -63,8 +62,7 @@ fn is_pod_interface(maps: &Maps, packet: &Packet) -> Result<bool, BackendError> 
 fn findings(evaluation: &Evaluation) -> Findings {
     let mut findings = Findings::default();
     if let Some((key, value)) = &evaluation.frontend {
-        let entry = text::element(&Key::Frontend(*key), &Object::Frontend(*value));
-        let evidence = Evidence::new("entry of map FRONTENDS", entry.to_string());
+        let evidence = Evidence::new("entry of map FRONTENDS", text::frontend(key, value));
         findings.evidence.push(evidence);
     }
     for fate in &evaluation.fates {

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use serde_json::{Map, Value, json};
 use sluice_bpf_abi as abi;
+use sluice_plan::Frontend;
 
 use crate::object::{AddressKind, Key, Object, pool_name};
 
@@ -83,6 +84,16 @@ pub(crate) fn element(key: &Key, object: &Object) -> Value {
         (_, Object::Node(node)) => settings(node),
         _ => unreachable!("{key} has the value of another map"),
     }
+}
+
+/// An entry of the map of frontends in words.
+pub(crate) fn frontend(frontend: &Frontend, value: &abi::Frontend) -> String {
+    let [node, pods, others, _] = value.treatments.map(|it| treatment(abi::Treatment(it)));
+    format!(
+        "{frontend} has {} endpoints, {} of them on this node; clients of the node: {node}; of its pods: {pods}; \
+         others: {others}",
+        value.cluster.count, value.local.count
+    )
 }
 
 fn treatment(treatment: abi::Treatment) -> String {

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use sluice_agent::status::{Status, SyncStatus};
 
-use super::{columns, pair};
+use super::{Whole, columns, pair};
 
 /// Most lines of a list; `-o json` has the rest.
 const SHOWN: usize = 20;
@@ -15,7 +15,7 @@ const LOCALHOST_NODE_PORTS: &str = "yes, guarded against other hosts (CVE-2020-8
 const FORWARDING_OFF: &str = "off, only this node itself reaches endpoints elsewhere and in pods";
 
 /// Names and values in two columns, then lists of everything that is wrong.
-pub(super) fn of(status: &Status) -> String {
+pub(super) fn of(Whole { status, dns }: &Whole) -> String {
     let mut rows = Vec::new();
     let mut add = |name: &str, value: &dyn Display| rows.push(pair(name, value));
     add("node", &status.agent.node);
@@ -43,6 +43,12 @@ pub(super) fn of(status: &Status) -> String {
     }
     if status.localhost_node_ports {
         add("NodePorts on 127.0.0.1", &LOCALHOST_NODE_PORTS);
+    }
+    if let Some(dns) = dns {
+        let addresses: Vec<String> = dns.addresses.iter().map(ToString::to_string).collect();
+        let addresses = addresses.join(", ");
+        let value = format!("answers on {addresses}, else Service {}", dns.service);
+        add("DNS of this node", &value);
     }
     if !status.forwarding_off.is_empty() {
         let sysctls = status.forwarding_off.join(", ");
@@ -138,6 +144,7 @@ mod tests {
         IssueStatus, ProblemStatus, ProtectionStatus, RefusedStatus, RulesStatus, ServiceStatus,
         TableStatus,
     };
+    use sluice_dns_agent::DnsStatus;
     use sluice_node::AgentStatus;
 
     use super::*;
@@ -202,7 +209,13 @@ mod tests {
                 reason: "no memory".to_owned(),
             }],
         };
-        let status = Status { agent, proxy };
+        let whole = Whole {
+            status: Status { agent, proxy },
+            dns: Some(DnsStatus {
+                service: "kube-system/kube-dns".to_owned(),
+                addresses: vec!["10.96.0.10".parse().expect("an address")],
+            }),
+        };
         let expected = "\
 node                    node-a
 mode                    nftables
@@ -215,6 +228,7 @@ endpoints               12
 rule counts             IPv4 nat 34
 maps                    FLOWS 12 of 4096
 NodePorts on 127.0.0.1  yes, guarded against other hosts (CVE-2020-8558); off by --iptables-localhost-nodeports=false
+DNS of this node        answers on 10.96.0.10, else Service kube-system/kube-dns
 forwarding              off, only this node itself reaches endpoints elsewhere and in pods: net.ipv4.ip_forward
 last sync               2026-11-21 12:00:00 UTC, difference: 2 added, 0 replaced, 0 deleted in 2.1 ms
 syncs                   5, 1 failed
@@ -233,7 +247,7 @@ not served (1)
 refused: the machine lacks something (1)
   Service default/web (IPv4, tcp): no memory
 ";
-        assert_eq!(of(&status), expected);
+        assert_eq!(of(&whole), expected);
     }
 
     #[test]
