@@ -215,7 +215,13 @@ impl<P: DataPlane> Consumer for Services<P> {
         if !self.proxy.planner().is_synced() {
             return None;
         }
-        let due = [self.pace.due(now), self.upkeep, self.changelog.due()];
+        let findings = self.findings.due();
+        let due = [
+            self.pace.due(now),
+            self.upkeep,
+            self.changelog.due(),
+            findings,
+        ];
         due.into_iter().flatten().min()
     }
 
@@ -226,6 +232,7 @@ impl<P: DataPlane> Consumer for Services<P> {
             return None;
         }
         self.changelog.end_window(now);
+        self.findings.ripen(now, &self.outputs.announce);
         if self.pace.is_wanted() {
             self.outputs.clock.wanted(now);
         }
@@ -279,7 +286,6 @@ impl<P: DataPlane> Consumer for Services<P> {
                 self.log_written(&synced, now, end);
                 let except = self.succeeded(synced, reason, last_sync, end);
                 settled = Some(Settled { except });
-                self.keep_up(end);
             }
             Err(error) => {
                 let sizes = self.sync_sizes(full, self.proxy.waiting());
@@ -296,7 +302,12 @@ impl<P: DataPlane> Consumer for Services<P> {
                 self.failed(&error, full, last_sync, end);
             }
         }
-        self.report(&changes, (!full && !changes.node).then_some(written));
+        let written = (!full && !changes.node).then_some(written);
+        self.report(&changes, written, now);
+        // Afterwards: a family that may be served again is not served before the next sync has written it.
+        if settled.is_some() {
+            self.keep_up(end);
+        }
         settled
     }
 

@@ -97,7 +97,7 @@ pub struct Kernel<S: Shape = Text> {
     pub waits: Option<Duration>,
     /// The foreign change that upkeep finds.
     pub disturbed: Option<String>,
-    /// The reason of a resync that upkeep asks for.
+    /// The reason of a resync that upkeep asks for, because the family that was not served may be now.
     pub recovered: Option<String>,
 }
 
@@ -196,6 +196,7 @@ impl<S: Shape> Backend for Fake<S> {
         let mut kernel = self.0.borrow_mut();
         kernel.upkeeps += 1;
         if let Some(reason) = kernel.recovered.take() {
+            kernel.unserved = None;
             return Ok(Upkeep::Resync(reason));
         }
         match kernel.disturbed.take() {

@@ -4,10 +4,9 @@ use std::fmt;
 
 use sluice_model::IpFamily;
 
-/// A family that the machine has and that cannot be served yet.
+/// A family that the machine has and that cannot be written now. Rules of it that were written before go on serving.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unserved {
-    /// Services have no rules for addresses of this family.
     pub family: IpFamily,
     /// The reason, for a person.
     pub reason: String,
@@ -18,6 +17,9 @@ pub struct Unserved {
 impl fmt::Display for Unserved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { family, reason, .. } = self;
-        write!(f, "{family} is not served until this works: {reason}")
+        write!(
+            f,
+            "changes of {family} are not written until this works, what is there stays: {reason}"
+        )
     }
 }

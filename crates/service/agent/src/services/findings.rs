@@ -3,13 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
 
 use sluice_model::{Announcement, NamespacedName, Reference, Service};
 use sluice_plan::issue::{Issue, Kind};
 use tracing::{info, warn};
 
-/// Most lines logged at once; `sluice status` has the rest.
+/// Most lines about new findings of one kind in a [`WINDOW`], and about those that are over; `sluice status` has the
+/// rest.
 const SHOWN: usize = 50;
+
+/// The time for which lines are counted.
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// How long a finding must last that is usually over as soon as another controller has done its part: EndpointSlices
+/// follow a Service's ports within a second or two.
+const LASTS: Duration = Duration::from_secs(5);
 
 /// The Service whose users get an Event, and the Event's reason.
 type EventKey = (NamespacedName, &'static str);
@@ -19,6 +28,10 @@ type EventKey = (NamespacedName, &'static str);
 pub(super) struct Finding {
     /// The finder: `object`, `source` or `kernel`.
     pub(super) from: &'static str,
+    /// The kind in one word, for which lines are bounded.
+    pub(super) kind: &'static str,
+    /// How long it must last before it is logged and announced.
+    pub(super) lasts: Duration,
     /// The object, file or family. A new text about the same object replaces the old finding.
     pub(super) about: String,
     /// One line for a person.
@@ -48,6 +61,9 @@ pub(super) struct Findings {
     logged: BTreeMap<Topic, BTreeSet<Finding>>,
     /// The first finding of each Event, and the number of findings.
     announced: BTreeMap<EventKey, (String, usize)>,
+    /// Findings that have not lasted long enough, with the time at which they were found.
+    young: BTreeMap<Topic, BTreeMap<Finding, Instant>>,
+    limit: Limit,
 }
 
 impl Findings {
@@ -64,29 +80,83 @@ impl Findings {
     /// The findings of one Event belong to one topic.
     pub(super) fn update(
         &mut self,
-        now: BTreeMap<Topic, BTreeSet<Finding>>,
+        found: BTreeMap<Topic, BTreeSet<Finding>>,
+        now: Instant,
         announce: &Sender<Announcement>,
     ) {
-        let (mut news, mut solved) = (Lines::default(), Lines::default());
-        for (topic, now) in now {
+        self.limit.end_windows(now);
+        for (topic, found) in found {
             let known = self.logged.remove(&topic).unwrap_or_default();
-            if known != now {
-                let (new, gone) = compare(&known, &now);
-                news.show(&new, |it| warn!(from = it.from, "{}", it.text));
-                solved.show(&gone, |it| info!(from = it.from, "solved: {}", it.text));
-                self.announce(&known, &now, announce);
+            let found = self.lasting(&topic, found, &known, now);
+            if known != found {
+                let (new, gone) = compare(&known, &found);
+                for it in new {
+                    if self.limit.admits(it.kind, Said::New, now) {
+                        warn!(from = it.from, "{}", it.text);
+                    }
+                }
+                for it in gone {
+                    if self.limit.admits(it.kind, Said::Solved, now) {
+                        info!(from = it.from, "solved: {}", it.text);
+                    }
+                }
+                self.announce(&known, &found, announce);
             }
-            if !now.is_empty() {
-                self.logged.insert(topic, now);
+            if !found.is_empty() {
+                self.logged.insert(topic, found);
             }
         }
-        if news.more > 0 {
-            let more = news.more;
-            warn!(more, "further problems: `sluice status` lists them");
+    }
+
+    /// The findings that are known or have lasted long enough; the others wait.
+    fn lasting(
+        &mut self,
+        topic: &Topic,
+        found: BTreeSet<Finding>,
+        known: &BTreeSet<Finding>,
+        now: Instant,
+    ) -> BTreeSet<Finding> {
+        let before = self.young.remove(topic).unwrap_or_default();
+        let (mut lasting, mut young) = (BTreeSet::new(), BTreeMap::new());
+        for it in found {
+            let since = before.get(&it).copied().unwrap_or(now);
+            if known.contains(&it) || since + it.lasts <= now {
+                lasting.insert(it);
+            } else {
+                young.insert(it, since);
+            }
         }
-        if solved.more > 0 {
-            info!(more = solved.more, "further problems solved");
+        if !young.is_empty() {
+            self.young.insert(topic.clone(), young);
         }
+        lasting
+    }
+
+    /// Whether there are findings of a topic.
+    #[cfg(test)]
+    pub(super) fn has(&self, topic: &Topic) -> bool {
+        self.logged.contains_key(topic)
+    }
+
+    /// When to call [`ripen`](Self::ripen).
+    pub(super) fn due(&self) -> Option<Instant> {
+        let young = self.young.values().flatten();
+        let ripe = young.map(|(it, since)| *since + it.lasts).min();
+        ripe.into_iter().chain(self.limit.due()).min()
+    }
+
+    /// Logs and announces the findings that have lasted long enough by now.
+    pub(super) fn ripen(&mut self, now: Instant, announce: &Sender<Announcement>) {
+        if self.due().is_none_or(|it| now < it) {
+            return;
+        }
+        let is_ripe = |(it, since): (&Finding, &Instant)| *since + it.lasts <= now;
+        let ripe = self.young.iter().filter(|(_, all)| all.iter().any(is_ripe));
+        let all = ripe.map(|(topic, young)| {
+            let known = self.logged.get(topic).into_iter().flatten();
+            (topic.clone(), known.chain(young.keys()).cloned().collect())
+        });
+        self.update(all.collect(), now, announce);
     }
 
     fn announce(
@@ -129,19 +199,57 @@ impl Findings {
     }
 }
 
-/// Counts the lines of one update.
+/// Whether a line is about a new finding or about one that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Said {
+    New,
+    Solved,
+}
+
+/// Bounds the lines of each kind: objects of one tenant that come and go would fill the disk.
 #[derive(Debug, Default)]
-struct Lines {
+struct Limit(BTreeMap<(&'static str, Said), Window>);
+
+#[derive(Debug)]
+struct Window {
+    end: Instant,
     shown: usize,
     more: usize,
 }
 
-impl Lines {
-    fn show(&mut self, all: &[&Finding], log: impl Fn(&Finding)) {
-        let shown = all.len().min(SHOWN - self.shown);
-        all[..shown].iter().for_each(|it| log(it));
-        self.shown += shown;
-        self.more += all.len() - shown;
+impl Limit {
+    /// Whether one more line of a kind may be logged now.
+    fn admits(&mut self, kind: &'static str, said: Said, now: Instant) -> bool {
+        let window = self.0.entry((kind, said)).or_insert(Window {
+            end: now + WINDOW,
+            shown: 0,
+            more: 0,
+        });
+        if window.shown < SHOWN {
+            window.shown += 1;
+            return true;
+        }
+        window.more += 1;
+        false
+    }
+
+    /// Ends the windows whose time is over, and logs how many lines each of them left out.
+    fn end_windows(&mut self, now: Instant) {
+        self.0.retain(|(kind, said), window| {
+            let (is_over, more) = (window.end <= now, window.more);
+            match said {
+                _ if !is_over || more == 0 => {}
+                Said::New => warn!(kind, more, "further problems: `sluice status` lists them"),
+                Said::Solved => info!(kind, more, "further problems solved"),
+            }
+            !is_over
+        });
+    }
+
+    /// When a window ends that left out lines.
+    fn due(&self) -> Option<Instant> {
+        let cut = self.0.values().filter(|it| it.more > 0);
+        cut.map(|it| it.end).min()
     }
 }
 
@@ -166,6 +274,14 @@ pub(super) fn event_reason(issue: &Issue) -> Option<&'static str> {
     })
 }
 
+/// See [`Finding::lasts`].
+pub(super) fn lasts(kind: Kind) -> Duration {
+    match kind {
+        Kind::PortMismatch => LASTS,
+        _ => Duration::ZERO,
+    }
+}
+
 /// The Service that a source could not read: its origin is the object, as [`Reference`] displays it.
 pub(super) fn service_of(origin: &str) -> Option<NamespacedName> {
     let (namespace, name) = origin.strip_prefix("Service ")?.split_once('/')?;
@@ -179,6 +295,8 @@ mod tests {
     fn findings(all: &[(&str, &str)]) -> BTreeSet<Finding> {
         let finding = |(about, text): &(&str, &str)| Finding {
             from: "object",
+            kind: "PortMismatch",
+            lasts: LASTS,
             about: (*about).to_owned(),
             text: (*text).to_owned(),
             event: None,
@@ -206,5 +324,47 @@ mod tests {
             assert_eq!(texts(found_new), new, "{known:?} {now:?}");
             assert_eq!(texts(found_solved), solved, "{known:?} {now:?}");
         }
+    }
+
+    #[test]
+    fn a_finding_is_said_when_it_has_lasted() {
+        let (announce, _announced) = std::sync::mpsc::channel();
+        let (mut all, start) = (Findings::default(), Instant::now());
+        let mut found = |second: u64, found: &[(&str, &str)]| {
+            let now = start + Duration::from_secs(second);
+            let found = BTreeMap::from([(Topic::Node, findings(found))]);
+            all.update(found, now, &announce);
+            let due = all.due().map(|it| (it - start).as_secs());
+            (all.logged.get(&Topic::Node).map_or(0, BTreeSet::len), due)
+        };
+        let (one, two) = (
+            ("default/web", "no endpoint"),
+            ("default/dns", "no endpoint"),
+        );
+        assert_eq!(found(0, &[one]), (0, Some(5)));
+        assert_eq!(found(1, &[]), (0, None), "the slice has followed");
+        assert_eq!(found(2, &[one]), (0, Some(7)));
+        assert_eq!(found(4, &[one, two]), (0, Some(7)));
+        assert_eq!(found(7, &[one, two]), (1, Some(9)));
+        all.ripen(start + Duration::from_secs(8), &announce);
+        assert_eq!(all.logged[&Topic::Node].len(), 1);
+        all.ripen(start + Duration::from_secs(9), &announce);
+        assert_eq!((all.logged[&Topic::Node].len(), all.due()), (2, None));
+    }
+
+    #[test]
+    fn lines_of_one_kind_are_bounded() {
+        let (mut limit, start) = (Limit::default(), Instant::now());
+        let mut storm = |second: u64, kind| {
+            let now = start + Duration::from_secs(second);
+            limit.end_windows(now);
+            let said = (0..1_000).filter(|_| limit.admits(kind, Said::New, now));
+            let said = said.count();
+            (said, limit.due().map(|it| (it - start).as_secs()))
+        };
+        assert_eq!(storm(0, "Shadows"), (SHOWN, Some(60)));
+        assert_eq!(storm(30, "Shadows"), (0, Some(60)));
+        assert_eq!(storm(31, "NoNode"), (SHOWN, Some(60)), "another kind");
+        assert_eq!(storm(60, "Shadows"), (SHOWN, Some(91)));
     }
 }

@@ -1,6 +1,7 @@
 //! Publishes problems that changed: metrics, log and Events.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use sluice_model::{NamespacedName, Notice};
 use sluice_node::metrics::to_gauge;
@@ -9,12 +10,17 @@ use sluice_plan::{Changes, PortKey};
 use sluice_plane::DataPlane;
 
 use super::Services;
-use super::findings::{Finding, Topic, event_reason, service_of};
+use super::findings::{Finding, Topic, event_reason, lasts, service_of};
 use crate::status::ProblemStatus;
 
 impl<P: DataPlane> Services<P> {
-    /// Publishes the changes of a sync. `written` are the Services that it wrote; `None` for all.
-    pub(super) fn report(&mut self, changes: &Changes, written: Option<BTreeSet<NamespacedName>>) {
+    /// Publishes the changes of a sync. `written` are the Services that it wrote; `None` for all. `end`: now.
+    pub(super) fn report(
+        &mut self,
+        changes: &Changes,
+        written: Option<BTreeSet<NamespacedName>>,
+        end: Instant,
+    ) {
         let planner = self.proxy.planner();
         let reconciler = self.proxy.reconciler();
         let node_issues = planner.node_issues();
@@ -54,6 +60,8 @@ impl<P: DataPlane> Services<P> {
         }
         let unserved = reconciler.backend().unserved().map(|it| Finding {
             from: "kernel",
+            kind: "Unserved",
+            lasts: Duration::ZERO,
             about: it.family.to_string(),
             text: it.to_string(),
             event: None,
@@ -63,7 +71,7 @@ impl<P: DataPlane> Services<P> {
             let found = self.refusals_of(&name);
             now.insert(Topic::Refusals(name), found);
         }
-        self.findings.update(now, &self.outputs.announce);
+        self.findings.update(now, end, &self.outputs.announce);
     }
 
     fn refusals_of(&self, service: &NamespacedName) -> BTreeSet<Finding> {
@@ -73,6 +81,8 @@ impl<P: DataPlane> Services<P> {
             let it = super::status::refused(key, it);
             Finding {
                 from: "kernel",
+                kind: "Refused",
+                lasts: Duration::ZERO,
                 about: format!("{} {} {}", it.service_port, it.family, it.protocol),
                 text: it.to_string(),
                 event: Some((service.clone(), "ServiceRefused")),
@@ -87,6 +97,8 @@ fn of_issue(issue: &Issue) -> Finding {
     let name = service.map_or_else(String::new, ToString::to_string);
     Finding {
         from: "object",
+        kind: issue.kind.name(),
+        lasts: lasts(issue.kind),
         about: format!("{} {name}", issue.kind.name()),
         text: issue.to_string(),
         event: service.cloned().zip(event_reason(issue)),
@@ -100,6 +112,8 @@ fn of_problem(origin: &str, message: &str) -> Finding {
     };
     Finding {
         from: "source",
+        kind: "Problem",
+        lasts: Duration::ZERO,
         text: it.to_string(),
         event: service_of(origin).map(|it| (it, "ServiceInvalid")),
         about: it.origin,

@@ -551,9 +551,38 @@ fn what_is_not_served_is_named_and_holds_up_nothing() {
     world.say(web());
     world.step();
     let status = world.agent.service_status();
-    let named = "IPv6 is not served until this works: no room";
+    let named = "changes of IPv6 are not written until this works, what is there stays: no room";
     assert_eq!(status.unserved.as_deref(), Some(named));
     assert!(status.synced, "{status:?}");
+}
+
+/// A probe works and the write that follows fails: the problem was never solved.
+#[test]
+fn a_family_is_served_again_when_it_is_written() {
+    let mut world = World::synced();
+    world.kernel.0.borrow_mut().unserved = Some(no_ipv6());
+    world.say(web());
+    world.step();
+    let is_reported = |world: &World| world.agent.findings.has(&findings::Topic::Kernel);
+    let works = |world: &World| {
+        world.kernel.0.borrow_mut().recovered = Some("IPv6 works".to_owned());
+    };
+    assert!(is_reported(&world));
+    works(&world);
+    world.say([slice("web", &["10.0.0.9"])]);
+    world.step();
+    assert!(is_reported(&world), "nothing is written yet");
+    let mut kernel = world.kernel.0.borrow_mut();
+    (kernel.failures, kernel.loses) = (1, Some(no_ipv6()));
+    kernel.objects.clear();
+    drop(kernel);
+    world.step_after(SECOND);
+    assert!(is_reported(&world), "the write failed");
+    works(&world);
+    for _ in 0..3 {
+        world.step_after(2 * SECOND);
+    }
+    assert!(!is_reported(&world));
 }
 
 fn no_ipv6() -> Unserved {
