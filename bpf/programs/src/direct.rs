@@ -158,8 +158,9 @@ global!(
 #[inline(always)]
 fn answers_another_body(packet: &Packet, reply: &mut Flow, to: &mut Tuple) -> bool {
     to.set_reversed(&packet.tuple);
+    // One that is to be masqueraded where it leaves keeps its port to an endpoint of the node itself.
     let keeps_port = flow::find_copy(to).is_some_and(|it| {
-        it.flags & (flow_flags::ESTABLISHED | flow_flags::MASQUERADE) == 0
+        it.flags & flow_flags::ESTABLISHED == 0
             && it.source == to.source
             && it.source_port == to.source_port
     });

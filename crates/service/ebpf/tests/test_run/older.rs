@@ -6,7 +6,7 @@ use sluice_ebpf::Trial;
 
 use super::becomes;
 use super::harness::{Bench, Family, GO_ON, families, run};
-use super::packets::{ACK, SYN, Segment, read, segment};
+use super::packets::{ACK, Kind, SYN, Segment, packet, read, segment};
 
 /// The number of the client's first byte to the Service.
 const CLIENT: u32 = 7_000;
@@ -121,6 +121,48 @@ fn an_older_connection_keeps_its_port() {
                     .iter()
                     .find(|it| it.0.destination_port == next.port());
                 assert_eq!(answers.map(|it| it.1.window), Some(0));
+            }
+        }
+    });
+}
+
+/// Nothing leaves to an endpoint on the node's own network, masqueraded or not: it sees the client, and one port for both
+/// connections.
+#[test]
+fn an_endpoint_of_the_node_tells_two_connections_apart() {
+    run("older-here", |bench| {
+        for mut it in families() {
+            for to in [it.open, it.masqueraded] {
+                let answers = |endpoint, client, seen, answer| {
+                    let sent = segment(endpoint, client, answer);
+                    becomes(&sent, &bench.send(&sent).packet, to, seen);
+                };
+                // The Service first.
+                it.client.set_port(it.client.port() + 1);
+                let syn = segment(it.client, to, tcp(SYN, CLIENT - 1, 0));
+                let led = bench.arrive(&syn).packet;
+                becomes(&syn, &led, it.client, it.endpoint);
+                let accept = tcp(SYN | ACK, ENDPOINT - 1, CLIENT);
+                answers(it.endpoint, it.client, it.client, accept);
+                bench.arrive(&segment(it.client, to, tcp(ACK, CLIENT, ENDPOINT)));
+                let direct = packet(Kind::Syn, it.client, it.endpoint);
+                let made = bench.arrive(&direct).packet;
+                let other = read(&made).expect("it is whole").from;
+                assert_ne!(other.port(), it.client.port());
+                becomes(&direct, &made, other, it.endpoint);
+
+                // The direct one first: no entry knows it.
+                let client = SocketAddr::new(it.client.ip(), it.client.port() + 100);
+                let syn = segment(client, to, tcp(SYN, CLIENT - 1, 0));
+                assert_eq!(bench.arrive(&syn).action, GO_ON);
+                let unknown = tcp(ACK, ENDPOINT + AWAY, CLIENT + AWAY);
+                answers(it.endpoint, client, client, unknown);
+                let led = bench.arrive(&syn).packet;
+                let other = read(&led).expect("it is whole").from;
+                assert_ne!(other.port(), client.port());
+                answers(it.endpoint, other, client, accept);
+                let direct = segment(it.endpoint, client, unknown);
+                assert_eq!(bench.send(&direct).packet, direct);
             }
         }
     });
