@@ -23,7 +23,7 @@ use crate::origin::{arrived_before, from_socket, is_own, left_before};
 use crate::packet::{ACK, Packet, RST, SYN};
 use crate::reuse::{gives_way, has_opened};
 use crate::window::renew;
-use crate::{flow, lookup, port, service};
+use crate::{flow, lookup, port, service, source};
 
 /// What becomes of a packet that may be of a direct connection. It is returned in a register.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -141,12 +141,13 @@ fn beside(packet: &Packet, key: &mut Tuple, to: &mut Tuple, forwarded: &Flow) ->
 /// `to` becomes what this one packet is rewritten to: a client that gets it, as an answer to its SYN, resets what the
 /// frontend seems to have, which goes nowhere, and sends the SYN again at once (`tcp_rcv_synsent_state_process`).
 #[inline(always)]
-pub fn was_before(packet: &Packet, reply: &mut Flow, to: &mut Tuple) -> bool {
+pub fn was_before(ctx: &TcContext, packet: &Packet, reply: &mut Flow, to: &mut Tuple) -> bool {
     reply.kind == FlowKind::Reply as u8
         && reply.window == 0
         && packet.protocol() == TCP
         && packet.has_ports
         && packet.flags & (SYN | RST | ACK) == ACK
+        && !source::was_foreign(ctx, packet)
         && answers_another(packet, reply, to)
 }
 

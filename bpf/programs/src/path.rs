@@ -201,7 +201,7 @@ pub fn egress(ctx: &TcContext) -> i32 {
         if !applies(known, Hook::Egress) || known.flags & flow_flags::DSR != 0 {
             return TC_ACT_UNSPEC;
         }
-        if direct::was_before(packet, known, to) {
+        if direct::was_before(ctx, packet, known, to) {
             return leave_directly(ctx, packet, key, to, Way::Known);
         }
         if !begins_anew(known, packet, to) {

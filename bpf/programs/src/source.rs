@@ -22,15 +22,28 @@ pub fn may_end(packet: &Packet) -> bool {
     packet.protocol() == TCP && packet.flags & (SYN | RST | FIN) != 0
 }
 
+/// Whether a packet comes through a pod's interface, and its answers would not go there. It is counted.
+#[inline(always)]
+pub fn is_foreign(ctx: &TcContext, packet: &Packet) -> bool {
+    is_foreign_at(packet, ifindex(ctx))
+}
+
+/// As [`is_foreign`], of a packet that leaves.
+#[inline(always)]
+pub fn was_foreign(ctx: &TcContext, packet: &Packet) -> bool {
+    // SAFETY: the context is valid for the run of the program.
+    is_foreign_at(packet, unsafe { (*ctx.skb.skb).ingress_ifindex })
+}
+
 global!(
-    /// Whether a packet comes through a pod's interface, and its answers would not go there. It is counted.
-    pub fn is_foreign(ctx, packet: &Packet) -> bool = is_foreign_body else true
+    /// [`is_foreign`] where a packet arrived at the interface with this number.
+    fn is_foreign_at(packet: &Packet, ifindex: u32) -> bool = is_foreign_at_body else true
 );
 
 #[inline(always)]
-fn is_foreign_body(ctx: &TcContext, packet: &Packet) -> bool {
+fn is_foreign_at_body(packet: &Packet, ifindex: u32) -> bool {
     // SAFETY: the agent replaces whole values.
-    let interface = match unsafe { INTERFACES.get(&ifindex(ctx)) } {
+    let interface = match unsafe { INTERFACES.get(&ifindex) } {
         Some(interface) if interface.back != 0 => interface.back,
         _ => return false,
     };

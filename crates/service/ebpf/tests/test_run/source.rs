@@ -6,7 +6,7 @@ use sluice_bpf::Prefix;
 use sluice_bpf_abi::{Addr, Counter, Flow, ROUTED_PREFIX, RoutedKey, Tuple};
 
 use crate::test_run::harness::{Bench, Family, GO_ON, families, run};
-use crate::test_run::packets::{Kind, packet};
+use crate::test_run::packets::{ACK, Kind, Segment, packet, segment};
 use crate::test_run::{KINDS, becomes};
 
 /// Pods with these addresses are behind the interface.
@@ -125,6 +125,41 @@ fn pods_end_no_connection_of_others() {
             is_led(bench, &it, Kind::Data, it.client);
             is_led(bench, &it, Kind::Syn, next(it.client));
             is_led(bench, &it, Kind::Fin, next(it.client));
+        }
+    });
+}
+
+/// A pod does not answer a client in the endpoint's place: what seems to know another connection takes nothing from the one
+/// that the client opens.
+#[test]
+fn pods_answer_for_themselves() {
+    run("answers", |bench| {
+        for it in families() {
+            expect_pods(bench, 0, &[]);
+            let syn = packet(Kind::Syn, it.client, it.open);
+            bench.leave(&bench.arrive(&syn).packet);
+            let before = entries(bench);
+            let ifindex = bench.ifindex();
+            expect_pods(bench, ifindex, &[("192.0.2.8", 128), ("2001:db8::8", 128)]);
+            let unknown = Segment {
+                flags: ACK,
+                sequence: 3_000_000,
+                acknowledged: 2_000_000,
+                window: 500,
+                ..Segment::default()
+            };
+            let forged = segment(it.endpoint, it.client, unknown);
+            let counted = foreign(bench);
+            becomes(&forged, &bench.leave(&forged).packet, it.open, it.client);
+            assert_eq!(foreign(bench), counted + 1);
+            let keys = |all: &[(Tuple, Flow)]| -> Vec<(Tuple, u8)> {
+                all.iter().map(|it| (it.0, it.1.kind)).collect()
+            };
+            assert_eq!(keys(&entries(bench)), keys(&before));
+            // The endpoint's own is believed: the one to the Service is to get another port.
+            expect_pods(bench, 0, &[]);
+            bench.leave(&forged);
+            assert!(entries(bench).len() < before.len());
         }
     });
 }
