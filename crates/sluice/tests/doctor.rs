@@ -548,7 +548,7 @@ fn a_rule_of_another_program_drops() {
 fn the_object_cannot_be_used() {
     require_netns!();
     let objects = Objects {
-        spec: "type: Nodeport",
+        spec: "healthCheckNodePort: 70000",
         ..GOOD
     };
     let world = World::new(Attach::Routed, &[("one", "node-b")], &objects);

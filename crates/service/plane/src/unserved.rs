@@ -19,7 +19,7 @@ impl fmt::Display for Unserved {
         let Self { family, reason, .. } = self;
         write!(
             f,
-            "changes of {family} are not written until this works, what is there stays: {reason}"
+            "{family} is not written until this works, what is there stays: {reason}"
         )
     }
 }

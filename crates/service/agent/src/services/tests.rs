@@ -551,7 +551,7 @@ fn what_is_not_served_is_named_and_holds_up_nothing() {
     world.say(web());
     world.step();
     let status = world.agent.service_status();
-    let named = "changes of IPv6 are not written until this works, what is there stays: no room";
+    let named = "IPv6 is not written until this works, what is there stays: no room";
     assert_eq!(status.unserved.as_deref(), Some(named));
     assert!(status.synced, "{status:?}");
 }

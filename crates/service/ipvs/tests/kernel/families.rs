@@ -32,7 +32,7 @@ pub(super) fn a_family_in_trouble(broken: &Family, healthy: &Family) {
     let named = |what: &str| {
         let name = broken.name;
         Some(format!(
-            "changes of {name} are not written until this works, what is there stays: use ipset {set}: it is not a hash:ip,port: \
+            "{name} is not written until this works, what is there stays: use ipset {set}: it is not a hash:ip,port: \
              remove {what} with `ipset destroy {set}`"
         ))
     };
@@ -78,7 +78,7 @@ pub(super) fn an_unreadable_family(broken: &Family) {
     run("nft", &format!("add rule {strange} ct state new"));
     proxy.resync();
     let named = format!(
-        "changes of {} are not written until this works, what is there stays: read the {0} rules: table filter has rules that only \
+        "{} is not written until this works, what is there stays: read the {0} rules: table filter has rules that only \
          nft can show; see `nft list table {} filter`, and move them to a table of their own",
         broken.name, broken.nft
     );
