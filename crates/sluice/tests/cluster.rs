@@ -622,7 +622,7 @@ fn nothing_listens_but_what_kube_proxy_has() {
     let ours = sockets.lines().filter(|it| it.contains(&pid));
     let mut ours: Vec<&str> = ours.filter_map(|it| it.split_whitespace().nth(4)).collect();
     ours.sort_unstable();
-    assert_eq!(ours, ["0.0.0.0:10256", "127.0.0.1:10249"], "{sockets}");
+    assert_eq!(ours, ["*:10256", "127.0.0.1:10249"], "{sockets}");
 }
 
 #[test]
