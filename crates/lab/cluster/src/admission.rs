@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
 use serde_json::Value;
 use sluice_api::{Cause, KINDS, Status};
@@ -14,7 +15,9 @@ use sluice_controller::workloads::{
     validate_daemon_set, validate_deployment, validate_pod, validate_replica_set,
     validate_stateful_set,
 };
-use sluice_controller::{Allocator, FieldError, Typed, is_allocated, set_defaults};
+use sluice_controller::{
+    Allocator, FieldError, Typed, is_allocated, set_defaults, validate_service, validate_slice,
+};
 use sluice_model::NamespacedName;
 use sluice_source::{Wants, kinds};
 
@@ -73,7 +76,8 @@ impl Admission {
         let refusals = completed.err().unwrap_or_default();
         checked(new, refusals.into_iter().map(|it| (it.field, it.why)))?;
         *new = service.write();
-        let valid = validate(new);
+        let errors = validate_service(&service, before.as_ref()).into_iter();
+        let valid = checked(new, errors.map(|it| (it.field, it.why))).and_then(|()| validate(new));
         if valid.is_err() {
             sluice_api::Admission::abandoned(self, old, new);
         }
@@ -192,7 +196,7 @@ impl sluice_api::Admission for Admission {
     fn admit(&mut self, old: Option<&Value>, new: &mut Value) -> Result<(), Status> {
         match new["kind"].as_str().unwrap_or_default() {
             "Service" => self.service(old, new),
-            "EndpointSlice" => validate(new),
+            "EndpointSlice" => endpoint_slice(old, new),
             "ServiceCIDR" => self.take_cidrs(new),
             "IPAddress" => self.take_address(new),
             "Pod" => {
@@ -242,6 +246,20 @@ impl sluice_api::Admission for Admission {
             _ => {}
         }
     }
+}
+
+/// Refuses an EndpointSlice that kube-apiserver would refuse.
+fn endpoint_slice(old: Option<&Value>, new: &Value) -> Result<(), Status> {
+    let before = old.map(typed::<EndpointSlice>).transpose()?;
+    let errors = validate_slice(&typed(new)?, before.as_ref()).into_iter();
+    checked(new, errors.map(|it| (it.field, it.why)))?;
+    // A port without number is legal; only in a manifest it is worth a warning.
+    let mut numbered = new.clone();
+    let ports = numbered["ports"].as_array_mut().into_iter().flatten();
+    for port in ports.filter(|it| it["port"].is_null()) {
+        port["port"] = 1.into();
+    }
+    validate(&numbered)
 }
 
 /// Refuses an object that the agents would refuse.

@@ -1,6 +1,7 @@
 //! Addresses and ports for Services (`pkg/registry/core/service/storage/alloc.go`).
 
 mod bands;
+mod dropped;
 mod families;
 mod previous;
 mod reserved;
@@ -18,6 +19,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sluice_model::{IpFamily, NamespacedName};
 
 use crate::{FieldError, meta};
+pub(crate) use dropped::is_external;
+pub(crate) use previous::needs_health_check;
 pub use reserved::is_allocated;
 use reserved::{ALLOCATOR, MANAGED_BY, Reserved};
 
@@ -117,7 +120,8 @@ impl Allocator {
     }
 
     /// Allocates what a Service lacks, and releases what it no longer needs. `old` is the previous version: addresses
-    /// and ports that the new version leaves out are kept. Nothing changes when a field is refused.
+    /// and ports that the new version leaves out are kept, and those that its type cannot have are dropped. Nothing
+    /// changes when a field is refused.
     ///
     /// # Errors
     ///
@@ -133,6 +137,9 @@ impl Allocator {
         let spec = new.spec.get_or_insert_default();
         let old_spec = old.and_then(|it| it.spec.as_ref());
         previous::adopt(spec, old_spec, &mut refusals);
+        if let Some(old) = old_spec {
+            dropped::drop_unused(spec, old);
+        }
         let families = self.families();
         families::choose(spec, old_spec, &families, &mut refusals);
         let mut claims = Claims::default();
@@ -275,6 +282,10 @@ impl Allocator {
         claims: &mut Claims,
         refusals: &mut Vec<FieldError>,
     ) {
+        // One search for all ports of the Service.
+        let seed = meta::hash(&[&key.namespace, &key.name]);
+        let free = bands::ports(&self.pools.node_ports, seed);
+        let mut free = free.filter(|it| self.ports.get(it).is_none_or(|it| it == key));
         if previous::needs_node_ports(spec) {
             let allocates = spec.type_.as_deref() != Some("LoadBalancer")
                 || spec.allocate_load_balancer_node_ports != Some(false);
@@ -294,7 +305,7 @@ impl Allocator {
                     continue;
                 }
                 let field = format!("spec.ports[{i}].nodePort");
-                match self.node_port(key, wanted, claims, &field) {
+                match self.node_port(key, wanted, &mut free, claims, &field) {
                     Ok(number) => {
                         claims.ports.insert(number);
                         port.node_port = Some(number.into());
@@ -307,7 +318,14 @@ impl Allocator {
         }
         if previous::needs_health_check(spec) {
             let wanted = spec.health_check_node_port.filter(|it| *it != 0);
-            match self.node_port(key, wanted, claims, "spec.healthCheckNodePort") {
+            if let Some(it) =
+                wanted.filter(|it| u16::try_from(*it).is_ok_and(|it| claims.ports.contains(&it)))
+            {
+                let why = format!("Invalid value: {it}: provided port is already allocated");
+                refusals.push(FieldError::new("spec.healthCheckNodePort", why));
+                return;
+            }
+            match self.node_port(key, wanted, &mut free, claims, "spec.healthCheckNodePort") {
                 Ok(number) => {
                     claims.ports.insert(number);
                     spec.health_check_node_port = Some(number.into());
@@ -321,18 +339,15 @@ impl Allocator {
         &self,
         key: &NamespacedName,
         wanted: Option<i32>,
+        free: &mut impl Iterator<Item = u16>,
         claims: &Claims,
         field: &str,
     ) -> Result<u16, FieldError> {
         let range = &self.pools.node_ports;
         let list = format!("{}-{}", range.start(), range.end());
         let Some(wanted) = wanted else {
-            let seed = meta::hash(&[&key.namespace, &key.name]);
-            let is_free = |it: &u16| {
-                self.ports.get(it).is_none_or(|it| it == key) && !claims.ports.contains(it)
-            };
-            let free = bands::ports(range, seed).find(is_free);
             return free
+                .find(|it| !claims.ports.contains(it))
                 .ok_or_else(|| FieldError::new(field, format!("no port of {list} is free")));
         };
         let number = u16::try_from(wanted).ok().filter(|it| range.contains(it));

@@ -200,6 +200,8 @@ impl Controller {
                 &own,
                 is_taken,
             ),
+            // "Kubernetes will not modify" them: the slices stay as they are, also when the selector was taken away.
+            None if self.services.contains_key(key) => SliceChanges::default(),
             None => removal(&own),
         };
         let endpoints = service.and_then(|service| {

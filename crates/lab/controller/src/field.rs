@@ -1,4 +1,6 @@
-//! What is wrong with a field.
+//! What is wrong with a field, in the words of the API (`k8s.io/apimachinery/pkg/util/validation/field/errors.go`).
+
+use std::fmt;
 
 /// Something that is wrong with one field of an object. Shown as users of kubectl know it:
 /// `spec.replicas: Invalid value: -1: must be greater than or equal to 0`.
@@ -18,4 +20,78 @@ impl FieldError {
             why: why.into(),
         }
     }
+}
+
+/// The rule for names of objects.
+pub(crate) const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
+    '-' or '.', and must start and end with an alphanumeric character";
+
+/// The rule for names of ports.
+pub(crate) const PORT_NAME: &str =
+    "must be at most 15 lower case alphanumeric characters or '-', with a letter";
+
+/// The errors found so far.
+#[derive(Debug, Default)]
+pub(crate) struct Problems {
+    pub(crate) found: Vec<FieldError>,
+}
+
+impl Problems {
+    pub(crate) fn required(&mut self, field: impl Into<String>, detail: &str) {
+        self.push(field, "Required value", detail);
+    }
+
+    pub(crate) fn invalid(
+        &mut self,
+        field: impl Into<String>,
+        value: impl fmt::Display,
+        detail: &str,
+    ) {
+        self.push(field, &format!("Invalid value: {value}"), detail);
+    }
+
+    pub(crate) fn duplicate(&mut self, field: impl Into<String>, value: &str) {
+        self.push(field, &format!("Duplicate value: \"{value}\""), "");
+    }
+
+    pub(crate) fn forbidden(&mut self, field: impl Into<String>, detail: &str) {
+        self.push(field, "Forbidden", detail);
+    }
+
+    pub(crate) fn too_many(&mut self, field: impl Into<String>, count: usize, most: usize) {
+        let detail = format!("must have at most {most} items");
+        self.push(field, &format!("Too many: {count}"), &detail);
+    }
+
+    pub(crate) fn not_negative(&mut self, field: impl Into<String>, value: Option<i32>) {
+        if let Some(it) = value.filter(|it| *it < 0) {
+            self.invalid(field, it, "must be greater than or equal to 0");
+        }
+    }
+
+    /// Checks that a value is one of `all`. A missing value gets its default.
+    pub(crate) fn one_of(&mut self, field: impl Into<String>, value: Option<&str>, all: &[&str]) {
+        if let Some(it) = value.filter(|it| !all.contains(it)) {
+            let quoted: Vec<String> = all.iter().map(|it| format!("\"{it}\"")).collect();
+            let detail = format!("supported values: {}", quoted.join(", "));
+            self.push(field, &format!("Unsupported value: \"{it}\""), &detail);
+        }
+    }
+
+    fn push(&mut self, field: impl Into<String>, problem: &str, detail: &str) {
+        let separator = if detail.is_empty() { "" } else { ": " };
+        let why = format!("{problem}{separator}{detail}");
+        self.found.push(FieldError::new(field, why));
+    }
+}
+
+/// Whether a text is the name of a port (RFC 6335, section 5.1).
+pub(crate) fn is_port_name(name: &str) -> bool {
+    let is_allowed = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
+    name.len() <= 15
+        && name.bytes().all(is_allowed)
+        && name.bytes().any(|it| it.is_ascii_lowercase())
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+        && !name.contains("--")
 }

@@ -30,6 +30,7 @@ mod meta;
 mod selector;
 mod slices;
 mod typed;
+mod validation;
 pub mod workloads;
 
 pub use allocation::{Allocator, Pools, is_allocated};
@@ -38,3 +39,4 @@ pub use defaults::set_defaults;
 pub use field::FieldError;
 pub use folder::{Completed, Folder, Manifests};
 pub use typed::Typed;
+pub use validation::{validate_service, validate_slice};

@@ -132,3 +132,32 @@ fn an_ip_address_keeps_its_address_from_services() {
         assert!(refused.to_string().contains(field), "{refused}");
     }
 }
+
+#[test]
+fn a_port_of_a_slice_needs_no_number() {
+    let slice = |port: Value| {
+        json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": {"name": "web-1", "labels": {"kubernetes.io/service-name": "web"}},
+            "addressType": "IPv4", "endpoints": [{"addresses": ["10.244.0.9"]}], "ports": [port],
+        })
+    };
+    let dry = |it| store().create_with(it, Effect::DryRun);
+    dry(slice(json!({"name": "a"}))).unwrap();
+    let refused = dry(slice(json!({"name": "A"}))).unwrap_err();
+    assert!(refused.to_string().contains("ports[0].name"), "{refused}");
+}
+
+#[test]
+fn a_service_that_changes_its_type_keeps_no_node_port() {
+    let store = store();
+    let mut web = service("10.96.0.9");
+    web["spec"]["type"] = "NodePort".into();
+    let created = store.create(web).unwrap();
+    let mut web = Value::clone(&created);
+    assert!(web["spec"]["ports"][0]["nodePort"].is_number());
+    web["spec"]["type"] = "ClusterIP".into();
+    let updated = store.update(web).unwrap();
+    assert_eq!(updated["spec"]["ports"][0]["nodePort"], Value::Null);
+    assert_eq!(updated["spec"]["externalTrafficPolicy"], Value::Null);
+}

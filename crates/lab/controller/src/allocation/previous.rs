@@ -81,7 +81,7 @@ pub(crate) fn adopt(
     }
 }
 
-fn needs_cluster_ip(spec: &ServiceSpec) -> bool {
+pub(super) fn needs_cluster_ip(spec: &ServiceSpec) -> bool {
     spec.type_.as_deref() != Some("ExternalName")
 }
 

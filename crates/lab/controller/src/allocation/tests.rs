@@ -73,6 +73,129 @@ fn node_ports(service: &Service) -> Vec<i32> {
     ports.map(|it| it.node_port.unwrap_or_default()).collect()
 }
 
+/// The fields that depend on the type, as JSON.
+fn given(service: &Service) -> Value {
+    let spec = serde_json::to_value(service.spec.as_ref().unwrap()).unwrap();
+    let fields = [
+        "clusterIPs",
+        "ipFamilies",
+        "ipFamilyPolicy",
+        "externalTrafficPolicy",
+        "allocateLoadBalancerNodePorts",
+        "loadBalancerClass",
+        "healthCheckNodePort",
+    ];
+    let set = fields.iter().filter(|it| !spec[**it].is_null());
+    let mut names: Vec<&str> = set.copied().collect();
+    if !spec["ports"][0]["nodePort"].is_null() {
+        names.push("nodePort");
+    }
+    json!(names)
+}
+
+#[test]
+fn a_change_of_type_drops_what_the_old_type_was_given() {
+    const IPS: [&str; 3] = ["clusterIPs", "ipFamilies", "ipFamilyPolicy"];
+    let local = json!({"externalTrafficPolicy": "Local"});
+    let class = json!({"loadBalancerClass": "example.com/a"});
+    let cases: [(&str, Value, &str, Value, &[&str]); 8] = [
+        ("NodePort", json!({}), "ClusterIP", json!({}), &IPS),
+        ("LoadBalancer", json!({}), "ClusterIP", json!({}), &IPS),
+        ("LoadBalancer", local.clone(), "ClusterIP", json!({}), &IPS),
+        ("LoadBalancer", class, "ClusterIP", json!({}), &IPS),
+        (
+            "LoadBalancer",
+            local.clone(),
+            "NodePort",
+            json!({}),
+            &[
+                "clusterIPs",
+                "ipFamilies",
+                "ipFamilyPolicy",
+                "externalTrafficPolicy",
+                "nodePort",
+            ],
+        ),
+        (
+            "ClusterIP",
+            json!({}),
+            "ExternalName",
+            json!({"externalName": "a.example"}),
+            &[],
+        ),
+        (
+            "NodePort",
+            json!({}),
+            "ExternalName",
+            json!({"externalName": "a.example"}),
+            &[],
+        ),
+        (
+            "LoadBalancer",
+            local,
+            "LoadBalancer",
+            json!({"externalTrafficPolicy": "Cluster"}),
+            &[
+                "clusterIPs",
+                "ipFamilies",
+                "ipFamilyPolicy",
+                "externalTrafficPolicy",
+                "allocateLoadBalancerNodePorts",
+                "nodePort",
+            ],
+        ),
+    ];
+    for (from, spec, to, change, left) in cases {
+        let mut allocator = dual();
+        let mut all = json!({"type": from});
+        all.as_object_mut()
+            .unwrap()
+            .extend(spec.as_object().unwrap().clone());
+        let old = create(&mut allocator, "web", all).unwrap();
+        // As a patch sends it: everything that the server chose is still there.
+        let mut new = serde_json::to_value(&old).unwrap();
+        new["spec"]["type"] = json!(to);
+        new["spec"]
+            .as_object_mut()
+            .unwrap()
+            .extend(change.as_object().unwrap().clone());
+        let mut new: Service = serde_json::from_value(new).unwrap();
+        set_defaults(&mut new);
+        allocator.complete(&mut new, Some(&old)).unwrap();
+        assert_eq!(given(&new), json!(left), "{from} to {to}");
+        // What was dropped is free again.
+        let ports = node_ports(&old)
+            .into_iter()
+            .filter(|it| *it != 0 && !left.contains(&"nodePort"));
+        for port in ports {
+            let wanted = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]});
+            create(&mut allocator, "other", wanted).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_changed_node_port_stays_to_be_refused() {
+    let mut allocator = dual();
+    let old = create(&mut allocator, "web", json!({"type": "NodePort"})).unwrap();
+    let ports = json!([{"name": "http", "port": 80, "nodePort": 31_999}]);
+    let new = update(&mut allocator, Some(&old), "web", json!({"ports": ports})).unwrap();
+    assert_eq!(node_ports(&new), [31_999]);
+}
+
+#[test]
+fn the_health_check_port_is_no_node_port_of_the_service() {
+    let ports = json!([{"name": "http", "port": 80, "nodePort": 31_500}]);
+    let spec = json!({
+        "type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": 31_500, "ports": ports,
+    });
+    let refused = create(&mut dual(), "web", spec).unwrap_err();
+    assert_eq!(
+        refused,
+        "spec.healthCheckNodePort: Invalid value: 31500: provided port is already allocated"
+    );
+}
+
 #[test]
 fn families_follow_policy_and_cluster() {
     // Policy and families of the request, and of the result.

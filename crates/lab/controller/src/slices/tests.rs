@@ -415,6 +415,21 @@ fn endpoints(metadata: Value, subsets: Value) -> Object {
 }
 
 #[test]
+fn slices_stay_when_the_selector_is_taken_away() {
+    let mut world = World::new([
+        Object::Service(service(json!({}))),
+        node("n1", ""),
+        pod(1, ""),
+    ]);
+    let before = world.text();
+    assert_eq!(before.len(), 1);
+    for change in [json!({"selector": null}), json!({"type": "ExternalName"})] {
+        world.set([Object::Service(service(change))]);
+        assert_eq!((world.text(), world.writes.len()), (before.clone(), 0));
+    }
+}
+
+#[test]
 fn endpoints_are_mirrored_where_there_is_no_selector() {
     let subsets = json!([{
         "addresses": [{"ip": "192.0.2.1"}, {"ip": "2001:db8::1", "hostname": "six"}],

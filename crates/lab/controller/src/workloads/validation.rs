@@ -1,7 +1,7 @@
 //! Validation of workloads (`pkg/apis/apps/validation/validation.go`): not every check of kube-apiserver, but those
 //! that users of kubectl meet.
 
-mod field;
+mod dns;
 mod pod;
 mod strategy;
 
@@ -9,8 +9,8 @@ use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet,
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 
-use self::field::Problems;
 use super::labels;
+use crate::field::{Problems, SUBDOMAIN};
 use crate::{FieldError, meta};
 
 /// The errors in a Pod that has its defaults; `old` is the version that it replaces.
@@ -125,7 +125,7 @@ fn metadata(metadata: &ObjectMeta, problems: &mut Problems) {
     if name.is_empty() && generated.is_empty() {
         problems.required("metadata.name", "name or generateName is required");
     } else if !name.is_empty() && !sluice_model::is_subdomain(name) {
-        problems.invalid("metadata.name", format!("\"{name}\""), field::SUBDOMAIN);
+        problems.invalid("metadata.name", format!("\"{name}\""), SUBDOMAIN);
     }
 }
 

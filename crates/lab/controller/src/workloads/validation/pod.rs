@@ -6,10 +6,11 @@ use k8s_openapi::api::core::v1::{Container, ContainerPort, PodSpec, Probe};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use sluice_model::is_label;
 
-use super::field::Problems;
+use super::dns;
+use crate::field::{PORT_NAME, Problems, is_port_name};
 
-/// The rule for names of containers.
-const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
+/// The rule for names of containers and hosts.
+pub(super) const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
     start and end with an alphanumeric character";
 
 const PORT: &str = "must be between 1 and 65535, inclusive";
@@ -30,6 +31,7 @@ pub(super) fn spec(path: &str, spec: &PodSpec, problems: &mut Problems) {
             check_container(&path, container, problems);
         }
     }
+    dns::check(path, spec, problems);
     let policies = ["Always", "OnFailure", "Never"];
     let policy = spec.restart_policy.as_deref();
     problems.one_of(format!("{path}.restartPolicy"), policy, &policies);
@@ -85,9 +87,7 @@ fn check_port<'a>(
     if let Some(name) = port.name.as_deref().filter(|it| !it.is_empty()) {
         let field = format!("{path}.name");
         if !is_port_name(name) {
-            let rule =
-                "must be at most 15 lower case alphanumeric characters or '-', with a letter";
-            problems.invalid(field, format!("\"{name}\""), rule);
+            problems.invalid(field, format!("\"{name}\""), PORT_NAME);
         } else if !names.insert(name) {
             problems.duplicate(field, name);
         }
@@ -108,17 +108,6 @@ fn check_number(field: &str, number: i32, problems: &mut Problems) {
     if !(1..=65_535).contains(&number) {
         problems.invalid(field, number, PORT);
     }
-}
-
-/// RFC 6335, section 5.1.
-fn is_port_name(name: &str) -> bool {
-    let is_allowed = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
-    name.len() <= 15
-        && name.bytes().all(is_allowed)
-        && name.bytes().any(|it| it.is_ascii_lowercase())
-        && !name.starts_with('-')
-        && !name.ends_with('-')
-        && !name.contains("--")
 }
 
 fn check_probe(path: &str, probe: &Probe, problems: &mut Problems) {

@@ -4,7 +4,7 @@ use k8s_openapi::api::apps::v1::{DaemonSetSpec, DeploymentSpec, StatefulSetSpec}
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::super::counts::percentage;
-use super::field::Problems;
+use crate::field::Problems;
 
 /// Both numbers of a rolling update are 0: no pod could ever be replaced.
 const NO_ROOM: &str = "may not be 0 when `maxSurge` is 0";
