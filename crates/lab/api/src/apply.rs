@@ -55,8 +55,8 @@ pub(crate) fn applied(
     let mut object = match live {
         None => config.clone(),
         Some(live) => {
-            let differing = |path: &&Path| fields::find(live, path) != fields::find(config, path);
-            let changed: Vec<_> = wanted.leaves().filter(differing).cloned().collect();
+            let (have, set) = (fields::values(kind, live), fields::values(kind, config));
+            let changed = wanted.only(|it| wanted.is_leaf(it) && have.get(it) != set.get(it));
             let foreign = managers.owning(&changed);
             if conflicts == Conflicts::Refused && !foreign.is_empty() {
                 return Err(conflict(&foreign));
@@ -65,12 +65,9 @@ pub(crate) fn applied(
             let mut object = live.clone();
             merge::merge(kind, "", &mut object, config);
             if let Some((before, _)) = &before {
-                // An item is removed before its fields: without its keys it could not be found.
-                for path in before.without(&wanted).paths() {
-                    if !managers.own_below(path) && !wanted.contains_below(path) {
-                        fields::remove(&mut object, path);
-                    }
-                }
+                let gone = before.without(&wanted);
+                let gone = gone.only(|it| !managers.own_below(it) && !wanted.contains_below(it));
+                fields::remove(kind, &mut object, &gone);
             }
             object
         }
@@ -98,17 +95,12 @@ pub(crate) fn written(
     let fields = Fields::of(kind, new);
     let nothing = Value::Null;
     let old = old.unwrap_or(&nothing);
-    let differing = |path: &&Path| fields::find(old, path) != fields::find(new, path);
-    let changed: Vec<_> = fields.paths().filter(differing).cloned().collect();
+    let (before, after) = (fields::values(kind, old), fields::values(kind, new));
+    let changed = fields.only(|it| before.get(it) != after.get(it));
     let gone = Fields::of(kind, old).without(&fields);
-    managers.forget(&gone);
+    managers.disown(&gone);
     if !changed.is_empty() {
-        let leaves: Vec<_> = changed
-            .iter()
-            .filter(|it| fields.is_leaf(it))
-            .cloned()
-            .collect();
-        managers.disown(&leaves);
+        managers.disown(&changed.only(|it| fields.is_leaf(it)));
         let (mut own, _) = managers
             .take(manager, Operation::Update)
             .unwrap_or_default();

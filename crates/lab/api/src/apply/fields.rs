@@ -1,6 +1,6 @@
 //! Sets of fields, and their form `FieldsV1` in `metadata.managedFields`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
@@ -27,55 +27,14 @@ pub(super) struct Fields(BTreeSet<Path>);
 impl Fields {
     /// The fields that `object` sets, but for its identity.
     pub(super) fn of(kind: &str, object: &Value) -> Self {
-        let mut fields = Self::default();
-        fields.walk(kind, object, &mut Vec::new());
-        fields
-    }
-
-    fn walk(&mut self, kind: &str, value: &Value, path: &mut Path) {
-        if is_identity(path) {
-            return;
-        }
-        match value {
-            Value::Object(map) if !map.is_empty() && !is_atomic(path) => {
-                for (field, value) in map {
-                    path.push(Element::Field(field.clone()));
-                    self.walk(kind, value, path);
-                    path.pop();
-                }
-            }
-            Value::Array(items) if !items.is_empty() => {
-                let elements: Option<Vec<_>> = elements(kind, path, items);
-                let Some(elements) = elements else {
-                    self.0.insert(path.clone());
-                    return;
-                };
-                for (element, item) in elements.into_iter().zip(items) {
-                    path.push(element);
-                    self.0.insert(path.clone());
-                    if item.is_object() {
-                        self.walk(kind, item, path);
-                    }
-                    path.pop();
-                }
-            }
-            _ if path.is_empty() => {}
-            _ => {
-                self.0.insert(path.clone());
-            }
-        }
+        Self(values(kind, object).into_keys().collect())
     }
 
     pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.0.iter()
     }
 
-    /// The paths that lead to a value. The others lead to an item of a list whose fields are in the
-    /// set.
-    pub(super) fn leaves(&self) -> impl Iterator<Item = &Path> {
-        self.0.iter().filter(|it| self.is_leaf(it))
-    }
-
+    /// Whether a path leads to a value. The others lead to an item of a list whose fields are in the set.
     pub(super) fn is_leaf(&self, path: &Path) -> bool {
         let mut after = self.0.range(path.clone()..).filter(|it| *it != path);
         after.next().is_none_or(|it| !it.starts_with(path))
@@ -95,8 +54,12 @@ impl Fields {
         next.is_some_and(|it| it.starts_with(path))
     }
 
-    pub(super) fn extend(&mut self, paths: Vec<Path>) {
-        self.0.extend(paths);
+    pub(super) fn extend(&mut self, paths: Self) {
+        self.0.extend(paths.0);
+    }
+
+    pub(super) fn only(&self, keep: impl Fn(&Path) -> bool) -> Self {
+        Self(self.0.iter().filter(|it| keep(it)).cloned().collect())
     }
 
     pub(super) fn retain(&mut self, keep: impl Fn(&Path) -> bool) {
@@ -143,6 +106,48 @@ impl Fields {
     }
 }
 
+/// The fields that `object` sets, but for its identity, each with its value. Of items with equal keys the first counts.
+pub(super) fn values<'a>(kind: &str, object: &'a Value) -> BTreeMap<Path, &'a Value> {
+    let mut values = BTreeMap::new();
+    walk(kind, object, &mut Vec::new(), &mut values);
+    values
+}
+
+fn walk<'a>(kind: &str, value: &'a Value, path: &mut Path, found: &mut BTreeMap<Path, &'a Value>) {
+    if is_identity(path) {
+        return;
+    }
+    match value {
+        Value::Object(map) if !map.is_empty() && !is_atomic(path) => {
+            for (field, value) in map {
+                path.push(Element::Field(field.clone()));
+                walk(kind, value, path, found);
+                path.pop();
+            }
+        }
+        Value::Array(items) if !items.is_empty() => {
+            let Some(elements) = elements(kind, path, items) else {
+                found.insert(path.clone(), value);
+                return;
+            };
+            for (element, item) in elements.into_iter().zip(items) {
+                path.push(element);
+                if !found.contains_key(path) {
+                    found.insert(path.clone(), item);
+                }
+                if item.is_object() {
+                    walk(kind, item, path, found);
+                }
+                path.pop();
+            }
+        }
+        _ if path.is_empty() => {}
+        _ => {
+            found.entry(path.clone()).or_insert(value);
+        }
+    }
+}
+
 fn write_path(map: &mut Map<String, Value>, path: &[Element], is_leaf: bool) {
     let [element, rest @ ..] = path else {
         if !is_leaf {
@@ -181,18 +186,18 @@ fn is_atomic(path: &[Element]) -> bool {
 
 /// The path element of each item of a list; `None` when the list has one owner as a whole.
 pub(super) fn elements(kind: &str, path: &[Element], items: &[Value]) -> Option<Vec<Element>> {
+    items.iter().map(|it| element(kind, path, it)).collect()
+}
+
+/// The path element of one item of the list at `path`; `None` when the list has one owner as a whole.
+pub(super) fn element(kind: &str, path: &[Element], item: &Value) -> Option<Element> {
     let Some(Element::Field(field)) = path.last() else {
         return None;
     };
     match list_type(kind, field) {
         ListType::Atomic => None,
-        ListType::Set => Some(
-            items
-                .iter()
-                .map(|it| Element::Member(it.to_string()))
-                .collect(),
-        ),
-        ListType::Keyed(keys) => items.iter().map(|it| item_element(keys, it)).collect(),
+        ListType::Set => Some(Element::Member(item.to_string())),
+        ListType::Keyed(keys) => item_element(keys, item),
     }
 }
 
@@ -204,59 +209,46 @@ fn item_element(keys: &[&str], item: &Value) -> Option<Element> {
     Some(Element::Item(Value::Object(keys).to_string()))
 }
 
-/// Whether `element` identifies `item`.
-pub(super) fn is_item(element: &Element, item: &Value) -> bool {
-    match element {
-        Element::Field(_) => false,
-        Element::Member(value) => {
-            let wanted = serde_json::from_str::<Value>(value);
-            wanted.is_ok_and(|it| it == *item)
-        }
-        Element::Item(keys) => match serde_json::from_str::<Map<String, Value>>(keys) {
-            Ok(keys) => keys
-                .iter()
-                .all(|(key, value)| key_value(item, key).as_ref() == Some(value)),
-            Err(_) => false,
-        },
+/// Removes the values at the paths of `gone`, and the maps and lists that become empty. One walk over the object: a
+/// large list costs no more than its length.
+pub(super) fn remove(kind: &str, object: &mut Value, gone: &Fields) {
+    remove_below(kind, object, &mut Vec::new(), gone);
+}
+
+fn remove_below(kind: &str, value: &mut Value, path: &mut Path, gone: &Fields) {
+    match value {
+        Value::Object(map) => map.retain(|field, value| {
+            path.push(Element::Field(field.clone()));
+            let stays = stays(kind, value, path, gone);
+            path.pop();
+            stays
+        }),
+        Value::Array(items) => items.retain_mut(|item| {
+            let Some(element) = element(kind, path, item) else {
+                return true;
+            };
+            path.push(element);
+            let stays = stays(kind, item, path, gone);
+            path.pop();
+            stays
+        }),
+        _ => {}
     }
 }
 
-/// The value at a path.
-pub(super) fn find<'a>(object: &'a Value, path: &[Element]) -> Option<&'a Value> {
-    path.iter()
-        .try_fold(object, |value, element| match element {
-            Element::Field(name) => value.get(name),
-            other => value.as_array()?.iter().find(|it| is_item(other, it)),
-        })
-}
-
-/// Removes the value at a path, and the maps and lists that become empty.
-pub(super) fn remove(object: &mut Value, path: &[Element]) {
-    let [first, rest @ ..] = path else {
-        return;
-    };
-    match (object, first) {
-        (Value::Object(map), Element::Field(name)) => {
-            if let Some(value) = map.get_mut(name) {
-                remove(value, rest);
-                let is_empty = match value {
-                    Value::Object(map) => map.is_empty(),
-                    Value::Array(items) => items.is_empty(),
-                    _ => false,
-                };
-                if rest.is_empty() || is_empty {
-                    map.remove(name);
-                }
-            }
-        }
-        (Value::Array(items), element) => {
-            if rest.is_empty() {
-                items.retain(|it| !is_item(element, it));
-            } else if let Some(item) = items.iter_mut().find(|it| is_item(element, it)) {
-                remove(item, rest);
-            }
-        }
-        _ => {}
+/// Whether the value at `path` stays. What is below it and gone is removed.
+fn stays(kind: &str, value: &mut Value, path: &mut Path, gone: &Fields) -> bool {
+    if gone.contains(path) {
+        return false;
+    }
+    if !gone.contains_below(path) {
+        return true;
+    }
+    remove_below(kind, value, path, gone);
+    match value {
+        Value::Object(map) => !map.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        _ => true,
     }
 }
 

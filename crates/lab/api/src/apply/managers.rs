@@ -82,8 +82,8 @@ impl Managers {
     }
 
     /// Which managers own some of `paths`. A manager has the name that conflict messages use.
-    pub(super) fn owning(&self, paths: &[Path]) -> Vec<(String, Path)> {
-        let owned = paths.iter().flat_map(|path| {
+    pub(super) fn owning(&self, paths: &Fields) -> Vec<(String, Path)> {
+        let owned = paths.paths().flat_map(|path| {
             let owners = self.0.iter().filter(|it| it.fields.contains(path));
             owners.map(|it| {
                 let version = match it.operation {
@@ -102,16 +102,9 @@ impl Managers {
     }
 
     /// Takes the ownership of `paths` from every manager.
-    pub(super) fn disown(&mut self, paths: &[Path]) {
+    pub(super) fn disown(&mut self, paths: &Fields) {
         for entry in &mut self.0 {
             entry.fields.retain(|it| !paths.contains(it));
-        }
-    }
-
-    /// Removes fields that the object no longer has.
-    pub(super) fn forget(&mut self, gone: &Fields) {
-        for entry in &mut self.0 {
-            entry.fields.retain(|it| !gone.contains(it));
         }
     }
 

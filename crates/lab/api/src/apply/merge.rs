@@ -1,8 +1,10 @@
 //! Merges an applied configuration into an object.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
-use super::fields::{Element, elements, is_item};
+use super::fields::{Element, element, elements};
 
 /// Merges `config` into `target`, the value of `field` in an object of `kind`.
 pub(super) fn merge(kind: &str, field: &str, target: &mut Value, config: &Value) {
@@ -23,8 +25,15 @@ pub(super) fn merge(kind: &str, field: &str, target: &mut Value, config: &Value)
                 target.clone_from(config);
                 return;
             };
-            for (element, item) in elements.iter().zip(config) {
-                match target.iter_mut().find(|it| is_item(element, it)) {
+            let mut places = BTreeMap::new();
+            for (place, item) in target.iter().enumerate() {
+                if let Some(element) = element(kind, &path, item) {
+                    places.entry(element).or_insert(place);
+                }
+            }
+            for (element, item) in elements.into_iter().zip(config) {
+                let place = *places.entry(element).or_insert(target.len());
+                match target.get_mut(place) {
                     Some(slot) => merge(kind, "", slot, item),
                     None => target.push(item.clone()),
                 }

@@ -125,3 +125,36 @@ fn other_writes_take_fields() {
     let port = json!({"k:{\"port\":80,\"protocol\":\"TCP\"}": {".": {}, "f:port": {}}});
     assert_eq!(entry["fieldsV1"], json!({"f:spec": {"f:ports": port}}));
 }
+
+#[test]
+fn a_write_of_many_ports_takes_time_in_proportion() {
+    let started = std::time::Instant::now();
+    let ports = |numbers: std::ops::Range<u32>| -> Value {
+        numbers
+            .map(|it| json!({"name": format!("p{it}"), "port": it}))
+            .collect()
+    };
+    let many = service(json!({}), ports(1..5001));
+    let first = apply(None, "one", &many, Conflicts::Refused).unwrap();
+    let others = service(json!({}), ports(3001..8001));
+    let second = apply(Some(&first), "one", &others, Conflicts::Refused).unwrap();
+    assert_eq!(plain(&second), others);
+    let resource = KINDS.iter().find(|it| it.kind == "Service").unwrap();
+    let mut third = second.clone();
+    third["spec"]["ports"] = ports(1..5001);
+    written(
+        resource,
+        Some(&second),
+        &mut third,
+        &manager("two"),
+        "later",
+    );
+    let managers: Vec<_> = third["metadata"]["managedFields"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .collect();
+    assert_eq!(managers.len(), 2);
+    // Quadratic, it took many minutes.
+    assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
+}

@@ -1,5 +1,7 @@
 //! Strategic merge patch (`apimachinery/pkg/util/strategicpatch/patch.go`).
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use super::lists::{ListType, list_type};
@@ -127,22 +129,33 @@ fn merge_list(
         }
         ListType::Keyed(keys) => keys[0],
     };
+    let mut merged: Vec<Option<Value>> = std::mem::take(items).into_iter().map(Some).collect();
+    let mut places: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (place, item) in merged.iter().flatten().enumerate() {
+        if let Some(value) = item.get(key) {
+            places.entry(value.to_string()).or_default().push(place);
+        }
+    }
     for item in patch {
-        let Some(wanted) = item.get(key).cloned() else {
+        let Some(wanted) = item.get(key).map(Value::to_string) else {
             let message = format!("an item of {field} does not contain its merge key {key}");
             return Err(Status::bad_request(message));
         };
-        let same = |it: &Value| it.get(key) == Some(&wanted);
         if has(&item, "delete") {
-            items.retain(|it| !same(it));
-        } else if let Some(old) = items.iter_mut().find(|it| same(it)) {
-            merge(kind, old, item)?;
-        } else {
-            let mut new = Value::Null;
-            merge(kind, &mut new, item)?;
-            items.push(new);
+            for place in places.remove(&wanted).unwrap_or_default() {
+                merged[place] = None;
+            }
+            continue;
+        }
+        let same = places.entry(wanted).or_insert_with(|| vec![merged.len()]);
+        if merged.len() == same[0] {
+            merged.push(Some(Value::Null));
+        }
+        if let Some(slot) = &mut merged[same[0]] {
+            merge(kind, slot, item)?;
         }
     }
+    items.extend(merged.into_iter().flatten());
     Ok(())
 }
 
@@ -159,11 +172,15 @@ fn clean(kind: &str, items: Vec<Value>) -> Result<Vec<Value>, Status> {
 /// Sorts the items that `order` names in that order. Each other item stays before the item that
 /// followed it.
 fn arrange(list_type: ListType, items: &mut Vec<Value>, order: &[Value]) {
-    let same = |item: &Value, other: &Value| match list_type {
-        ListType::Keyed(keys) => item.get(keys[0]) == other.get(keys[0]),
-        _ => item == other,
+    let key = |item: &Value| match list_type {
+        ListType::Keyed(keys) => item.get(keys[0]).map(Value::to_string),
+        _ => Some(item.to_string()),
     };
-    let rank = |item: &Value| order.iter().position(|it| same(item, it));
+    let mut ranks = BTreeMap::new();
+    for (rank, item) in order.iter().enumerate() {
+        ranks.entry(key(item)).or_insert(rank);
+    }
+    let rank = |item: &Value| ranks.get(&key(item)).copied();
     let mut named = Vec::new();
     let mut others = Vec::new();
     for (place, item) in items.drain(..).enumerate() {
