@@ -14,6 +14,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use nix::sys::resource::{Resource, getrlimit};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::oneshot;
 use tracing::warn;
@@ -275,13 +276,19 @@ impl Budget {
         Self::of(Shares::of_descriptors(descriptors), own, report)
     }
 
-    /// A budget without parts: clients that trust each other may take all of it.
+    /// The budget of a server for many clients: at most `connections`, and never more than half of the descriptors that
+    /// this process may open. One remote source has at most an eighth of them, this machine half.
     #[must_use]
-    pub fn undivided(connections: usize) -> Arc<Self> {
+    pub fn shared(connections: usize) -> Arc<Self> {
+        let descriptors = getrlimit(Resource::RLIMIT_NOFILE).map(|(soft, _)| soft);
+        let half = descriptors.map_or(connections, |it| {
+            usize::try_from(it / 2).unwrap_or(connections)
+        });
+        let remote = connections.min(half);
         let shares = Shares {
-            remote: connections,
-            per_source: connections,
-            local: connections,
+            remote,
+            per_source: (remote / 8).max(1),
+            local: (remote / 2).max(1),
             listeners: 0,
         };
         Self::of(shares, Own::default(), Arc::new(()))

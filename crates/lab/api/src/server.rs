@@ -12,11 +12,12 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
+use crate::answer::refuse;
 use crate::body::{Unreadable, collect};
 use crate::http::Api;
 use crate::identity::Identity;
 
-/// Most connections at a time. Clients are the nodes of a lab and whoever has its token.
+/// Most connections at a time. An eighth of them may be of one node: what holds more closes its own idle ones.
 const CONNECTIONS: usize = 16_384;
 
 /// A running server. Dropping it closes its connections and ends its thread.
@@ -52,7 +53,7 @@ impl Server {
         let run = move || {
             runtime.block_on(async {
                 let mut tasks = JoinSet::new();
-                let budget = Budget::undivided(CONNECTIONS);
+                let budget = Budget::shared(CONNECTIONS);
                 for listener in listeners {
                     let (api, acceptor) = (api.clone(), acceptor.clone());
                     tasks.spawn(accept(api, listener, acceptor, budget.clone()));
@@ -98,7 +99,10 @@ async fn accept(
                 let api = api.clone();
                 async move {
                     let (head, body) = hyper::Request::into_parts(request);
-                    let body = collect(body).await?;
+                    let body = match collect(body).await {
+                        Ok(body) => body,
+                        Err(why) => return why.status().map(|it| refuse(&it)),
+                    };
                     let request = hyper::Request::from_parts(head, body);
                     Ok::<_, Unreadable>(api.answer(&request, is_certified))
                 }

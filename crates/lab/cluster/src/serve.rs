@@ -9,11 +9,12 @@ use std::thread;
 
 use anyhow::Context;
 use k8s_openapi::api::core::v1::Service;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::{Value, json};
 use sluice_api::{Api, ClientCertificates, Identity, Pems, Server, Settings, Store, kubeconfig};
 use sluice_controller::{Allocator, Pools, Typed};
 use sluice_lab::Cluster;
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::admission::{Admission, CheckMode};
 use crate::control::Control;
@@ -53,6 +54,7 @@ pub fn serve(
         print(panic);
         std::process::abort();
     }));
+    raise_descriptors();
     let lab_dir = lab.lab_dir;
     let settings = lab_dir.settings()?;
     let of_lab = settings.clone();
@@ -103,6 +105,15 @@ pub fn serve(
     };
     control.run();
     Ok(())
+}
+
+/// Raises the soft limit of open descriptors to the hard limit: the API's connections are a share of it.
+fn raise_descriptors() {
+    let raised = getrlimit(Resource::RLIMIT_NOFILE)
+        .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
+    if let Err(error) = raised {
+        warn!(%error, "cannot raise the limit of open descriptors");
+    }
 }
 
 /// 32 random bytes in hexadecimal.
