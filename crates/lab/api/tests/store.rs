@@ -304,6 +304,30 @@ fn namespaces_go_when_empty() {
 }
 
 #[test]
+fn history_is_bounded_by_bytes_and_the_largest_kind_pays() {
+    let store = store();
+    let before = store.revision();
+    store.create(pod("small", &json!({}))).unwrap();
+    let large =
+        |number: usize| json!({"data": {"text": number.to_string() + &"x".repeat(1 << 20)}});
+    store.create(object("ConfigMap", "c", &large(0))).unwrap();
+    for number in 1..40 {
+        store
+            .update(object("ConfigMap", "c", &large(number)))
+            .unwrap();
+    }
+    assert!(
+        store.changes_since(before).is_err(),
+        "40 MiB of ConfigMaps are not kept"
+    );
+    let last = store.changes_since(store.revision() - 10).unwrap();
+    assert_eq!(last.len(), 10);
+    let pods = store.history().kinds("Pod").next().unwrap();
+    let state = store.history().lock();
+    assert_eq!(state.collection(pods).since(before).unwrap().count(), 1);
+}
+
+#[test]
 fn old_events_go() {
     let store = store();
     for number in 0..1_010 {

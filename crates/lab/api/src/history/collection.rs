@@ -13,6 +13,8 @@ pub struct Collection {
     /// The present objects.
     pub objects: BTreeMap<Key, Arc<Object>>,
     events: VecDeque<Arc<Event>>,
+    /// The JSON of the events' objects in bytes.
+    bytes: usize,
     /// The oldest version that can be listed or watched from.
     oldest: u64,
 }
@@ -29,8 +31,8 @@ impl Collection {
     pub fn restored(objects: BTreeMap<Key, Arc<Object>>, revision: u64) -> Self {
         Self {
             objects,
-            events: VecDeque::new(),
             oldest: revision,
+            ..Self::default()
         }
     }
 
@@ -44,16 +46,30 @@ impl Collection {
             Some(object) => self.objects.insert(event.key().clone(), object.clone()),
             None => self.objects.remove(event.key()),
         };
+        self.bytes += event.bytes();
         self.events.push_back(Arc::new(event));
         while self.events.len() > history {
-            let dropped = self.events.pop_front();
-            self.oldest = dropped.map_or(self.oldest, |it| it.revision);
+            self.drop_first();
+        }
+    }
+
+    /// Size of the events' objects as JSON in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Drops the oldest event.
+    pub(super) fn drop_first(&mut self) {
+        if let Some(dropped) = self.events.pop_front() {
+            self.bytes -= dropped.bytes();
+            self.oldest = dropped.revision;
         }
     }
 
     /// Drops the events up to `revision`.
     pub fn forget(&mut self, revision: u64) {
         self.events.clear();
+        self.bytes = 0;
         self.oldest = revision;
     }
 

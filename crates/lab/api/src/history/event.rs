@@ -69,6 +69,11 @@ impl Event {
         self.object.resource
     }
 
+    /// Size of the object as JSON in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.object.bare.len()
+    }
+
     pub(crate) fn key(&self) -> &Key {
         &self.object.key
     }

@@ -5,7 +5,8 @@ use super::{Admission, AdmitAll, Journal};
 /// What a [`Store`](super::Store) is made with.
 pub struct Settings {
     /// Most changes that a collection keeps, for watches and
-    /// [`changes_since`](super::Store::changes_since). Each costs about 10 kB for a Pod.
+    /// [`changes_since`](super::Store::changes_since). Each costs about 10 kB for a Pod. All collections together keep
+    /// changes with 32 MiB of JSON.
     pub history: usize,
     pub admission: Box<dyn Admission>,
     /// Written before a change is visible; `None`: the objects are in memory only.
