@@ -41,6 +41,7 @@ fn owned_by(owner: &Value) -> Value {
         "name": owner["metadata"]["name"],
         "uid": owner["metadata"]["uid"],
         "controller": true,
+        "blockOwnerDeletion": true,
     }]}})
 }
 
@@ -272,6 +273,76 @@ fn foreground_waits_for_graceful_pods() {
     };
     store.delete("Pod", "default", "p", now).unwrap();
     assert!(names(&store, "ReplicaSet").is_empty());
+}
+
+/// A Deployment `d`, its ReplicaSet `r`, and a Pod `p` on a node; `d` is deleted with `--cascade=foreground`.
+fn three_levels() -> std::sync::Arc<Store> {
+    let store = store();
+    let top = store.create(object("Deployment", "d", &json!({}))).unwrap();
+    let middle = object("ReplicaSet", "r", &owned_by(&top));
+    let middle = store.create(middle).unwrap();
+    let mut child = owned_by(&middle);
+    child["spec"] = json!({"nodeName": "n"});
+    store.create(pod("p", &child)).unwrap();
+    delete_foreground(&store, "Deployment", "d");
+    store
+}
+
+fn delete_foreground(store: &Store, kind: &str, name: &str) {
+    let options = DeleteOptions {
+        propagation: Propagation::Foreground,
+        ..DeleteOptions::default()
+    };
+    store.delete(kind, "default", name, options).unwrap();
+}
+
+#[test]
+fn foreground_waits_over_every_level() {
+    let store = three_levels();
+    for (kind, name) in [("Deployment", "d"), ("ReplicaSet", "r")] {
+        let owner = store.get(kind, "default", name).unwrap();
+        assert_eq!(
+            owner["metadata"]["finalizers"],
+            json!(["foregroundDeletion"]),
+            "{kind}"
+        );
+        assert!(owner["metadata"]["deletionTimestamp"].is_string(), "{kind}");
+    }
+    assert!(store.get("Pod", "default", "p").unwrap()["metadata"]["deletionTimestamp"].is_string());
+    let now = DeleteOptions {
+        grace: Some(0),
+        ..DeleteOptions::default()
+    };
+    store.delete("Pod", "default", "p", now).unwrap();
+    assert!(names(&store, "ReplicaSet").is_empty());
+    assert!(names(&store, "Deployment").is_empty());
+}
+
+#[test]
+fn only_a_dependent_that_blocks_is_waited_for() {
+    let store = three_levels();
+    // The Pod lets its owner go, which then has nothing left to wait for.
+    let mut pod = Value::clone(&store.get("Pod", "default", "p").unwrap());
+    pod["metadata"]["ownerReferences"][0]["blockOwnerDeletion"] = false.into();
+    store.update(pod).unwrap();
+    assert!(names(&store, "ReplicaSet").is_empty());
+    assert!(names(&store, "Deployment").is_empty());
+    assert_eq!(names(&store, "Pod"), ["p"]);
+}
+
+#[test]
+fn objects_that_own_each_other_go() {
+    let store = store();
+    let first = store.create(object("ConfigMap", "a", &json!({}))).unwrap();
+    let second = store
+        .create(object("ConfigMap", "b", &owned_by(&first)))
+        .unwrap();
+    let mut circular = Value::clone(&first);
+    let owners = owned_by(&second)["metadata"]["ownerReferences"].clone();
+    circular["metadata"]["ownerReferences"] = owners;
+    store.update(circular).unwrap();
+    delete_foreground(&store, "ConfigMap", "a");
+    assert!(names(&store, "ConfigMap").is_empty());
 }
 
 #[test]

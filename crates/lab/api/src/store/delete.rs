@@ -40,6 +40,7 @@ impl Writer {
                     let chores = dependents.into_iter();
                     let chores = chores.map(|(resource, key)| Chore::Collect(resource, key));
                     self.chores.extend(chores);
+                    self.chores.push_back(Chore::Settle(resource, key.clone()));
                     return Ok(marked);
                 }
             }
@@ -106,8 +107,7 @@ impl Writer {
         }
         let finalizers = value["metadata"]["finalizers"].as_array();
         let finalizers = finalizers.map_or(&[][..], Vec::as_slice);
-        if !finalizers.iter().any(|it| it == FOREGROUND) || !self.dependents_of(&object).is_empty()
-        {
+        if !finalizers.iter().any(|it| it == FOREGROUND) || self.is_blocked(&object) {
             return Ok(());
         }
         if finalizers.len() == 1 {

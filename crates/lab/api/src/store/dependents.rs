@@ -75,24 +75,47 @@ impl Writer {
         for (resource, key) in self.dependents_of(old) {
             self.chores.push_back(Chore::Collect(resource, key));
         }
-        for owner in owners(&old.value()) {
-            if let Some((resource, owner)) = self.owner(owner, &old.key.namespace) {
-                self.chores
-                    .push_back(Chore::Settle(resource, owner.key.clone()));
-            }
-        }
+        self.settle_owners(&old.value(), &old.key.namespace);
         if resource.namespaced {
             self.settle_namespace_of(&old.key);
         }
     }
 
-    /// Deletes an object whose owners are all gone. When an owner remains, only the references to
-    /// the others are removed.
+    /// Queues the owners of an object that no longer refers to them as it did: they may wait for it.
+    pub(super) fn settle_owners(&mut self, old: &Value, namespace: &str) {
+        for owner in owners(old) {
+            if let Some((resource, owner)) = self.owner(owner, namespace) {
+                self.chores
+                    .push_back(Chore::Settle(resource, owner.key.clone()));
+            }
+        }
+    }
+
+    /// Whether a dependent has `blockOwnerDeletion` in its reference to `owner`.
+    pub(super) fn is_blocked(&self, owner: &Object) -> bool {
+        self.dependents_of(owner)
+            .into_iter()
+            .any(|(resource, key)| {
+                let dependent = self.get(resource, &key);
+                dependent.is_some_and(|it| {
+                    let value = it.value();
+                    let mut own = owners(&value).filter(|it| it["uid"] == owner.uid);
+                    own.any(|it| it["blockOwnerDeletion"] == true)
+                })
+            })
+    }
+
+    /// Deletes an object whose owners are all gone, or wait for it (`attemptToDeleteItem` in
+    /// `pkg/controller/garbagecollector/garbagecollector.go`). When an owner remains, only the references to the others
+    /// are removed.
     pub(super) fn collect(&mut self, resource: &'static Resource, key: &Key) -> Result<(), Status> {
         let Some(object) = self.get(resource, key) else {
             return Ok(());
         };
         let value = object.value();
+        if !value["metadata"]["deletionTimestamp"].is_null() {
+            return Ok(());
+        }
         let is_there = |it: &&Value| match self.owner(it, &key.namespace) {
             Some((_, owner)) => !is_waiting(&owner.value()),
             // An owner of a kind that is not served counts as existing.
@@ -103,8 +126,14 @@ impl Writer {
             return Ok(());
         }
         if left.is_empty() {
+            let mut named = owners(&value).filter_map(|it| self.owner(it, &key.namespace));
+            // An owner waits: so does this object, or the owner would be gone before what is below.
+            let is_awaited = named.any(|(_, it)| is_waiting(&it.value()));
+            if is_awaited {
+                self.unblock(&object)?;
+            }
             let options = DeleteOptions {
-                propagation: if waits_for_dependents(&value) {
+                propagation: if is_awaited || waits_for_dependents(&value) {
                     Propagation::Foreground
                 } else {
                     Propagation::Background
@@ -114,6 +143,25 @@ impl Writer {
             return self.delete(resource, key, &options).map(|_| ());
         }
         self.set_owners(resource, &object, left)
+    }
+
+    /// Clears `blockOwnerDeletion` in dependents of `owner` that wait themselves: two objects that own each other would
+    /// wait forever.
+    fn unblock(&mut self, owner: &Object) -> Result<(), Status> {
+        for (resource, key) in self.dependents_of(owner) {
+            let Some(object) = self.get(resource, &key) else {
+                continue;
+            };
+            let value = object.value();
+            if is_waiting(&value) {
+                let mut owners: Vec<_> = owners(&value).cloned().collect();
+                for it in owners.iter_mut().filter(|it| it["uid"] == owner.uid) {
+                    it["blockOwnerDeletion"] = false.into();
+                }
+                self.set_owners(resource, &object, owners)?;
+            }
+        }
+        Ok(())
     }
 
     /// Removes the references to `owner` from its dependents.

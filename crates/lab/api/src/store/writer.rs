@@ -93,6 +93,11 @@ impl Writer {
         let resource = event.resource();
         self.dependents.follow(resource, event.key(), change);
         self.expiry.follow(resource, event, Instant::now());
+        if let (Some(old), Some(new)) = (&change.old, &change.new)
+            && old["metadata"]["ownerReferences"] != new["metadata"]["ownerReferences"]
+        {
+            self.settle_owners(old, &event.key().namespace);
+        }
     }
 
     /// Stores the next version of `old`, which admission has completed.
