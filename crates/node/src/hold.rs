@@ -8,7 +8,7 @@
 //! A DNS server waits for the rules of Services in this way: a client connects to an address as soon as DNS returns
 //! it, and needs the rules then.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
 use sluice_model::NamespacedName;
 
@@ -29,7 +29,7 @@ pub enum Wait {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
     /// The objects that it has not written yet.
-    pub except: BTreeSet<NamespacedName>,
+    pub except: HashSet<NamespacedName>,
 }
 
 /// The events that wait, of each subject the last one: as many as there are subjects, however long the other consumer

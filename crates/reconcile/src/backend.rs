@@ -1,6 +1,6 @@
 //! A kernel technology as a map of keyed objects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::error::Error;
 use std::fmt;
 use std::time::Duration;
@@ -129,6 +129,19 @@ pub trait Backend {
     /// sync observes.
     fn upkeep(&mut self) -> Result<Upkeep, BackendError> {
         Ok(Upkeep::Nothing)
+    }
+
+    /// The deltas that are together this one, to be applied in their order, each of about `limit` objects. Other deltas come
+    /// between them, of other owners. After each of them every packet is treated as before or as it is to be. An
+    /// object that several owners may need is added by the first of them that leads to it at the latest.
+    ///
+    /// A backend whose owners are small, or who cannot say what depends on what, does not divide.
+    fn divide(
+        delta: Delta<Self::Key, Self::Object>,
+        limit: usize,
+    ) -> VecDeque<Delta<Self::Key, Self::Object>> {
+        let _ = limit;
+        VecDeque::from([delta])
     }
 
     /// Writes a delta: in one transaction where the kernel has transactions, else in an order that

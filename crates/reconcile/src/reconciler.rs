@@ -1,6 +1,6 @@
 //! Knows what the kernel holds and writes the difference.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::backend::{Backend, BackendError, Objects, Refusal, Upkeep};
@@ -31,6 +31,27 @@ struct Belief<B: Backend> {
     /// The scene that the standing objects were rendered for.
     scene: Arc<B::Scene>,
     shared: SharedCounts<B::Key>,
+    /// What remains to be written of the owners that are believed to have their plans; empty nearly always.
+    rest: VecDeque<Delta<B::Key, B::Object>>,
+}
+
+impl<B: Backend> Belief<B> {
+    /// Makes a delta of other owners and the rest independent of each other, where both have to do with a shared object.
+    /// `counts` are those of the shared objects of the delta's owners.
+    fn separate(&mut self, delta: &mut Delta<B::Key, B::Object>, counts: &SharedCounts<B::Key>) {
+        let wants = |key: &B::Key| counts.get(key).is_some_and(|it| *it > 0);
+        for later in &mut self.rest {
+            let coming = later.add.extract_if(.., |(key, _)| wants(key));
+            delta.add.extend(coming);
+            let stays: BTreeSet<B::Key> = later.delete.extract_if(.., |it| wants(it)).collect();
+            delta.add.retain(|(key, _)| !stays.contains(key));
+        }
+        // What the rest has not written yet may lead to it.
+        if let Some(last) = self.rest.back_mut() {
+            let gone = delta.delete.extract_if(.., |it| B::is_shared(it));
+            last.delete.extend(gone);
+        }
+    }
 }
 
 impl<B: Backend> Reconciler<B> {
@@ -116,9 +137,33 @@ impl<B: Backend> Reconciler<B> {
         result
     }
 
+    /// How many parts of large differences are left, for [`go_on`](Self::go_on).
+    pub fn rest(&self) -> usize {
+        let believed = self.believed.as_ref();
+        believed.map_or(0, |it| it.rest.len())
+    }
+
+    /// Writes the next part of a large difference.
+    ///
+    /// # Errors
+    ///
+    /// The kernel could not be written. The next sync reads it.
+    pub fn go_on(&mut self) -> Result<Report, BackendError> {
+        let Some(mut belief) = self.believed.take() else {
+            return Ok(Report::default());
+        };
+        let delta = belief.rest.pop_front().unwrap_or_default();
+        self.write(&delta)?;
+        self.believed = Some(belief);
+        Ok(Report::of(false, &delta))
+    }
+
     /// Makes the kernel hold what is wanted. `changed` are the owners whose plans differ from those
     /// of the last sync, whether or not that one succeeded. Some may be left to a later sync: new
     /// owners always, others unless [`reshapes_owners`](Self::reshapes_owners) says so.
+    ///
+    /// Of a difference of more than `limit` objects it may write only the beginning. While there is a [`rest`](Self::rest),
+    /// these owners may not be in `changed`, and other owners may come between its parts.
     ///
     /// # Errors
     ///
@@ -128,10 +173,13 @@ impl<B: Backend> Reconciler<B> {
         scene: &B::Scene,
         wanted: &Wanted<B>,
         changed: &BTreeSet<B::Owner>,
+        limit: usize,
     ) -> Result<Report, BackendError> {
         let is_doubtful = std::mem::take(&mut self.is_doubtful);
         match self.believed.take() {
-            Some(belief) if !is_doubtful => self.sync_changed(scene, wanted, changed, belief),
+            Some(belief) if !is_doubtful => {
+                self.sync_changed(scene, wanted, changed, limit, belief)
+            }
             believed => self.resync(scene, wanted, changed, believed),
         }
     }
@@ -162,6 +210,7 @@ impl<B: Backend> Reconciler<B> {
             standing: self.backend.standing(&scene),
             scene,
             shared: SharedCounts::new(),
+            rest: VecDeque::new(),
         };
         let own = believed.map(|it| self.own_changes(it, &belief, &steps, changed));
         let standing = Some((Objects::<B>::new(), belief.standing.clone()));
@@ -183,7 +232,8 @@ impl<B: Backend> Reconciler<B> {
         })
     }
 
-    /// The objects that are to change because plans or the scene did. `old` is the belief before these steps.
+    /// The objects that are to change because plans or the scene did, or were not written yet. `old` is the belief before
+    /// these steps.
     fn own_changes(
         &self,
         mut old: Belief<B>,
@@ -191,6 +241,7 @@ impl<B: Backend> Reconciler<B> {
         steps: &[Step<B>],
         changed: &BTreeSet<B::Owner>,
     ) -> BTreeSet<B::Key> {
+        let rest = std::mem::take(&mut old.rest);
         let is_same_scene = *old.scene == *new.scene;
         let is_same = |step: &Step<B>| {
             let is_served = old.owners.contains_key(&step.owner);
@@ -219,7 +270,8 @@ impl<B: Backend> Reconciler<B> {
         let standing = (!is_same_scene).then(|| (old.standing, new.standing.clone()));
         let staged = stage(&self.backend, standing, &own, &old.shared);
         let delta = Delta::between(staged.observed, staged.desired);
-        delta.keys().cloned().collect()
+        let unwritten = rest.iter().flat_map(Delta::keys);
+        delta.keys().chain(unwritten).cloned().collect()
     }
 
     /// Writes the difference that these owners make.
@@ -228,6 +280,7 @@ impl<B: Backend> Reconciler<B> {
         scene: &B::Scene,
         wanted: &Wanted<B>,
         changed: &BTreeSet<B::Owner>,
+        limit: usize,
         mut belief: Belief<B>,
     ) -> Result<Report, BackendError> {
         let is_same_scene = *belief.scene == *scene;
@@ -258,10 +311,14 @@ impl<B: Backend> Reconciler<B> {
             (old, new)
         });
         let staged = stage(&self.backend, standing, &steps, &belief.shared);
-        let delta = Delta::between(staged.observed, staged.desired);
-        self.write(&delta)?;
+        let mut delta = Delta::between(staged.observed, staged.desired);
+        belief.separate(&mut delta, &staged.shared);
+        let mut parts = B::divide(delta, limit);
+        let first = parts.pop_front().unwrap_or_default();
+        self.write(&first)?;
+        belief.rest.append(&mut parts);
         self.believe(belief, steps, staged.shared);
-        Ok(Report::of(false, &delta))
+        Ok(Report::of(false, &first))
     }
 
     /// The desired objects of an owner; `None` when all of them are refused.

@@ -55,11 +55,10 @@ pub(crate) fn stage<B: Backend>(
     steps: &[Step<B>],
     counts: &SharedCounts<B::Key>,
 ) -> Staged<B> {
-    let mut staged = Staged {
-        observed: BTreeMap::new(),
-        desired: Vec::new(),
-        shared: SharedCounts::new(),
-    };
+    // Sorted once: an owner may have hundreds of thousands of objects.
+    let mut observed: Objects<B> = Vec::new();
+    let mut desired: Objects<B> = Vec::new();
+    let mut counted = SharedCounts::new();
     let mut shared: BTreeMap<B::Key, (i64, B::Object)> = BTreeMap::new();
     let mut collect = |old: Objects<B>, new: Objects<B>| {
         let mut count = |key: B::Key, object: B::Object, change: i64| {
@@ -69,14 +68,14 @@ pub(crate) fn stage<B: Backend>(
             if B::is_shared(&key) {
                 count(key, object, -1)
             } else {
-                drop(staged.observed.insert(key, object))
+                observed.push((key, object));
             }
         }
         for (key, object) in new {
             if B::is_shared(&key) {
                 count(key, object, 1)
             } else {
-                staged.desired.push((key, object))
+                desired.push((key, object));
             }
         }
     };
@@ -95,11 +94,15 @@ pub(crate) fn stage<B: Backend>(
         let before = counts.get(&key).copied().unwrap_or(0);
         let after = before + change;
         match (before > 0, after > 0) {
-            (false, true) => staged.desired.push((key.clone(), object)),
-            (true, false) => drop(staged.observed.insert(key.clone(), object)),
+            (false, true) => desired.push((key.clone(), object)),
+            (true, false) => observed.push((key.clone(), object)),
             _ => {}
         }
-        staged.shared.insert(key, after);
+        counted.insert(key, after);
     }
-    staged
+    Staged {
+        observed: observed.into_iter().collect(),
+        desired,
+        shared: counted,
+    }
 }

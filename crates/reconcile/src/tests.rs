@@ -215,7 +215,7 @@ impl World {
     fn sync(&mut self) -> Result<Report, BackendError> {
         let result = self
             .reconciler
-            .sync(&self.scene, &self.wanted, &self.changed);
+            .sync(&self.scene, &self.wanted, &self.changed, usize::MAX);
         let report = match result {
             Ok(report) => report,
             Err(error) => {
@@ -229,7 +229,9 @@ impl World {
         self.check();
         let transactions = self.kernel().transactions;
         let nobody = BTreeSet::new();
-        let again = self.reconciler.sync(&self.scene, &self.wanted, &nobody);
+        let again = self
+            .reconciler
+            .sync(&self.scene, &self.wanted, &nobody, usize::MAX);
         let again = again.expect("there is nothing to fail at");
         assert!(again.is_empty() && !again.full, "nothing changed");
         assert_eq!(self.kernel().transactions, transactions);

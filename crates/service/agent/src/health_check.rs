@@ -7,7 +7,7 @@
 //!                         announce ◀───┘  └── retry while a port is taken
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl HealthChecks {
         &self,
         checks: &BTreeMap<NamespacedName, HealthCheck>,
         addresses: &BTreeSet<IpAddr>,
-        unwritten: &BTreeSet<NamespacedName>,
+        unwritten: &HashSet<NamespacedName>,
     ) {
         self.0.send_modify(|wanted| {
             wanted.checks.retain(|it, _| unwritten.contains(it));

@@ -92,6 +92,8 @@ pub struct Services<P: DataPlane> {
     upkeep: Option<Instant>,
     last_error: Option<String>,
     history: History,
+    /// When it was looked through which Services are not written.
+    counted: Option<Instant>,
     syncs: u64,
     failures: u64,
     repairs: u64,
@@ -116,6 +118,7 @@ impl<P: DataPlane> Services<P> {
             upkeep: None,
             last_error: None,
             history: History::default(),
+            counted: None,
             syncs: 0,
             failures: 0,
             repairs: 0,
@@ -269,6 +272,7 @@ impl<P: DataPlane> Consumer for Services<P> {
         let mut settled = None;
         let result = self.proxy.sync();
         let end = Instant::now();
+        self.proxy.took(end - now);
         let last_sync = SyncStatus {
             when: Timestamp::now().to_string(),
             elapsed_seconds: (end - now).as_secs_f64(),
@@ -285,7 +289,7 @@ impl<P: DataPlane> Consumer for Services<P> {
                 self.observe_duration(full, &sizes, &served, end - now);
                 self.log_written(&synced, now, end);
                 let except = self.succeeded(synced, reason, last_sync, end);
-                settled = Some(Settled { except });
+                settled = except.map(|except| Settled { except });
             }
             Err(error) => {
                 let sizes = self.sync_sizes(full, self.proxy.waiting());

@@ -390,7 +390,7 @@ impl Backend for Ebpf {
 
 impl ServiceBackend for Ebpf {
     const LARGE: usize = usize::MAX;
-    const PART: usize = 65_536;
+    const PART: usize = 32_768;
 
     /// Each element is one system call of about a microsecond.
     fn cost(port: &PortPlan) -> usize {

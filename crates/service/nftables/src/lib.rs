@@ -25,6 +25,7 @@ mod bytes;
 mod counters;
 mod definition;
 mod denials;
+mod divide;
 mod drift;
 mod frontend;
 mod labels;

@@ -4,22 +4,33 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use sluice_nftables::{Counting, Key, Nftables, Object, render_plan};
+use sluice_nftables::{
+    ChainName, Counting, ElementValue, Key, Nftables, Object, SetName, render_plan,
+};
 use sluice_plan::testing::{arbitrary_events, arbitrary_packet, arbitrary_settings, host, planner};
-use sluice_reconcile::Backend;
-use sluice_tracers::chance::planned;
+use sluice_reconcile::{Backend, Delta};
+use sluice_tracers::chance::{Outcome, planned};
 use sluice_tracers::nftables::outcomes;
 
 /// Checks that names in rules lead to objects that exist.
 fn references_hold(objects: &BTreeMap<Key, Object>) {
-    for (key, object) in objects {
+    assert_eq!(loose_ends(objects).next(), None);
+}
+
+/// Elements whose chains do not exist, with these.
+pub(crate) fn loose_ends(
+    objects: &BTreeMap<Key, Object>,
+) -> impl Iterator<Item = (&Key, &ChainName)> {
+    let ends = objects.iter().filter_map(|(key, object)| {
         if let Object::Element(element) = object
-            && let sluice_nftables::ElementValue::Goto(chain) = &element.value
+            && let ElementValue::Goto(chain) = &element.value
         {
-            let target = Key::Chain(key.family(), chain.clone());
-            assert!(objects.contains_key(&target), "{key} leads to {chain}");
+            Some((key, chain))
+        } else {
+            None
         }
-    }
+    });
+    ends.filter(|(key, chain)| !objects.contains_key(&Key::Chain(key.family(), (*chain).clone())))
 }
 
 proptest! {
@@ -41,6 +52,52 @@ proptest! {
             let lookup = plan.lookup(packet, &host);
             prop_assert_eq!(seen, planned(plan, packet, &host), "{:?}\n{:?}", packet, lookup);
         }
+    }
+
+    /// A large difference is written in parts. After each of them a packet goes where it went before, or where it is to go.
+    #[test]
+    fn parts_are_as_before_or_as_after(
+        settings in arbitrary_settings(),
+        before in arbitrary_events(),
+        after in arbitrary_events(),
+        packets in prop::collection::vec(arbitrary_packet(), 1..20),
+    ) {
+        let rendered = |events| render_plan(planner(settings.clone(), events).plan(), Counting::Nothing);
+        let (mut objects, after) = (rendered(before), rendered(after));
+        let host = host();
+        let fate = |objects: &_, packet: &_| -> BTreeSet<Outcome> {
+            let all = outcomes(objects, packet, &host).into_iter();
+            // Who masquerades a client of an address that becomes another kind of address may do so for both.
+            let fate = all.map(|it| match it {
+                Outcome::Translated { to, .. } => Outcome::Translated { to, masqueraded: false },
+                it => it,
+            });
+            fate.collect()
+        };
+        // Ranges of Services come after their frontends, and go before them. Where NodePorts answer changes before any frontend.
+        let of_node = |objects: &BTreeMap<Key, Object>, set: SetName| -> Vec<Key> {
+            let is_of = |it: &&Key| matches!(it, Key::Element(_, of, _) if *of == set);
+            objects.keys().filter(is_of).cloned().collect()
+        };
+        let stays = |set| of_node(&objects, set) == of_node(&after, set);
+        let unserved = (!stays(SetName::ServiceCidrs)).then_some([Outcome::Untouched, Outcome::Dropped]);
+        let packets = if stays(SetName::NodePortIps) { packets } else { Vec::new() };
+        let right = |packet| -> BTreeSet<Outcome> {
+            let served = fate(&objects, packet).into_iter().chain(fate(&after, packet));
+            served.chain(unserved.into_iter().flatten()).collect()
+        };
+        let right: Vec<_> = packets.iter().map(right).collect();
+        let delta = Delta::between(objects.clone(), after.clone().into_iter().collect());
+        for part in <Nftables>::divide(delta, 1) {
+            part.delete.iter().for_each(|key| drop(objects.remove(key)));
+            objects.extend(part.replace.into_iter().chain(part.add));
+            references_hold(&objects);
+            for (packet, right) in packets.iter().zip(&right) {
+                let seen = fate(&objects, packet);
+                prop_assert!(seen.is_subset(right), "{:?}: {:?}, not {:?}", packet, seen, right);
+            }
+        }
+        prop_assert_eq!(objects, after);
     }
 
     /// Service ports may render the same object only if its key allows it.

@@ -1,15 +1,17 @@
 //! Tests a delta that is written in parts while events go on: no object is added twice, no object that another
 //! service port needs is deleted, and in the end the kernel has the plan.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use proptest::prelude::*;
-use sluice_nftables::{Key, Nftables, Object, render_port};
+use sluice_nftables::{ChainName, Key, Nftables, Object, render_port};
 use sluice_plan::PortPlan;
 use sluice_plan::testing::{arbitrary_events, arbitrary_settings};
 use sluice_plane::Proxy;
 use sluice_plane::testing::{Fake, Shape};
-use sluice_reconcile::Backend as _;
+use sluice_reconcile::{Backend as _, Delta};
+
+use crate::equivalence::loose_ends;
 
 /// The objects of service ports, without those that always exist.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +21,7 @@ impl Shape for Ports {
     type Key = Key;
     type Object = Object;
 
-    const PART: usize = 4;
+    const PART: usize = 16;
 
     fn cost(port: &PortPlan) -> usize {
         port.weight() + port.frontends.len()
@@ -29,9 +31,21 @@ impl Shape for Ports {
         <Nftables>::is_shared(key)
     }
 
+    fn divide(delta: Delta<Key, Object>, limit: usize) -> VecDeque<Delta<Key, Object>> {
+        <Nftables>::divide(delta, limit)
+    }
+
     fn render(port: &PortPlan) -> Vec<(Key, Object)> {
         render_port(port)
     }
+}
+
+/// Every element leads to a chain of service ports that exists, or to one that always does.
+fn references_hold(memory: &Fake<Ports>) {
+    let kernel = memory.0.borrow();
+    let mut ends = loose_ends(&kernel.objects);
+    let own = ends.find(|(_, chain)| !matches!(chain, ChainName::Standing(_)));
+    assert_eq!(own, None);
 }
 
 proptest! {
@@ -50,11 +64,15 @@ proptest! {
             events.into_iter().for_each(|it| proxy.absorb(it));
             proxy.replan();
             proxy.sync().expect("memory takes everything");
+            references_hold(&memory);
         }
-        while proxy.waiting().next().is_some() {
-            let before = proxy.waiting().count();
+        let mut parts = 0;
+        while proxy.planner().is_dirty() || proxy.waiting().next().is_some() {
+            proxy.replan();
             proxy.sync().expect("memory takes everything");
-            prop_assert!(proxy.waiting().count() < before);
+            references_hold(&memory);
+            parts += 1;
+            prop_assert!(parts < 1000);
         }
         let ports = proxy.plan().ports.values();
         let wanted: BTreeMap<Key, Object> = ports.flat_map(|it| render_port(it)).collect();

@@ -89,6 +89,8 @@ pub struct Planner {
     dirty: BTreeSet<NamespacedName>,
     /// Services whose claims are up to date and whose ports are not.
     unplanned: BTreeMap<NamespacedName, Progress>,
+    /// The same Services, the smallest first.
+    by_size: BTreeSet<(usize, NamespacedName)>,
     /// Claims without an owner, with the service port whose plan may still contain them.
     leaving: HashMap<Claim, PortKey>,
     node_dirty: bool,
@@ -112,6 +114,7 @@ impl Planner {
             changed_problems: BTreeSet::new(),
             dirty: BTreeSet::new(),
             unplanned: BTreeMap::new(),
+            by_size: BTreeSet::new(),
             leaving: HashMap::new(),
             node_dirty: true,
             others_dirty: false,
@@ -242,7 +245,7 @@ impl Planner {
     }
 
     /// The Services whose ports are still to be planned.
-    pub fn unplanned(&self) -> impl Iterator<Item = &NamespacedName> {
+    pub fn unplanned(&self) -> impl Iterator<Item = &NamespacedName> + Clone {
         self.dirty.iter().chain(self.unplanned.keys())
     }
 

@@ -28,7 +28,7 @@ pub struct PortKey {
 
 impl PortKey {
     /// The first key that a port of a Service may have: the keys of its ports follow one another.
-    pub(crate) fn first_of(service: &NamespacedName) -> Self {
+    pub fn first_of(service: &NamespacedName) -> Self {
         Self {
             name: ServicePortName {
                 service: service.clone(),

@@ -75,8 +75,8 @@ pub trait ServiceBackend: Backend<Owner = PortKey, Plan = PortPlan, Scene = Scen
     /// From how many endpoints (counted once per frontend) on a plan is [`Scale::Large`].
     const LARGE: usize;
 
-    /// The [`cost`](Self::cost) of the changes that are written together, at most: what takes the
-    /// kernel, or its programs, a tenth of a second or a few.
+    /// The [`cost`](Self::cost) of the changes that are written together, at most. Fewer are when these take long:
+    /// see [`Proxy::took`].
     const PART: usize;
 
     /// How much there is to write for a service port, in the time that one element or rule takes.

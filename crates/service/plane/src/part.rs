@@ -1,139 +1,282 @@
 //! Which service ports are written together.
 //!
-//! A sync holds up every change that comes meanwhile. So a large difference is written in parts: the
-//! namespace with the smallest change first, and in it the Service with the smallest, and in every
-//! second part also the change that waits longest, so that a stream of small ones does not hold it up
-//! for ever. Many small Services or ports of one tenant are not before those of another.
+//! A sync holds up every change that comes meanwhile. So a large difference is written in parts, and a small change
+//! never waits for more than one of them: every second part has only what is small. The others have the change that waits
+//! longest, so that a stream of small ones does not hold it up for ever. The rest of a part is the namespace with the
+//! smallest change first, and in it the Service with the smallest: many small Services or ports of one tenant are not before
+//! those of another.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use sluice_model::NamespacedName;
-use sluice_plan::{Frontend, Plan, PortKey, PortPlan};
+use sluice_plan::{Frontend, PortKey, PortPlan};
+
+use crate::Superseded;
+
+/// The part of a part that is small.
+const SMALL: usize = 4;
 
 /// A service port that differs from what was written last.
-#[derive(Clone, Debug)]
-pub(crate) struct Waiting {
+#[derive(Debug)]
+struct Waiting {
     /// Its plan of the last successful sync; `None` for a new port.
-    pub(crate) old: Option<Arc<PortPlan>>,
+    old: Option<Arc<PortPlan>>,
     /// Its place in the order in which service ports began to wait.
-    pub(crate) since: u64,
+    since: u64,
+    /// What it costs to write it.
+    cost: usize,
+    claimed: HashSet<Claimed>,
 }
 
 /// What only one service port can have. Two ports between which one moves are written together.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Claimed {
     Frontend(Frontend),
     ClusterIp(IpAddr),
 }
 
-/// The service ports of the next part.
-pub(crate) struct Choice<'a> {
-    pub(crate) waiting: &'a BTreeMap<PortKey, Waiting>,
-    pub(crate) plan: &'a Plan,
-    /// What a plan costs; see [`ServiceBackend::cost`](crate::ServiceBackend::cost).
-    pub(crate) cost: fn(&PortPlan) -> usize,
-    /// What a part may cost. A single change may cost more.
-    pub(crate) limit: usize,
-    /// Whether the change that waits longest is part of it.
-    pub(crate) with_oldest: bool,
-    /// Whether all that is held already is part of it.
-    pub(crate) with_held: bool,
+/// Service ports of which only the beginning is written.
+#[derive(Debug, Default)]
+pub(crate) struct Begun {
+    ports: Superseded,
+    claimed: HashSet<Claimed>,
 }
 
-impl Choice<'_> {
-    pub(crate) fn choose(&self) -> BTreeSet<PortKey> {
-        let ports = || self.waiting.iter();
-        // Nearly always there is little to write, and nothing to compare.
-        let most: usize = ports().map(|(key, it)| self.whole_cost(key, it)).sum();
-        let mut costs: Vec<(usize, u64, &PortKey)> = if most <= self.limit {
-            Vec::new()
-        } else {
-            ports()
-                .map(|(key, it)| (self.cost_of(key, it), it.since, key))
-                .collect()
-        };
-        let total: usize = costs.iter().map(|it| it.0).sum();
-        if total <= self.limit {
-            return self.waiting.keys().cloned().collect();
-        }
-        let mut namespaces: HashMap<&str, usize> = HashMap::new();
-        let mut services: HashMap<&NamespacedName, usize> = HashMap::new();
-        for (cost, _, PortKey { name, .. }) in &costs {
-            *namespaces.entry(&name.service.namespace).or_default() += cost;
-            *services.entry(&name.service).or_default() += cost;
-        }
-        costs.sort_unstable_by_key(|(cost, since, PortKey { name, .. })| {
-            let (namespace, service) = (&*name.service.namespace, &name.service);
-            (namespaces[namespace], services[service], *cost, *since)
-        });
-        let mut sum = 0;
-        let within = |it: &&(usize, u64, &PortKey)| {
-            sum += it.0;
-            sum <= self.limit
-        };
-        let small = costs.iter().take_while(within).map(|it| it.2);
-        let mut part: BTreeSet<&PortKey> = small.collect();
-        if self.with_oldest || part.is_empty() {
-            let oldest = costs.iter().min_by_key(|it| it.1).map(|it| it.2);
-            part.extend(oldest);
-        }
-        if self.with_held {
-            let held = self.waiting.iter().filter(|(_, it)| it.old.is_some());
-            part.extend(held.map(|(key, _)| key));
-        }
-        self.close(part)
+impl Begun {
+    pub(crate) fn ports(&self) -> &Superseded {
+        &self.ports
     }
 
-    /// What a change costs at most: all of the old plan and of the new one.
-    fn whole_cost(&self, key: &PortKey, waiting: &Waiting) -> usize {
-        let plans = waiting.old.iter().chain(self.plan.ports.get(key));
-        plans.map(|it| (self.cost)(it)).sum()
+    /// With others. A service port that is begun has the plan of its beginning as its old one.
+    pub(crate) fn extend(&mut self, others: Self) {
+        for (key, old) in others.ports {
+            self.ports.entry(key).or_insert(old);
+        }
+        self.claimed.extend(others.claimed);
     }
 
-    fn cost_of(&self, key: &PortKey, waiting: &Waiting) -> usize {
-        let whole = self.whole_cost(key, waiting);
-        match (waiting.old.as_deref(), self.plan.ports.get(key)) {
-            (Some(old), Some(new)) if old.frontends == new.frontends => {
-                // What changes takes some of the rest with it, such as other rules of its chain.
-                let all = (old.members() + new.members()).max(1);
-                1 + whole.saturating_mul(changed(old, new) + all / 8) / all
+    pub(crate) fn into_ports(self) -> Superseded {
+        self.ports
+    }
+}
+
+/// The service ports that wait to be written.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    waiting: BTreeMap<PortKey, Waiting>,
+    /// What the changes of a namespace cost together; none has no entry.
+    namespaces: HashMap<Arc<str>, usize>,
+    /// Who has, or is to have, what only one can have.
+    claimed: HashMap<Claimed, Vec<PortKey>>,
+    /// How many service ports ever began to wait.
+    count: u64,
+}
+
+impl Queue {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &PortKey> + Clone {
+        self.waiting.keys()
+    }
+
+    /// A service port has another plan than was written, or another than it waits with. `old` is the former plan, `cost` what a
+    /// plan costs; see [`ServiceBackend::cost`](crate::ServiceBackend::cost).
+    pub(crate) fn put(
+        &mut self,
+        key: &PortKey,
+        old: Option<&Arc<PortPlan>>,
+        new: Option<&Arc<PortPlan>>,
+        cost: fn(&PortPlan) -> usize,
+    ) {
+        let (old, since) = match self.remove(key) {
+            Some(known) => (known.old, known.since),
+            None => {
+                self.count += 1;
+                (old.cloned(), self.count)
             }
-            _ => whole,
+        };
+        let plans = || old.iter().chain(new).map(AsRef::as_ref);
+        let waiting = Waiting {
+            since,
+            cost: cost_of(old.as_deref(), new.map(AsRef::as_ref), cost),
+            claimed: plans().flat_map(claimed).collect(),
+            old,
+        };
+        for it in &waiting.claimed {
+            self.claimed.entry(*it).or_default().push(key.clone());
         }
+        let namespace = key.name.service.namespace.clone();
+        *self.namespaces.entry(namespace).or_default() += waiting.cost;
+        self.waiting.insert(key.clone(), waiting);
+    }
+
+    fn remove(&mut self, key: &PortKey) -> Option<Waiting> {
+        let waiting = self.waiting.remove(key)?;
+        for it in &waiting.claimed {
+            if let Some(ports) = self.claimed.get_mut(it) {
+                ports.retain(|it| it != key);
+                if ports.is_empty() {
+                    self.claimed.remove(it);
+                }
+            }
+        }
+        let namespace = &key.name.service.namespace;
+        if let Some(cost) = self.namespaces.get_mut(namespace) {
+            *cost -= waiting.cost;
+            if *cost == 0 {
+                self.namespaces.remove(namespace);
+            }
+        }
+        Some(waiting)
+    }
+
+    /// Takes out what was written.
+    pub(crate) fn take(&mut self, part: &BTreeSet<PortKey>) -> Begun {
+        let mut taken = Begun::default();
+        for key in part {
+            if let Some(waiting) = self.remove(key) {
+                taken.claimed.extend(waiting.claimed);
+                taken.ports.insert(key.clone(), waiting.old);
+            }
+        }
+        taken
+    }
+
+    /// What a part costs.
+    pub(crate) fn cost(&self, part: &BTreeSet<PortKey>) -> usize {
+        let costs = part.iter().filter_map(|it| self.waiting.get(it));
+        costs.map(|it| it.cost).sum()
+    }
+
+    /// Everything, if it costs no more than `limit`, else the smallest changes, which cost little beside it; none when all are
+    /// large. What has to do with service ports that are begun waits for their end.
+    pub(crate) fn small(&self, limit: usize, begun: &Begun) -> BTreeSet<PortKey> {
+        let held = begun.claimed.iter().filter_map(|it| self.claimed.get(it));
+        let held = held.flatten().chain(begun.ports.keys());
+        let held = held.filter(|it| self.waiting.contains_key(it));
+        let left_out = self.close(held.collect());
+        let all: usize = self.namespaces.values().sum();
+        if all <= limit {
+            let all = self.waiting.keys();
+            return all.filter(|it| !left_out.contains(it)).cloned().collect();
+        }
+        self.fill(BTreeSet::new(), limit / SMALL, left_out)
+    }
+
+    /// The change that waits longest, and the smallest ones: together they cost `limit`. A change that costs more is alone.
+    pub(crate) fn large(&self, limit: usize) -> BTreeSet<PortKey> {
+        let oldest = self.waiting.iter().min_by_key(|(_, it)| it.since);
+        let part = self.close(oldest.into_iter().map(|it| it.0).collect());
+        match limit.checked_sub(self.cost(&part)) {
+            Some(left) => self.fill(part, left.max(limit / SMALL), BTreeSet::new()),
+            None => part,
+        }
+    }
+
+    /// The part with the smallest changes that cost `limit` together.
+    fn fill(
+        &self,
+        mut part: BTreeSet<PortKey>,
+        limit: usize,
+        mut left_out: BTreeSet<PortKey>,
+    ) -> BTreeSet<PortKey> {
+        let mut cost = 0;
+        for key in self.smallest(limit, &left_out) {
+            if part.contains(&key) || left_out.contains(&key) {
+                continue;
+            }
+            // What moves from a large Service goes with it.
+            let mut together = self.close([&key].into());
+            let more = self.cost(&together);
+            if cost + more <= limit && together.is_disjoint(&left_out) {
+                cost += more;
+                part.append(&mut together);
+            } else {
+                left_out.append(&mut together);
+            }
+        }
+        part
+    }
+
+    /// The smallest changes that cost `limit` together.
+    fn smallest(&self, limit: usize, except: &BTreeSet<PortKey>) -> BTreeSet<PortKey> {
+        let mut part = BTreeSet::new();
+        let mut left = limit;
+        let mut namespaces: Vec<(usize, &Arc<str>)> = self
+            .namespaces
+            .iter()
+            .map(|(name, cost)| (*cost, name))
+            .collect();
+        namespaces.sort_unstable();
+        for (cost, name) in namespaces {
+            let ports = self.of_namespace(name);
+            let free = ports.filter(|(key, _)| !except.contains(*key));
+            if cost <= left {
+                part.extend(free.map(|(key, _)| key.clone()));
+                left -= cost;
+                continue;
+            }
+            let free: Vec<(&PortKey, &Waiting)> = free.collect();
+            let mut services: HashMap<&NamespacedName, usize> = HashMap::new();
+            for (key, it) in &free {
+                *services.entry(&key.name.service).or_default() += it.cost;
+            }
+            let mut free: Vec<_> = free
+                .into_iter()
+                .map(|(key, it)| (services[&key.name.service], it.cost, it.since, key))
+                .collect();
+            free.sort_unstable();
+            let fits = |(_, cost, _, _): &(usize, usize, u64, &PortKey)| {
+                let fits = *cost <= left;
+                left = left.saturating_sub(*cost);
+                fits
+            };
+            part.extend(free.into_iter().take_while(fits).map(|it| it.3.clone()));
+            break;
+        }
+        part
+    }
+
+    fn of_namespace(&self, name: &Arc<str>) -> impl Iterator<Item = (&PortKey, &Waiting)> {
+        let is_here = |key: &PortKey| key.name.service.namespace == *name;
+        let from = PortKey::first_of(&NamespacedName::new(name.clone(), ""));
+        let ports = self.waiting.range(from..);
+        ports.take_while(move |(key, _)| is_here(key))
     }
 
     /// With all ports that give something to one of these ports, or get something from one.
     fn close(&self, part: BTreeSet<&PortKey>) -> BTreeSet<PortKey> {
-        let mut ports: HashMap<Claimed, Vec<&PortKey>> = HashMap::new();
-        for (key, waiting) in self.waiting {
-            for claimed in self.claimed(key, waiting) {
-                ports.entry(claimed).or_default().push(key);
-            }
-        }
         let mut closed: BTreeSet<PortKey> = BTreeSet::new();
         let mut next: Vec<&PortKey> = part.into_iter().collect();
         while let Some(key) = next.pop() {
-            if closed.insert(key.clone()) {
-                let claimed = self.claimed(key, &self.waiting[key]);
-                next.extend(claimed.filter_map(|it| ports.remove(&it)).flatten());
+            if closed.insert(key.clone())
+                && let Some(waiting) = self.waiting.get(key)
+            {
+                let others = waiting.claimed.iter();
+                let others = others.filter_map(|it| self.claimed.get(it)).flatten();
+                next.extend(others.filter(|it| *it != key));
             }
         }
         closed
     }
+}
 
-    fn claimed<'b>(
-        &'b self,
-        key: &PortKey,
-        waiting: &'b Waiting,
-    ) -> impl Iterator<Item = Claimed> + 'b {
-        let plans = waiting.old.iter().chain(self.plan.ports.get(key));
-        plans.flat_map(|port| {
-            let frontends = port.frontends.iter();
-            let frontends = frontends.map(|it| Claimed::Frontend(it.frontend));
-            frontends.chain(port.owned_cluster_ip.map(Claimed::ClusterIp))
-        })
+fn claimed(port: &PortPlan) -> impl Iterator<Item = Claimed> + '_ {
+    let frontends = port.frontends.iter();
+    let frontends = frontends.map(|it| Claimed::Frontend(it.frontend));
+    frontends.chain(port.owned_cluster_ip.map(Claimed::ClusterIp))
+}
+
+fn cost_of(old: Option<&PortPlan>, new: Option<&PortPlan>, cost: fn(&PortPlan) -> usize) -> usize {
+    // All of the old plan and of the new one, at most.
+    let whole = old.into_iter().chain(new).map(cost).sum::<usize>();
+    match (old, new) {
+        (Some(old), Some(new)) if old.frontends == new.frontends => {
+            // What changes takes some of the rest with it, such as other rules of its chain.
+            let all = (old.members() + new.members()).max(1);
+            1 + whole.saturating_mul(changed(old, new) + all / 8) / all
+        }
+        _ => whole.max(1),
     }
 }
 

@@ -1,18 +1,24 @@
 //! The service proxy of a node: planner and reconciler, without sources, servers and clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use sluice_plan::Event;
 use sluice_plan::settings::Settings;
 use sluice_plan::{Changes, Plan, Planner, PortKey, PortPlan};
 use sluice_reconcile::{BackendError, Reconciler, Report};
 
-use crate::part::{Choice, Waiting};
+use crate::part::{Begun, Queue};
 use crate::{Scale, Scene, ServiceBackend};
 
-/// Work of one part of the planning, in endpoints and objects to write: a fraction of a second.
-const PLANNED: usize = 65_536;
+/// What a part should take, planning included.
+const PART_TAKES: Duration = Duration::from_millis(50);
+/// Work of one part of the planning, in endpoints and objects to write. A Service of many ports is looked through for each piece
+/// of it, so pieces are large.
+const PLANNED: usize = 32_768;
+/// The smallest part is this fraction of the largest.
+const SMALLEST: usize = 8;
 
 /// Takes in events, and makes the kernel carry out the plan with [`sync`](Self::sync).
 #[derive(Debug)]
@@ -21,11 +27,15 @@ pub struct Proxy<B: ServiceBackend> {
     reconciler: Reconciler<B>,
     scale: Scale,
     /// Service ports that differ from the plan of the last successful sync.
-    waiting: BTreeMap<PortKey, Waiting>,
-    /// How many service ports ever began to wait.
-    waited: u64,
-    /// The last part was without the service port that waits longest.
-    oldest_is_next: bool,
+    waiting: Queue,
+    /// Service ports of which only the beginning is written.
+    begun: Begun,
+    /// What a part costs at most.
+    limit: usize,
+    /// What the last part cost.
+    cost: usize,
+    /// The last part had only small changes.
+    large_is_next: bool,
 }
 
 /// Service ports whose plan was replaced, with the former plan; `None` for a new port.
@@ -47,9 +57,11 @@ impl<B: ServiceBackend> Proxy<B> {
             planner: Planner::new(settings),
             reconciler: Reconciler::new(backend),
             scale: Scale::Small,
-            waiting: BTreeMap::new(),
-            waited: 0,
-            oldest_is_next: false,
+            waiting: Queue::default(),
+            begun: Begun::default(),
+            limit: B::PART,
+            cost: 0,
+            large_is_next: false,
         }
     }
 
@@ -90,20 +102,15 @@ impl<B: ServiceBackend> Proxy<B> {
             self.planner.replan_part(PLANNED)
         };
         for (key, change) in &changes.ports {
-            self.waiting.entry(key.clone()).or_insert_with(|| {
-                self.waited += 1;
-                Waiting {
-                    old: change.old.clone(),
-                    since: self.waited,
-                }
-            });
+            let (old, new) = (change.old.as_ref(), change.new.as_ref());
+            self.waiting.put(key, old, new, B::cost);
         }
         changes
     }
 
-    /// The service ports that wait to be written.
-    pub fn waiting(&self) -> impl Iterator<Item = &PortKey> {
-        self.waiting.keys()
+    /// The service ports that are not written, or not to the end.
+    pub fn waiting(&self) -> impl Iterator<Item = &PortKey> + Clone {
+        self.waiting.keys().chain(self.begun.ports().keys())
     }
 
     /// Makes the kernel hold the plan: all of it when the kernel is read first, else a part, and
@@ -123,24 +130,67 @@ impl<B: ServiceBackend> Proxy<B> {
             node: plan.node.clone(),
             scale: self.scale,
         };
-        let choice = Choice {
-            waiting: &self.waiting,
-            plan,
-            cost: B::cost,
-            limit: if self.reconciler.is_resync_due() {
-                usize::MAX
-            } else {
-                B::PART
-            },
-            with_oldest: self.oldest_is_next,
-            with_held: self.reconciler.reshapes_owners(&scene),
+        let reconciler = &mut self.reconciler;
+        if reconciler.is_resync_due() || reconciler.reshapes_owners(&scene) {
+            let all = self.waiting.keys().cloned().collect();
+            let report = reconciler.sync(&scene, &plan.ports, &all, usize::MAX)?;
+            self.cost = 0;
+            return Ok(self.written(report, &all));
+        }
+        let small = (!self.large_is_next).then(|| self.waiting.small(self.limit, &self.begun));
+        let part = match small.filter(|it| !it.is_empty()) {
+            Some(part) => {
+                self.large_is_next = true;
+                part
+            }
+            None => {
+                self.large_is_next = false;
+                if reconciler.rest() > 0 {
+                    let report = reconciler.go_on()?;
+                    self.cost = self.limit;
+                    return Ok(self.written(report, &BTreeSet::new()));
+                }
+                self.waiting.large(self.limit)
+            }
         };
-        let part = choice.choose();
-        let report = self.reconciler.sync(&scene, &plan.ports, &part)?;
-        let written = part.into_iter();
-        let superseded = written.filter_map(|key| Some((self.waiting.remove(&key)?.old, key)));
-        let superseded = superseded.map(|(old, key)| (key, old)).collect();
-        self.oldest_is_next = !self.oldest_is_next && !self.waiting.is_empty();
-        Ok(Synced { report, superseded })
+        let cost = self.waiting.cost(&part);
+        self.cost = cost.min(self.limit);
+        let most = if cost > self.limit {
+            self.limit
+        } else {
+            usize::MAX
+        };
+        let rest = reconciler.rest();
+        let report = reconciler.sync(&scene, &plan.ports, &part, most)?;
+        if reconciler.rest() > rest {
+            let begun = self.waiting.take(&part);
+            self.begun.extend(begun);
+            return Ok(self.written(report, &BTreeSet::new()));
+        }
+        Ok(self.written(report, &part))
+    }
+
+    /// A write succeeded, of all that these service ports need, and perhaps of what was begun.
+    fn written(&mut self, report: Report, part: &BTreeSet<PortKey>) -> Synced {
+        let mut written = if self.reconciler.rest() == 0 {
+            std::mem::take(&mut self.begun)
+        } else {
+            Begun::default()
+        };
+        written.extend(self.waiting.take(part));
+        let superseded = written.into_ports();
+        Synced { report, superseded }
+    }
+
+    /// Tells how long the last part took, with its planning: the next ones become smaller or larger.
+    pub fn took(&mut self, time: Duration) {
+        // Of a small one nothing is to be learned.
+        if self.cost < self.limit / 2 {
+            return;
+        }
+        let fits = self.cost as f64 * PART_TAKES.as_secs_f64() / time.as_secs_f64().max(0.001);
+        // One slow part may have had to wait for a processor.
+        let fits = (fits as usize).clamp(self.limit / 2, self.limit * 2);
+        self.limit = fits.clamp(B::PART / SMALLEST, B::PART);
     }
 }

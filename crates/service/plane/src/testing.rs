@@ -1,7 +1,7 @@
 //! A data plane in memory, for tests of its users.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
@@ -38,6 +38,14 @@ pub trait Shape: Clone + Default + fmt::Debug + 'static {
     /// As [`Backend::standing`].
     fn standing() -> Vec<(Self::Key, Self::Object)> {
         Vec::new()
+    }
+
+    /// As [`Backend::divide`].
+    fn divide(
+        delta: Delta<Self::Key, Self::Object>,
+        _limit: usize,
+    ) -> VecDeque<Delta<Self::Key, Self::Object>> {
+        VecDeque::from([delta])
     }
 
     /// As [`Backend::render`].
@@ -207,6 +215,10 @@ impl<S: Shape> Backend for Fake<S> {
                 source: None,
             }),
         }
+    }
+
+    fn divide(delta: Delta<S::Key, S::Object>, limit: usize) -> VecDeque<Delta<S::Key, S::Object>> {
+        S::divide(delta, limit)
     }
 
     fn apply(&mut self, delta: &Delta<S::Key, S::Object>) -> Result<(), BackendError> {

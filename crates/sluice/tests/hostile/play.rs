@@ -207,12 +207,11 @@ impl Victim<'_> {
         );
     }
 
-    /// No sync writes more than a part and the one port that waited longest.
+    /// No sync writes more than a part.
     fn assert_work(&self, attack: &Attack, log: &str) {
         let steers = |it: char| it.is_control() && it != '\n' || it == '\u{202e}';
         assert!(!log.contains(steers), "{}: {log:?}", attack.name);
-        let part = self.world.mode.part();
-        let limit = part + part.max(attack.largest);
+        let limit = self.world.mode.part(attack.largest);
         let name = attack.name;
         let (mut syncs, mut most) = (0, 0);
         for line in log.lines().filter(|it| is_sync(it)) {

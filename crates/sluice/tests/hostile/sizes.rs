@@ -132,6 +132,10 @@ fn ports_and_addresses(mode: Mode) -> Vec<Attack> {
         Attack::new("80,000 external IPs")
             .objects(served(external(1, addresses), &endpoints(1)))
             .largest(largest),
+        Attack::new("1,000 external IPs, each with 99 endpoints")
+            .objects(served(external(1, mode.pick(1000, 200)), &endpoints(99)))
+            .largest(largest)
+            .twice(),
         Attack::new("five Services with the same external IPs")
             .objects((0..5).map(|it| external(it, duplicates)))
             .largest(largest)

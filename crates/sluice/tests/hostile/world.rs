@@ -46,11 +46,13 @@ impl Mode {
         }
     }
 
-    /// What is written together at most, in objects, besides a larger port that waited longest.
-    pub(crate) fn part(self) -> usize {
+    /// What is written together at most, in objects, if the largest port has this many. In the nftables mode a port is written
+    /// in parts.
+    pub(crate) fn part(self, largest: usize) -> usize {
         match self {
-            Self::Nftables | Self::Ebpf => 65_536,
-            Self::Iptables => 4096,
+            Self::Nftables => 40_960,
+            Self::Ebpf => 32_768 + largest.max(32_768),
+            Self::Iptables => 4096 + largest.max(4096),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The work after a sync: counts, health, conntrack entries, rules of an earlier proxy.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -16,6 +16,10 @@ use super::Services;
 use super::status::sum;
 use crate::pace::Resync;
 use crate::status::SyncStatus;
+
+/// So many Services are looked through once in a [`MOMENT`], not after each part.
+const MANY: usize = 1000;
+const MOMENT: Duration = Duration::from_millis(100);
 
 /// From this duration on, the log says which service port a sync was for.
 const SLOW: Duration = Duration::from_secs(1);
@@ -62,14 +66,15 @@ impl<P: DataPlane> Services<P> {
         }
     }
 
-    /// `status` has the time and duration of the sync. Returns the Services that are not written yet.
+    /// `status` has the time and duration of the sync. Returns the Services that are not written yet; `None` in the middle of a
+    /// large change, while that is known of a moment ago.
     pub(super) fn succeeded(
         &mut self,
         synced: Synced,
         reason: Option<Resync>,
         status: SyncStatus,
         end: Instant,
-    ) -> BTreeSet<NamespacedName> {
+    ) -> Option<HashSet<NamespacedName>> {
         let Synced { report, superseded } = synced;
         let any_refused = !self.proxy.reconciler().refusals().is_empty();
         self.pace.succeed(end, report.full, any_refused);
@@ -95,12 +100,11 @@ impl<P: DataPlane> Services<P> {
         self.hand_over_stale_flows(superseded, were_missing);
         let served = self.served();
         let now = Timestamp::now();
-        let waiting = self.proxy.waiting().map(|it| it.name.service.clone());
-        let unplanned = self.proxy.planner().unplanned().cloned();
-        let unwritten: BTreeSet<NamespacedName> = waiting.chain(unplanned).collect();
-        let complete = if unwritten.is_empty() {
+        let unwritten = self.unwritten(end);
+        let complete = if unwritten.as_ref().is_some_and(HashSet::is_empty) {
             self.complete()
         } else {
+            self.pace.go_on();
             Vec::new()
         };
         self.outputs.clock.done();
@@ -112,15 +116,14 @@ impl<P: DataPlane> Services<P> {
             self.outputs.clock.family(family, fails, end);
         }
         self.count_success(&report, &served);
-        self.waiting.done(
-            now.as_millisecond(),
-            &served,
-            &unwritten,
-            &self.outputs.metrics,
-        );
-        self.serve_health_checks(&unwritten);
-        if !unwritten.is_empty() {
-            self.pace.go_on();
+        if let Some(unwritten) = &unwritten {
+            self.waiting.done(
+                now.as_millisecond(),
+                &served,
+                unwritten,
+                &self.outputs.metrics,
+            );
+            self.serve_health_checks(unwritten);
         }
         if !report.is_empty() {
             info!(
@@ -150,6 +153,19 @@ impl<P: DataPlane> Services<P> {
         unwritten
     }
 
+    /// The Services that are not written yet. `None` while there are many and it is a moment ago that they were counted.
+    fn unwritten(&mut self, now: Instant) -> Option<HashSet<NamespacedName>> {
+        let waiting = self.proxy.waiting().map(|it| &it.name.service);
+        let all = waiting.chain(self.proxy.planner().unplanned());
+        let is_counted = self.counted.is_some_and(|it| now < it + MOMENT);
+        if is_counted && all.clone().nth(MANY).is_some() {
+            return None;
+        }
+        let all = all.cloned().collect();
+        self.counted = Some(now);
+        Some(all)
+    }
+
     pub(super) fn failed(
         &mut self,
         error: &BackendError,
@@ -172,7 +188,7 @@ impl<P: DataPlane> Services<P> {
     }
 
     /// Updates the health check node ports after the kernel was written.
-    fn serve_health_checks(&self, unwritten: &BTreeSet<NamespacedName>) {
+    fn serve_health_checks(&self, unwritten: &HashSet<NamespacedName>) {
         let plan = self.proxy.plan();
         let local = self.proxy.planner().state().local_addresses();
         let addresses = plan.node.health_check_addresses(&local.all);

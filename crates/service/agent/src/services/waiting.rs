@@ -1,6 +1,6 @@
 //! Changes that the kernel does not have yet.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use sluice_model::Change::{Delete, Set};
 use sluice_model::{AddressType, EndpointSlice, IpFamily, NamespacedName};
@@ -130,7 +130,7 @@ impl Waiting {
         &mut self,
         now: i64,
         served: &[IpFamily],
-        unwritten: &BTreeSet<NamespacedName>,
+        unwritten: &HashSet<NamespacedName>,
         metrics: &ServiceMetrics,
     ) {
         self.services.retain(|it| unwritten.contains(it));

@@ -8,14 +8,18 @@ use sluice_plan::testing::{arbitrary_events, arbitrary_settings, planner};
 
 use super::*;
 use crate::backend::render_plan;
+use crate::divide::divide;
 use crate::set::Counting;
 
 type Objects = BTreeMap<Key, Object>;
 
-fn apply(kernel: &mut Fake, from: &Objects, to: &Objects) {
+fn difference(from: &Objects, to: &Objects) -> Delta<Key, Object> {
     let to: Vec<_> = to.clone().into_iter().collect();
-    let delta = Delta::between(from.clone(), to);
-    for batch in transactions(&delta) {
+    Delta::between(from.clone(), to)
+}
+
+fn apply(kernel: &mut Fake, delta: &Delta<Key, Object>) {
+    for batch in transactions(delta) {
         if let Err(error) = kernel.commit(&batch) {
             panic!("{error}: {delta:?}");
         }
@@ -43,7 +47,8 @@ fn listing(kernel: &mut Fake) -> Vec<String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// No transaction leaves an object behind or names an object that does not exist.
+    /// No transaction leaves an object behind or names an object that does not exist, also when a difference is written in
+    /// the smallest parts.
     #[test]
     fn the_kernel_takes_every_difference(
         settings in arbitrary_settings(),
@@ -52,10 +57,17 @@ proptest! {
     ) {
         let rendered = |events| render_plan(planner(settings.clone(), events).plan(), Counting::Nothing);
         let (before, after) = (rendered(before), rendered(after));
-        let (mut changed, mut fresh) = (Fake::new(), Fake::new());
-        apply(&mut changed, &Objects::new(), &before);
-        apply(&mut changed, &before, &after);
-        apply(&mut fresh, &Objects::new(), &after);
-        prop_assert_eq!(listing(&mut changed), listing(&mut fresh));
+        let [mut changed, mut parted, mut fresh] = [Fake::new(), Fake::new(), Fake::new()];
+        let first = difference(&Objects::new(), &before);
+        apply(&mut changed, &first);
+        apply(&mut changed, &difference(&before, &after));
+        apply(&mut parted, &first);
+        for part in divide(difference(&before, &after), 1) {
+            apply(&mut parted, &part);
+        }
+        apply(&mut fresh, &difference(&Objects::new(), &after));
+        let wanted = listing(&mut fresh);
+        prop_assert_eq!(listing(&mut changed), &wanted[..]);
+        prop_assert_eq!(listing(&mut parted), wanted);
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::pieces::Progress;
 use super::{Changes, Planner};
 use crate::claims::{Claim, Claimant, Claims};
 use crate::limit::FRONTENDS;
@@ -33,7 +32,7 @@ impl Planner {
             self.release(key, &claims, changes);
         }
         for name in dirty.into_iter().chain(moves.affected) {
-            self.unplanned.insert(name, Progress::default());
+            self.plan_later(name);
         }
     }
 

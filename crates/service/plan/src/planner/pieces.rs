@@ -21,6 +21,8 @@ use sluice_model::{EndpointSlice, IpFamily, NamespacedName, Protocol, Service, S
 /// How far the planning of one Service has come.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
+    /// About as much work as the Service is.
+    size: usize,
     /// Ports planned, of both families.
     ports: usize,
     /// The objects that the planned ports ask for, by family.
@@ -37,22 +39,43 @@ impl Planner {
     /// Plans ports until the work is done, and a piece of the largest Service in any case.
     pub(super) fn plan_ports(&mut self, work: usize, changes: &mut Changes) {
         let mut left = work;
-        let names = self.unplanned.keys();
-        let mut names: Vec<_> = names.map(|it| (self.size(it), it.clone())).collect();
-        names.sort_unstable();
-        let largest = names.len().saturating_sub(1);
-        for (position, (_, name)) in names.into_iter().enumerate() {
-            if left == 0 && position == largest {
-                left = work / 4;
-            } else if left == 0 {
-                continue;
-            }
-            let mut progress = self.unplanned.remove(&name).unwrap_or_default();
-            if self.plan_piece(&name, &mut progress, &mut left, changes) {
-                self.finish(&name, progress, changes)
-            } else {
-                self.unplanned.insert(name, progress);
-            }
+        let mut begun = None;
+        while left > 0
+            && let Some((_, name)) = self.by_size.pop_first()
+        {
+            begun = Some(name.clone());
+            self.plan_on(name, &mut left, changes);
+        }
+        let largest = self.by_size.last().map(|(_, name)| name.clone());
+        if let Some(name) = largest.filter(|it| begun.as_ref() != Some(it)) {
+            self.by_size.pop_last();
+            self.plan_on(name, &mut (work / 4), changes);
+        }
+    }
+
+    /// Plans a Service from its beginning, in a later part.
+    pub(super) fn plan_later(&mut self, name: NamespacedName) {
+        let size = self.size(&name);
+        self.by_size.insert((size, name.clone()));
+        let progress = Progress {
+            size,
+            ..Progress::default()
+        };
+        if let Some(old) = self.unplanned.insert(name.clone(), progress)
+            && old.size != size
+        {
+            self.by_size.remove(&(old.size, name));
+        }
+    }
+
+    /// Goes on with a Service that is taken out of `by_size`.
+    fn plan_on(&mut self, name: NamespacedName, left: &mut usize, changes: &mut Changes) {
+        let mut progress = self.unplanned.remove(&name).unwrap_or_default();
+        if self.plan_piece(&name, &mut progress, left, changes) {
+            self.finish(&name, progress, changes);
+        } else {
+            self.by_size.insert((progress.size, name.clone()));
+            self.unplanned.insert(name, progress);
         }
     }
 
