@@ -25,6 +25,8 @@ impl KubeProxyConfiguration {
 
     /// Fills in the fields that are not set. A duration of 0 counts as not set, unless its field is
     /// an `Option`. Idempotent.
+    ///
+    /// `minSyncPeriod` stays 0, where kube-proxy has 1 s: its changes cost in proportion to everything, ours do not.
     pub fn set_defaults(&mut self) {
         text(&mut self.api_version, API_VERSION);
         text(&mut self.kind, KIND);
@@ -38,11 +40,9 @@ impl KubeProxyConfiguration {
         iptables.masquerade_bit.get_or_insert(14);
         iptables.localhost_node_ports.get_or_insert(true);
         duration(&mut iptables.sync_period, 30);
-        duration(&mut iptables.min_sync_period, 1);
         let nftables = &mut self.nftables;
         nftables.masquerade_bit.get_or_insert(14);
         duration(&mut nftables.sync_period, 30);
-        duration(&mut nftables.min_sync_period, 1);
         duration(&mut self.ipvs.sync_period, 30);
 
         let conntrack = &mut self.conntrack;

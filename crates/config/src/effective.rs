@@ -122,7 +122,7 @@ pub struct Periods {
     /// Interval between two full repairs, and before the retry of a failed sync. The node is
     /// unhealthy after twice this time without a sync.
     pub sync: Duration,
-    /// Shortest time between the end of one sync and the start of the next.
+    /// Shortest time between the end of one sync and the start of the next; 0 leaves it to the mode.
     pub min_sync: Duration,
 }
 

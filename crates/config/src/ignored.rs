@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::duration::GoDuration;
 use crate::problem::{Lines, Problem};
 use crate::types::KubeProxyConfiguration;
 
@@ -96,6 +97,16 @@ fn other_sections(mode: &str) -> &'static [(&'static str, &'static str)] {
 pub fn warnings(config: &KubeProxyConfiguration, lines: &Lines) -> Vec<Problem> {
     let json = |it| serde_json::to_value(it).expect("plain values and text keys");
     let default = json(KubeProxyConfiguration::defaulted());
+    let mut config = config.clone();
+    // What kube-proxy's defaults say nobody has chosen.
+    for it in [
+        &mut config.iptables.min_sync_period,
+        &mut config.nftables.min_sync_period,
+    ] {
+        if *it == GoDuration::from_secs(1) {
+            *it = GoDuration::default();
+        }
+    }
     let value = json(config.clone());
     let mut found = Vec::new();
     let sections = other_sections(&config.mode);

@@ -213,8 +213,7 @@ pub(crate) struct NodeArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = Heading::Sluice.title())]
 pub(crate) struct ProxyArgs {
-    /// Shortest time between two syncs, as 1m30s, 500ms [default: the configuration's; 0s for
-    /// --manifests without --config]
+    /// Shortest time between two syncs, as 1m30s, 500ms [default: the configuration's]
     #[arg(long, value_name = "TIME")]
     pub(crate) min_sync_period: Option<String>,
     /// Time between two comparisons of all rules with the kernel [default: 1h; in the ipvs mode

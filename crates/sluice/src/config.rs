@@ -263,11 +263,6 @@ impl NodeArgs {
         has_file || self.master.is_some() || self.flags.has("kubeconfig")
     }
 
-    /// Whether neither kube-proxy's defaults nor a flag ask for a pause between syncs.
-    fn syncs_at_once(&self) -> bool {
-        self.is_standalone() && !self.flags.has("iptables-min-sync-period")
-    }
-
     /// Whether to set the machine's connection tracking: kube-proxy's defaults are for the nodes of a
     /// cluster.
     pub(crate) fn asks_for_conntrack(&self) -> bool {
@@ -314,10 +309,7 @@ impl ProxyArgs {
         }
         let min_sync = match (min_sync, &node) {
             (Some(given), _) => given,
-            (None, Some(node)) if !self.node.syncs_at_once() => {
-                Some(node.effective.periods.min_sync)
-            }
-            (None, _) => Some(Duration::ZERO),
+            (None, node) => node.as_ref().map(|it| it.effective.periods.min_sync),
         };
         let periods = Periods {
             min_sync: min_sync.unwrap_or_default(),

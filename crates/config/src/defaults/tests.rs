@@ -10,10 +10,10 @@ fn the_defaults_of_kube_proxy() {
     assert_eq!(it.iptables.masquerade_bit, Some(14));
     assert_eq!(it.iptables.localhost_node_ports, Some(true));
     assert_eq!(it.iptables.sync_period.to_string(), "30s");
-    assert_eq!(it.iptables.min_sync_period.to_string(), "1s");
+    assert_eq!(it.iptables.min_sync_period.to_string(), "0s");
     assert_eq!(it.nftables.masquerade_bit, Some(14));
     assert_eq!(it.nftables.sync_period.to_string(), "30s");
-    assert_eq!(it.nftables.min_sync_period.to_string(), "1s");
+    assert_eq!(it.nftables.min_sync_period.to_string(), "0s");
     assert_eq!(it.ipvs.sync_period.to_string(), "30s");
     assert_eq!(it.ipvs.min_sync_period.to_string(), "0s");
     assert_eq!(it.conntrack.max_per_core, Some(32_768));

@@ -58,11 +58,11 @@ fn the_mode_chooses_the_section() {
     let primary = NodePortAddresses::Primary;
     assert_eq!(
         of("nftables"),
-        (Mode::Nftables, (8, 1), false, 1 << 31, primary)
+        (Mode::Nftables, (8, 0), false, 1 << 31, primary)
     );
     assert_eq!(
         of("iptables"),
-        (Mode::Iptables, (9, 1), true, 1 << 3, all())
+        (Mode::Iptables, (9, 0), true, 1 << 3, all())
     );
     assert_eq!(of("ipvs"), (Mode::Ipvs, (7, 0), true, 1 << 3, all()));
 }

@@ -53,7 +53,7 @@ pub struct Iptables {
     pub localhost_node_ports: Option<bool>,
     /// Interval between two full repairs.
     pub sync_period: GoDuration,
-    /// Shortest time between two syncs.
+    /// Shortest time between two syncs; 0 leaves it to the mode.
     pub min_sync_period: GoDuration,
 }
 
@@ -67,7 +67,7 @@ pub struct Nftables {
     pub masquerade_all: bool,
     /// Interval between two full repairs.
     pub sync_period: GoDuration,
-    /// Shortest time between two syncs.
+    /// Shortest time between two syncs; 0 leaves it to the mode.
     pub min_sync_period: GoDuration,
 }
 
@@ -77,7 +77,7 @@ pub struct Nftables {
 pub struct Ipvs {
     /// Interval between two full repairs.
     pub sync_period: GoDuration,
-    /// Shortest time between two syncs.
+    /// Shortest time between two syncs; 0 leaves it to the mode.
     pub min_sync_period: GoDuration,
     /// How endpoints are chosen.
     pub scheduler: String,

@@ -220,9 +220,6 @@ pub fn agent_flags(node: &Node, default_mode: &str, kubeconfig: &Path) -> Vec<St
         &NAMESERVERS.join(","),
         "--web-bind-address",
         &WEB.to_string(),
-        // Without kube-proxy's second between two syncs, which would look like a fault to a person.
-        "--min-sync-period",
-        "0s",
         // Sysctls of the whole machine are left alone.
         "--conntrack-max-per-core",
         "0",

@@ -15,10 +15,13 @@ const STREAK_GAP: Duration = Duration::from_secs(10);
 /// Pause between two probes for missing features, while a Service needs one: an operator may load a kernel module.
 const PROBE_PERIOD: Duration = Duration::from_secs(60);
 
+/// The longest pause that a data plane makes by itself: kube-proxy's default.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
 /// How often the agent syncs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Periods {
-    /// Pause between the end of one sync and the start of the next.
+    /// Pause between the end of one sync and the start of the next; 0 leaves it to the data plane.
     pub min_sync: Duration,
     /// Time between two comparisons of the whole kernel state.
     pub resync: Duration,
@@ -63,6 +66,8 @@ impl Streak {
 #[derive(Debug)]
 pub(crate) struct Pace {
     periods: Periods,
+    /// As of [`DataPlane::PAUSE`](sluice_plane::DataPlane::PAUSE).
+    pause: u32,
     dirty: bool,
     /// The last sync wrote a part of the changes, and the next one goes on without a pause.
     unfinished: bool,
@@ -71,6 +76,7 @@ pub(crate) struct Pace {
     checks: Streak,
     /// Full syncs that found our rules changed.
     repairs: Streak,
+    last_begin: Option<Instant>,
     last_end: Option<Instant>,
     failure: Backoff,
     resync: Option<Instant>,
@@ -78,14 +84,17 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    pub(crate) fn new(periods: Periods) -> Self {
+    /// `pause` is how many times as long as the last sync to wait where `periods` names no pause.
+    pub(crate) fn new(periods: Periods, pause: u32) -> Self {
         Self {
             periods,
+            pause,
             dirty: false,
             unfinished: false,
             drift: false,
             checks: Streak::default(),
             repairs: Streak::default(),
+            last_begin: None,
             last_end: None,
             failure: Backoff::default(),
             resync: None,
@@ -125,13 +134,11 @@ impl Pace {
 
     /// When to sync next; `None` before the first request.
     pub(crate) fn due(&self, now: Instant) -> Option<Instant> {
-        let rested = self
-            .last_end
-            .map_or(now, |end| now.max(end + self.periods.min_sync));
+        let rested = self.last_end.map_or(now, |end| now.max(end + self.rest()));
         if let Some(retry) = self.failure.due() {
             // A change may remove the cause of the failure, so it does not wait for the backoff.
             let changed = self.last_end.filter(|_| self.dirty);
-            let soon = Backoff::FIRST.max(self.periods.min_sync);
+            let soon = Backoff::FIRST.max(self.rest());
             return Some(changed.map_or(retry, |end| retry.min(end + soon)));
         }
         let requested = self.dirty.then_some(rested);
@@ -158,9 +165,22 @@ impl Pace {
         is_due(self.probe).then_some(Resync::Probe)
     }
 
+    /// The pause after the last sync.
+    fn rest(&self) -> Duration {
+        if !self.periods.min_sync.is_zero() {
+            return self.periods.min_sync;
+        }
+        let last = self.last_end.zip(self.last_begin);
+        let took = last.map_or(Duration::ZERO, |(end, begin)| {
+            end.saturating_duration_since(begin)
+        });
+        took.saturating_mul(self.pause).min(LONGEST_PAUSE)
+    }
+
     /// A sync begins: later requests are for the next one. A repair that is not due yet stays
     /// pending.
     pub(crate) fn begin(&mut self, reason: Option<Resync>, now: Instant) {
+        self.last_begin = Some(now);
         self.dirty = false;
         self.unfinished = false;
         // Also when the reconciler skips the comparison, which would else be due for ever. After a

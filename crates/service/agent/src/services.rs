@@ -105,7 +105,7 @@ impl<P: DataPlane> Services<P> {
         outputs.metrics.sync_requested();
         Self {
             proxy: Proxy::new(settings, plane),
-            pace: Pace::new(periods),
+            pace: Pace::new(periods, P::PAUSE),
             outputs,
             taken_over: Vec::new(),
             ever_served: BTreeSet::new(),

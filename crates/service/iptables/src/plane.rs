@@ -46,6 +46,7 @@ impl ServiceBackend for Iptables {
 impl DataPlane for Iptables {
     const NAME: &'static str = "iptables";
     const RUNS_PROGRAMS: bool = true;
+    const PAUSE: u32 = 2;
     const METRICS: RuleMetrics = RuleMetrics {
         tells_full_syncs: true,
         failures: FailureMetrics::RestoreAndPartial,

@@ -95,6 +95,10 @@ pub trait DataPlane: ServiceBackend + Sized + 'static {
     /// Whether it runs the programs of iptables, which take privileges of their own.
     const RUNS_PROGRAMS: bool;
 
+    /// How many times as long as a sync took it pauses after it, where the operator names no shortest time between two
+    /// syncs: 0 where a change costs as much as changes.
+    const PAUSE: u32 = 0;
+
     /// Whether it loads eBPF programs and writes their maps, which takes privileges of their own.
     const LOADS_BPF: bool = false;
 

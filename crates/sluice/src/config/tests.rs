@@ -328,8 +328,8 @@ fn without_a_folder_it_is_an_api_server() {
     assert_eq!(config.node.source, source);
     let shown = "API server https://m, 2.5 requests per second, 9 at once";
     assert_eq!(config.node.source.to_string(), shown);
+    assert_eq!(config.periods.min_sync, Duration::ZERO);
     // kube-proxy's defaults, not those of a folder.
-    assert_eq!(config.periods.min_sync, Duration::from_secs(1));
     assert_eq!(
         config.node.settings.node_ports,
         NodePortAddresses::Within(Vec::new())

@@ -63,7 +63,10 @@ pub(super) const FLAGS: &[Flag] = &[
             duration(of_mode(&c.mode, nftables, iptables), v)
         }),
     flag("iptables-min-sync-period", "TIME")
-        .help("Shortest time between two syncs, in the iptables and nftables modes [default: 1s]")
+        .help(
+            "Shortest time between two syncs, in the iptables, nftables and ebpf modes [default: 0s: none in the \
+             nftables and ebpf modes, in the iptables mode twice as long as the last one took, at most 1s]",
+        )
         .fields(&["iptables.minSyncPeriod", "nftables.minSyncPeriod"])
         .set(|c, v| {
             let (nftables, iptables) = (&mut c.nftables.min_sync_period, &mut c.iptables.min_sync_period);

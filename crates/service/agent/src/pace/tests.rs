@@ -13,7 +13,7 @@ impl Default for Periods {
 }
 
 fn ready(now: Instant) -> Pace {
-    let mut pace = Pace::new(Periods::default());
+    let mut pace = Pace::new(Periods::default(), 0);
     pace.begin(None, now);
     pace.succeed(now, true, false);
     pace
@@ -22,7 +22,7 @@ fn ready(now: Instant) -> Pace {
 #[test]
 fn nothing_is_due_before_the_first_request() {
     let now = Instant::now();
-    let mut pace = Pace::new(Periods::default());
+    let mut pace = Pace::new(Periods::default(), 0);
     assert_eq!(pace.due(now), None);
     pace.request();
     assert_eq!(pace.due(now), Some(now));
@@ -70,16 +70,36 @@ fn a_steady_stream_does_not_put_off_the_resync() {
 #[test]
 fn the_minimum_period_counts_from_the_end_of_the_last_sync() {
     let now = Instant::now();
-    let mut pace = Pace::new(Periods {
+    let periods = Periods {
         min_sync: 5 * SECOND,
         ..Periods::default()
-    });
+    };
+    let mut pace = Pace::new(periods, 2);
     pace.request();
     pace.begin(None, now);
     pace.succeed(now, true, false);
     pace.request();
     pace.request();
     assert_eq!(pace.due(now + SECOND), Some(now + 5 * SECOND));
+}
+
+/// Where the operator says nothing, a data plane whose changes cost much rests as long as the last one took, and others do
+/// not wait.
+#[test]
+fn a_pause_follows_what_the_last_sync_took() {
+    #[track_caller]
+    fn check(pause: u32, took: Duration, expected: Duration) {
+        let now = Instant::now();
+        let mut pace = Pace::new(Periods::default(), pause);
+        pace.begin(None, now);
+        pace.succeed(now + took, true, false);
+        pace.request();
+        assert_eq!(pace.due(now + took), Some(now + took + expected));
+    }
+    let millis = Duration::from_millis;
+    check(0, 5 * SECOND, Duration::ZERO);
+    check(2, millis(30), millis(60));
+    check(2, 5 * SECOND, SECOND);
 }
 
 #[test]
@@ -155,7 +175,7 @@ fn checks_that_find_nothing_are_slowed_down_and_no_conflict() {
 #[test]
 fn a_look_that_is_spared_is_due_again_only_a_period_later() {
     let now = Instant::now();
-    let mut pace = Pace::new(Periods::default());
+    let mut pace = Pace::new(Periods::default(), 0);
     pace.begin(None, now);
     pace.succeed(now, true, false);
     let later = now + 3600 * SECOND;
