@@ -59,6 +59,17 @@ impl Service {
             protocol: port.protocol,
         }
     }
+
+    /// Every address that it names, in any field.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        let cluster_ips = match &self.cluster_ips {
+            ClusterIps::Assigned(ips) => &ips[..],
+            ClusterIps::Headless | ClusterIps::Unassigned => &[],
+        };
+        let load_balancer = self.load_balancer.iter().map(|it| it.ip);
+        let named = cluster_ips.iter().chain(&self.external_ips).copied();
+        named.chain(load_balancer)
+    }
 }
 
 /// `spec.type` of a Service.

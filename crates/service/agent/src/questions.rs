@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use axum::response::Response;
 use sluice_node::Handle;
+use sluice_node::server::await_answer;
 use sluice_plan::Planner;
+use sluice_plan::inventory::Walk;
 use sluice_plane::DataPlane;
 use tokio::sync::oneshot;
 
@@ -45,6 +48,29 @@ impl Plans {
             let _ = reply.send(ask(facts));
         }));
         answer
+    }
+
+    /// Asks a question about all Services, whose steps let the proxy work in between. The answer has the revision of the
+    /// plan at its first step. No answer comes when the agent stops before.
+    ///
+    /// # Errors
+    ///
+    /// As of [`await_answer`].
+    pub(crate) async fn walk<W: Walk>(&self, mut walk: W) -> Result<(u64, W::Answer), Response> {
+        let mut first = None;
+        loop {
+            let step = self.ask(move |facts| {
+                let planner = facts.planner();
+                let is_last = walk.step(planner);
+                (planner.revision(), is_last, walk)
+            });
+            let (revision, is_last, rest) = await_answer(step).await?;
+            let revision = *first.get_or_insert(revision);
+            if is_last {
+                return Ok((revision, rest.finish()));
+            }
+            walk = rest;
+        }
     }
 
     /// Sends a question, which replies itself. `false`: the agent has stopped.

@@ -34,6 +34,8 @@ use serde::Serialize;
 use sluice_model::NamespacedName;
 use sluice_node::Page;
 use sluice_node::server::{Tags, await_answer, json, plain, query};
+use sluice_plan::inventory::{ServiceSummary, ServiceWalk, Walk};
+use sluice_plan::topology::{NodeSummary, NodeWalk};
 use sluice_plan::{Planner, explain, inventory, topology};
 
 use crate::connections::FOR_PEOPLE;
@@ -78,6 +80,8 @@ pub fn data(plans: Plans, metrics: Arc<ServiceMetrics>) -> Router {
         plans: plans.clone(),
         metrics,
         tags: Tags::now(),
+        services: Kept::default(),
+        nodes: Kept::default(),
     };
     Router::new()
         .route("/api/syncs", get(tagged::syncs))
@@ -110,12 +114,11 @@ async fn explain(State(plans): State<Plans>, uri: Uri) -> Response {
 }
 
 async fn services(State(plans): State<Plans>, uri: Uri) -> Response {
-    let query = query(&uri);
-    question(&plans, move |planner| {
-        let pattern = query.get("pattern").map_or("", String::as_str);
-        Ok::<_, String>(inventory::services(planner, pattern))
-    })
-    .await
+    let pattern = query(&uri).remove("pattern").unwrap_or_default();
+    match plans.walk(ServiceWalk::new(&pattern)).await {
+        Ok((_, services)) => text(&services),
+        Err(unavailable) => unavailable,
+    }
 }
 
 async fn service(State(plans): State<Plans>, uri: Uri) -> Response {
@@ -129,17 +132,22 @@ fn one_service(planner: &Planner, name: &str) -> Result<impl Serialize + use<>, 
     inventory::service(planner, &name).ok_or_else(|| explain::unknown(&name, planner))
 }
 
+/// An answer as JSON.
+fn text(answer: &impl Serialize) -> Response {
+    match serde_json::to_string(answer) {
+        Ok(text) => json(&text),
+        Err(error) => plain(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+    }
+}
+
 /// The answer to a question about the plan: JSON, or one line that says why the question is invalid.
-async fn question<T: Serialize, E: fmt::Display>(
+async fn question<T: Serialize + Send + 'static, E: fmt::Display>(
     plans: &Plans,
     ask: impl FnOnce(&Planner) -> Result<T, E> + Send + 'static,
 ) -> Response {
-    let answer = plans.ask(move |facts| {
-        let answer = ask(facts.planner()).map_err(|it| it.to_string());
-        answer.and_then(|it| serde_json::to_string(&it).map_err(|it| it.to_string()))
-    });
-    match await_answer(answer).await {
-        Ok(Ok(answer)) => json(&answer),
+    let ask = move |planner: &Planner| ask(planner).map_err(|it| it.to_string());
+    match await_answer(plans.ask(move |facts| ask(facts.planner()))).await {
+        Ok(Ok(answer)) => text(&answer),
         Ok(Err(why)) => plain(StatusCode::BAD_REQUEST, format!("{why}\n")),
         Err(unavailable) => unavailable,
     }
@@ -155,9 +163,38 @@ struct Web {
     plans: Plans,
     metrics: Arc<ServiceMetrics>,
     tags: Tags,
+    services: Kept<Vec<ServiceSummary>>,
+    nodes: Kept<Vec<NodeSummary>>,
 }
 
+/// The last answer about all Services with its revision. Who asks meanwhile waits for the same answer.
+type Kept<T> = Arc<tokio::sync::Mutex<Option<(u64, T)>>>;
+
 impl Web {
+    /// The answer to a question about all Services, unless the client has the answer of this revision.
+    async fn walk<W: Walk>(&self, headers: &HeaderMap, kept: &Kept<W::Answer>, walk: W) -> Response
+    where
+        W::Answer: Serialize,
+    {
+        let mut kept = kept.lock().await;
+        let revision = self.plans.ask(|facts| facts.planner().revision());
+        let revision = match await_answer(revision).await {
+            Ok(revision) => revision,
+            Err(unavailable) => return unavailable,
+        };
+        if self.tags.known(headers) == Some(&*revision.to_string()) {
+            return StatusCode::NOT_MODIFIED.into_response();
+        }
+        if kept.as_ref().is_none_or(|it| it.0 != revision) {
+            match self.plans.walk(walk).await {
+                Ok(answer) => *kept = Some(answer),
+                Err(unavailable) => return unavailable,
+            }
+        }
+        let (revision, answer) = kept.as_ref().expect("it is made above");
+        self.tags.answer(headers, &revision.to_string(), answer)
+    }
+
     /// The answer to a question about the plan, unless the client has the answer of this revision.
     async fn question<T: Serialize + Send + 'static>(
         &self,
@@ -196,8 +233,8 @@ mod tagged {
     }
 
     pub(super) async fn services(State(web): Shared, headers: HeaderMap) -> Response {
-        let ask = |planner: &Planner| Ok(inventory::services(planner, ""));
-        web.question(&headers, ask).await
+        web.walk(&headers, &web.services, ServiceWalk::new(""))
+            .await
     }
 
     pub(super) async fn service(State(web): Shared, headers: HeaderMap, uri: Uri) -> Response {
@@ -207,8 +244,7 @@ mod tagged {
     }
 
     pub(super) async fn nodes(State(web): Shared, headers: HeaderMap) -> Response {
-        let ask = |planner: &Planner| Ok(topology::nodes(planner));
-        web.question(&headers, ask).await
+        web.walk(&headers, &web.nodes, NodeWalk::default()).await
     }
 
     pub(super) async fn node(State(web): Shared, headers: HeaderMap, uri: Uri) -> Response {

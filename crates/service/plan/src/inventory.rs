@@ -126,10 +126,67 @@ pub struct EndpointDetail {
 /// the pattern may be any part of `namespace/name`.
 #[must_use]
 pub fn services(planner: &Planner, pattern: &str) -> Vec<ServiceSummary> {
-    let entries = planner.state().services();
-    let services = entries.filter_map(|(_, entry)| entry.service.as_deref());
-    let fitting = services.filter(|it| fits(pattern, &it.name.to_string()));
-    fitting.map(|it| summary(planner, it)).collect()
+    let mut walk = ServiceWalk::new(pattern);
+    while !walk.step(planner) {}
+    walk.finish()
+}
+
+/// [`services`] in steps.
+#[derive(Debug)]
+pub struct ServiceWalk {
+    pattern: String,
+    found: Vec<ServiceSummary>,
+    last: Option<NamespacedName>,
+}
+
+impl ServiceWalk {
+    /// The Services whose name fits this pattern.
+    #[must_use]
+    pub fn new(pattern: &str) -> Self {
+        Self {
+            pattern: pattern.to_owned(),
+            found: Vec::new(),
+            last: None,
+        }
+    }
+}
+
+impl Walk for ServiceWalk {
+    type Answer = Vec<ServiceSummary>;
+
+    fn step(&mut self, planner: &Planner) -> bool {
+        let before = self.last.take();
+        let entries = planner.state().services_after(before.as_ref());
+        for (name, entry) in entries.take(STEP) {
+            self.last = Some(name.clone());
+            if let Some(service) = entry.service.as_deref()
+                && fits(&self.pattern, &name.to_string())
+            {
+                self.found.push(summary(planner, service));
+            }
+        }
+        self.last.is_none()
+    }
+
+    fn finish(self) -> Vec<ServiceSummary> {
+        self.found
+    }
+}
+
+/// Services that one step of a walk looks at.
+pub(crate) const STEP: usize = 512;
+
+/// A question about all Services that is answered in steps, so that nobody waits for the whole. What changes between two
+/// steps may be in the answer or not.
+pub trait Walk: Send + 'static {
+    /// What comes of it.
+    type Answer;
+
+    /// Looks at some more Services. Returns whether these were the last.
+    fn step(&mut self, planner: &Planner) -> bool;
+
+    /// The answer, after the last step.
+    fn finish(self) -> Self::Answer;
 }
 
 /// Up to five things, and how many more there are.

@@ -1,7 +1,9 @@
 //! The objects that sources reported, by Service.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::Event;
@@ -51,6 +53,8 @@ pub enum Touched {
 #[derive(Clone, Debug, Default)]
 pub struct ClusterState {
     services: BTreeMap<NamespacedName, ServiceEntry>,
+    /// The Services that name each address, in any field, by name.
+    named: HashMap<IpAddr, Vec<NamespacedName>>,
     /// The Service of each slice, to find the slice when its label changes.
     slice_owner: HashMap<NamespacedName, NamespacedName>,
     nodes: BTreeMap<Arc<str>, Arc<Node>>,
@@ -92,6 +96,22 @@ impl ClusterState {
     /// Every Service or group of slices, by name.
     pub fn services(&self) -> impl Iterator<Item = (&NamespacedName, &ServiceEntry)> {
         self.services.iter()
+    }
+
+    /// The Services behind this one, by name; all of them without one.
+    pub(crate) fn services_after(
+        &self,
+        last: Option<&NamespacedName>,
+    ) -> impl Iterator<Item = (&NamespacedName, &ServiceEntry)> {
+        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
+        self.services
+            .range::<NamespacedName, _>((from, Bound::Unbounded))
+    }
+
+    /// The Services that name an address, in any field, by name.
+    pub(crate) fn naming(&self, addr: IpAddr) -> impl Iterator<Item = &Service> {
+        let names = self.named.get(&addr).into_iter().flatten();
+        names.filter_map(|it| self.services.get(it)?.service.as_deref())
     }
 
     /// The Node of this name.
@@ -136,18 +156,38 @@ impl ClusterState {
 
     fn set_service(&mut self, change: &Change<Service>) -> Option<Touched> {
         let name = change.name();
-        let is_changed = match change {
+        let (old, new) = match change {
             Change::Set(new) => {
                 let entry = self.services.entry(name.clone()).or_default();
-                entry.service.replace(new.clone()).as_ref() != Some(new)
+                (entry.service.replace(new.clone()), Some(new))
             }
             Change::Delete(_) => {
                 let old = self.services.get_mut(&name)?.service.take();
                 self.drop_if_empty(&name);
-                old.is_some()
+                (old, None)
             }
         };
-        is_changed.then(|| Touched::Services(vec![name]))
+        if old.as_ref() == new {
+            return None;
+        }
+        for addr in old.iter().flat_map(|it| it.addresses()) {
+            if let Entry::Occupied(mut names) = self.named.entry(addr) {
+                names.get_mut().retain(|it| *it != name);
+                if names.get().is_empty() {
+                    names.remove();
+                }
+            }
+        }
+        for addr in new.iter().flat_map(|it| it.addresses()) {
+            let names = self
+                .named
+                .entry(addr)
+                .or_insert_with(|| Vec::with_capacity(1));
+            if let Err(place) = names.binary_search(&name) {
+                names.insert(place, name.clone());
+            }
+        }
+        Some(Touched::Services(vec![name]))
     }
 
     fn set_slice(&mut self, slice: &Arc<EndpointSlice>) -> Option<Touched> {

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::Planner;
+use crate::inventory::{STEP, Walk};
+use crate::state::ServiceEntry;
 use sluice_model::{Endpoint, EndpointSlice, NamespacedName};
 
 /// A node in one line. Scripts read it: fields are added, not changed.
@@ -54,33 +56,74 @@ pub struct NodeEndpoint {
 /// Every node that has a Node object or an endpoint, by name, and the answering node in any case.
 #[must_use]
 pub fn nodes(planner: &Planner) -> Vec<NodeSummary> {
-    let this = &planner.settings().node_name;
-    let mut all: BTreeMap<&str, NodeSummary> = BTreeMap::from([(&**this, NodeSummary::default())]);
-    let mut services: BTreeSet<(&str, &NamespacedName)> = BTreeSet::new();
-    for (service, _, endpoint) in endpoints(planner) {
-        let name = endpoint.node.as_deref().unwrap_or_default();
-        let node = all.entry(name).or_default();
-        node.endpoints += 1;
-        node.ready += usize::from(endpoint.conditions.ready);
-        node.services += usize::from(services.insert((name, service)));
-        if node.zone.is_none() {
-            node.zone = endpoint.zone.as_deref().map(str::to_owned);
+    let mut walk = NodeWalk::default();
+    while !walk.step(planner) {}
+    walk.finish()
+}
+
+/// [`nodes`] in steps.
+#[derive(Debug, Default)]
+pub struct NodeWalk {
+    nodes: BTreeMap<Arc<str>, NodeSummary>,
+    last: Option<NamespacedName>,
+}
+
+impl NodeWalk {
+    fn service(&mut self, entry: &ServiceEntry) {
+        let mut names: BTreeSet<&str> = BTreeSet::new();
+        for endpoint in entry.slices.values().flat_map(|it| &it.endpoints) {
+            let name = endpoint.node.clone().unwrap_or_default();
+            let node = self.nodes.entry(name).or_default();
+            node.endpoints += 1;
+            node.ready += usize::from(endpoint.conditions.ready);
+            let is_new = names.insert(endpoint.node.as_deref().unwrap_or_default());
+            node.services += usize::from(is_new);
+            if node.zone.is_none() {
+                node.zone = endpoint.zone.as_deref().map(str::to_owned);
+            }
         }
     }
-    for object in planner.state().nodes() {
-        let node = all.entry(&object.name).or_default();
-        node.addresses.clone_from(&object.addresses);
-        node.leaving = object.leaving;
-        if let Some(zone) = &object.zone {
-            node.zone = Some(zone.to_string());
+
+    /// What the Node objects say.
+    fn objects(&mut self, planner: &Planner) {
+        let this = &planner.settings().node_name;
+        self.nodes.entry(this.clone()).or_default().this = true;
+        for object in planner.state().nodes() {
+            let node = self.nodes.entry(object.name.clone()).or_default();
+            node.addresses.clone_from(&object.addresses);
+            node.leaving = object.leaving;
+            if let Some(zone) = &object.zone {
+                node.zone = Some(zone.to_string());
+            }
         }
     }
-    let named = all.into_iter().map(|(name, node)| NodeSummary {
-        name: name.to_owned(),
-        this: *name == **this,
-        ..node
-    });
-    named.collect()
+}
+
+impl Walk for NodeWalk {
+    type Answer = Vec<NodeSummary>;
+
+    fn step(&mut self, planner: &Planner) -> bool {
+        let before = self.last.take();
+        let entries = planner.state().services_after(before.as_ref());
+        for (name, entry) in entries.take(STEP) {
+            self.last = Some(name.clone());
+            if entry.service.is_some() {
+                self.service(entry);
+            }
+        }
+        if self.last.is_none() {
+            self.objects(planner);
+        }
+        self.last.is_none()
+    }
+
+    fn finish(self) -> Vec<NodeSummary> {
+        let named = self.nodes.into_iter().map(|(name, node)| NodeSummary {
+            name: name.to_string(),
+            ..node
+        });
+        named.collect()
+    }
 }
 
 /// The endpoints on one node, by Service; an empty name for those without a node.

@@ -1,5 +1,7 @@
 //! Other Services that name the frontend or the address of a packet.
 
+use std::net::IpAddr;
+
 use crate::lookup::Packet;
 use crate::state::HostAddresses;
 use crate::{Frontend, Planner, PortKey};
@@ -18,8 +20,7 @@ pub(super) fn notes(
     let node = planner.plan().node.family(family);
     let answers = node.answers_node_ports(packet.destination, host);
     let mut notes = Vec::new();
-    let services = planner.state().services();
-    for service in services.filter_map(|(_, entry)| entry.service.as_deref()) {
+    for service in concerned(planner, packet.destination, answers) {
         let Some(why) = skipped(service) else {
             notes.extend(wants(planner, service, packet, answers, owner));
             continue;
@@ -35,8 +36,27 @@ pub(super) fn notes(
     notes
 }
 
+/// The Services that may have to do with an address, by name: those that name it, and where it answers on NodePorts those
+/// that have any.
+fn concerned(planner: &Planner, addr: IpAddr, answers: bool) -> Vec<&Service> {
+    let state = planner.state();
+    // Nobody names the addresses of the node's DNS server.
+    let dns = planner.settings().dns.as_ref();
+    let dns = dns.filter(|it| it.addresses.contains(&addr));
+    let dns = dns.and_then(|it| state.service(&it.service)?.service.as_deref());
+    let mut all: Vec<&Service> = state.naming(addr).chain(dns).collect();
+    if answers {
+        let services = state.services().filter_map(|(_, it)| it.service.as_deref());
+        let has_node_port = |it: &&Service| it.ports.iter().any(|it| it.node_port.is_some());
+        all.extend(services.filter(has_node_port));
+    }
+    all.sort_by_key(|it| &it.name);
+    all.dedup_by_key(|it| &it.name);
+    all
+}
+
 /// Every address that a Service names, with the field.
-fn addresses(service: &Service) -> impl Iterator<Item = (std::net::IpAddr, &'static str)> {
+fn addresses(service: &Service) -> impl Iterator<Item = (IpAddr, &'static str)> {
     let cluster_ips = match &service.cluster_ips {
         ClusterIps::Assigned(ips) => &ips[..],
         ClusterIps::Headless | ClusterIps::Unassigned => &[],
