@@ -12,7 +12,8 @@ mod tests;
 
 use std::fmt;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
@@ -21,8 +22,10 @@ use crate::events::EventQueue;
 use crate::hold::{Hold, Settled};
 use crate::status::{AgentStatus, StatusAnswer};
 
-/// Largest number of inputs absorbed before a step that is due: a stream of inputs must not delay it for ever.
+/// Largest number of inputs absorbed before a step: a stream of inputs must not delay it for ever.
 const BURST: usize = 1024;
+/// Longest time of inputs before a step, but for the input that is under way: questions must not delay changes.
+const INPUTS_TAKE: Duration = Duration::from_millis(2);
 
 /// A message to the loop.
 enum Input {
@@ -45,19 +48,35 @@ type Task<C> = Box<dyn FnOnce(&mut C) + Send>;
 
 /// Sends messages to the loop that are for no single consumer.
 #[derive(Clone)]
-pub struct Control(Sender<Input>);
+pub struct Control {
+    inputs: Sender<Input>,
+    published: Published,
+}
+
+/// The last status that the loop has made, for whoever asks while it works.
+type Published = Arc<Mutex<Option<StatusAnswer>>>;
+
+/// Shortest time between two statuses that nobody asked for.
+const PUBLISH_PERIOD: Duration = Duration::from_secs(1);
 
 impl Control {
     /// Ends the loop after the present step. `false`: the loop has ended already.
     pub fn stop(&self) -> bool {
-        self.0.send(Input::Stop).is_ok()
+        self.inputs.send(Input::Stop).is_ok()
+    }
+
+    /// The last status that the loop has made; `None` before its first step.
+    pub(crate) fn last_status(&self) -> Option<StatusAnswer> {
+        let last = self.published.lock();
+        // Nothing panics with the lock held.
+        last.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Asks for the status. The answer never comes when the loop ends before.
     pub(crate) fn status(&self) -> oneshot::Receiver<StatusAnswer> {
         let (reply, answer) = oneshot::channel();
         // Without a loop the reply is dropped, which the receiver sees.
-        let _ = self.0.send(Input::Status(reply));
+        let _ = self.inputs.send(Input::Status(reply));
         answer
     }
 }
@@ -223,6 +242,8 @@ pub struct Runtime {
     node: String,
     mode: String,
     started: Instant,
+    /// When the last status was published.
+    published: Option<Instant>,
 }
 
 impl Runtime {
@@ -231,12 +252,16 @@ impl Runtime {
         let (sender, inputs) = mpsc::channel();
         Self {
             inputs,
-            control: Control(sender),
+            control: Control {
+                inputs: sender,
+                published: Published::default(),
+            },
             slots: Vec::new(),
             settled: Vec::new(),
             node: node.to_owned(),
             mode: mode.to_owned(),
             started: Instant::now(),
+            published: None,
         }
     }
 
@@ -252,7 +277,7 @@ impl Runtime {
             slot: self.slots.len(),
             queue: EventQueue::default(),
             items: sender,
-            inputs: self.control.0.clone(),
+            inputs: self.control.inputs.clone(),
         };
         self.slots.push(None);
         self.settled.push(None);
@@ -294,7 +319,7 @@ impl Runtime {
     pub fn run(mut self) {
         // Only senders outside the loop count.
         let (nobody, _) = mpsc::channel();
-        self.control = Control(nobody);
+        self.control.inputs = nobody;
         self.consumers().for_each(Run::begin);
         while self.turn() {}
         self.consumers().for_each(Run::stop);
@@ -314,7 +339,11 @@ impl Runtime {
             Err(RecvTimeoutError::Disconnected) => return false,
         };
         // A burst costs one step.
+        let begin = Instant::now();
         for _ in 0..BURST {
+            if begin.elapsed() > INPUTS_TAKE {
+                break;
+            }
             let Some(next) = input.take().or_else(|| self.inputs.try_recv().ok()) else {
                 break;
             };
@@ -326,13 +355,27 @@ impl Runtime {
                 }
                 Input::Status(reply) => {
                     // The client may have gone away.
-                    let _ = reply.send(self.status());
+                    let status = self.status();
+                    self.publish(status.clone());
+                    let _ = reply.send(status);
                 }
                 Input::Stop => return false,
             }
         }
         self.step(Instant::now());
+        if self
+            .published
+            .is_none_or(|it| it.elapsed() >= PUBLISH_PERIOD)
+        {
+            self.publish(self.status());
+        }
         true
+    }
+
+    fn publish(&mut self, status: StatusAnswer) {
+        let published = self.control.published.lock();
+        *published.unwrap_or_else(PoisonError::into_inner) = Some(status);
+        self.published = Some(Instant::now());
     }
 
     fn consumers(&mut self) -> impl DoubleEndedIterator<Item = &mut (dyn Run + 'static)> {
@@ -364,6 +407,7 @@ impl Runtime {
             node: self.node.clone(),
             mode: self.mode.clone(),
             uptime_seconds: self.started.elapsed().as_secs_f64(),
+            busy: None,
         };
         let sections = self.slots.iter().flatten().map(|it| it.status());
         StatusAnswer::new(head, sections.collect())

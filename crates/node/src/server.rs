@@ -8,6 +8,7 @@ mod debug;
 mod health;
 mod metrics;
 mod profile;
+mod programs;
 mod status;
 mod web;
 mod zpages;
@@ -39,6 +40,7 @@ use tracing::{info, warn};
 pub use answer::{Tags, await_answer, json, plain, query};
 pub use debug::SetVerbosity;
 pub use metrics::MetricsServer;
+pub use programs::Programs;
 pub use web::{Page, Token, WebServer, guarded};
 
 use crate::error::{NodeError, failed};
@@ -49,6 +51,9 @@ use crate::runtime::Control;
 
 /// Pause between attempts to bind a port that is in use; kube-proxy uses the same.
 const BIND_PERIOD: Duration = Duration::from_secs(5);
+
+/// How long the programs that the loop waits for may go on when the agent is asked to stop.
+const STOP_TAKES: Duration = Duration::from_secs(2);
 
 /// A server that runs on the thread of the servers for as long as the process, within their budget of connections.
 pub type OwnServer =
@@ -92,6 +97,8 @@ pub struct Server {
     pub announce: Sender<Announcement>,
     /// The runtime.
     pub control: Control,
+    /// The programs that the runtime's consumers run.
+    pub programs: Programs,
     /// Pages and paths of consumers.
     pub shown: Shown,
 }
@@ -175,14 +182,21 @@ impl Server {
         drop(in_runtime);
         let budget = self.budget;
         let serve = move || {
-            runtime.spawn(forward_signals(terminate, interrupt, self.control.clone()));
+            let stop = self.programs.end_all;
+            runtime.spawn(forward_signals(
+                terminate,
+                interrupt,
+                self.control.clone(),
+                stop,
+            ));
+            runtime.spawn(self.programs.watch());
             ports.into_iter().for_each(|it| {
                 runtime.spawn(it.serve(budget.clone()));
             });
             self.others.into_iter().for_each(|serve| {
                 runtime.spawn(serve(budget.clone()));
             });
-            let status = status::routes(self.control, questions);
+            let status = status::routes(self.control, self.programs, questions);
             runtime.block_on(sluice_http::serve(listener, status, budget));
         };
         let spawned = thread::Builder::new().name("server".into()).spawn(serve);
@@ -258,14 +272,25 @@ pub(crate) fn listen_on(path: &Path) -> Result<UnixListener, NodeError> {
     bind().map_err(failed(format!("bind socket {name}")))
 }
 
-/// Stops the agent at the first SIGTERM or SIGINT and exits at the second.
-async fn forward_signals(mut terminate: Signal, mut interrupt: Signal, control: Control) {
+/// Stops the agent at the first SIGTERM or SIGINT, with the programs that it waits for, and exits at the second.
+async fn forward_signals(
+    mut terminate: Signal,
+    mut interrupt: Signal,
+    control: Control,
+    end_programs: fn(),
+) {
     for is_first in [true, false] {
         let signal = tokio::select! {
             _ = terminate.recv() => "SIGTERM",
             _ = interrupt.recv() => "SIGINT",
         };
         info!(signal, "asked to stop");
+        if is_first {
+            tokio::spawn(async move {
+                sleep(STOP_TAKES).await;
+                end_programs();
+            });
+        }
         if !is_first || !control.stop() {
             // The kernel applies a pending transaction whole or not at all.
             #[expect(

@@ -18,6 +18,9 @@ pub struct AgentStatus {
     pub mode: String,
     /// Seconds since the agent started.
     pub uptime_seconds: f64,
+    /// What the agent does instead of answering: everything else is of the time before. Absent while it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy: Option<String>,
 }
 
 /// The whole status as JSON.
@@ -49,6 +52,20 @@ impl StatusAnswer {
         }
         json.push('}');
         json
+    }
+
+    /// The status of an agent that does not answer, because it is busy with this. What it has not done yet is not known.
+    #[must_use]
+    pub(crate) fn busy_with(mut self, what: String) -> String {
+        self.head.busy = Some(what);
+        let json = self.json();
+        let Ok(mut fields) = serde_json::from_str::<serde_json::Map<_, _>>(&json) else {
+            return json;
+        };
+        if let Some(synced) = fields.get_mut("synced") {
+            *synced = false.into();
+        }
+        serde_json::Value::from(fields).to_string()
     }
 
     /// The JSON with an uptime of 0: equal as long as nothing but the time has changed.

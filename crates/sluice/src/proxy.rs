@@ -27,8 +27,8 @@ use sluice_node::addresses::Addresses;
 use sluice_node::metrics::Metrics;
 use sluice_node::sysctl::{self, Memory};
 use sluice_node::{
-    Health, Lock, NamespaceLock, NodeObject, Runtime, Server, Shown, chain, descriptors, preflight,
-    privileges,
+    Health, Lock, NamespaceLock, NodeObject, Programs, Runtime, Server, Shown, chain, descriptors,
+    preflight, privileges,
 };
 use sluice_plan::Event;
 use sluice_plane::{DataPlane, Options, Sysctl};
@@ -272,6 +272,10 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
         })],
         announce,
         control: control.clone(),
+        programs: Programs {
+            running: sluice_plane::running_program,
+            end_all: sluice_plane::end_programs,
+        },
         shown,
     };
     let _served = server.start(lock)?;

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use sluice_agent::status::Status;
 use sluice_lab::{Netns, eventually, require_netns, write_program};
 use sluice_node::client;
@@ -141,6 +143,55 @@ impl Drop for Running {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Whoever asks what the agent does, and whoever ends it, does not wait for a program.
+#[test]
+fn a_program_that_hangs_holds_up_neither_answers_nor_the_end() {
+    require_netns!();
+    let machine = Machine::new();
+    let path = machine.iptables();
+    let hang = machine.path("hang");
+    for program in ["iptables", "ip6tables"] {
+        let name = format!("{program}-nft-restore");
+        let hang = format!("[ -e {} ] && exec sleep 1000", hang.display());
+        let run = format!("{hang}\nexec /usr/sbin/{name} \"$@\"");
+        machine.program(&format!("bin/{name}"), "iptables", &run);
+    }
+    let manifests = machine.path("manifests");
+    fs::create_dir(&manifests).unwrap();
+    let add = |name: &str, ip: &str| {
+        let service = format!(
+            "{{apiVersion: v1, kind: Service, metadata: {{name: {name}, namespace: default}}, \
+             spec: {{clusterIP: {ip}, ports: [{{port: 80}}]}}}}"
+        );
+        fs::write(manifests.join(format!("{name}.yaml")), service).unwrap();
+    };
+    add("web", "10.96.0.10");
+    let socket = machine.path("run/sluice.sock");
+    let mut command = machine.sluice(&[]);
+    command.args([
+        "proxy",
+        "--hostname-override=node-a",
+        "--proxy-mode=iptables",
+    ]);
+    command.arg("--iptables-localhost-nodeports=false");
+    command.arg("--manifests").arg(&manifests);
+    command.arg("--socket").arg(&socket).env("PATH", path);
+    let mut agent = Running(command.spawn().unwrap());
+    let synced = eventually(WITHIN, || client::is_synced(&socket).then_some(()));
+    assert_eq!(synced, Some(()));
+    fs::write(&hang, "").unwrap();
+    add("other", "10.96.0.11");
+    let status = || client::get::<Status>(&socket, "/status").ok();
+    let busy = eventually(WITHIN, || status().filter(|it| it.agent.busy.is_some()));
+    let busy = busy.expect("it says what it waits for");
+    let what = busy.agent.busy.clone().unwrap_or_default();
+    assert!(what.contains("tables-nft-restore --noflush"), "{what}");
+    assert!(!busy.synced);
+    kill(Pid::from_raw(agent.0.id().cast_signed()), Signal::SIGTERM).unwrap();
+    let ended = eventually(WITHIN, || agent.0.try_wait().unwrap());
+    assert_eq!(ended.and_then(|it| it.code()), Some(0));
 }
 
 #[test]

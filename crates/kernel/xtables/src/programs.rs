@@ -8,6 +8,7 @@ mod error;
 mod find;
 mod refusal;
 mod run;
+mod running;
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ use run::Run;
 
 pub use error::{FindError, RestoreError, RunError, SaveError};
 pub use find::{Version, search_path};
+pub use running::{end_all, running};
 
 /// The part of the kernel that has the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -70,6 +72,9 @@ const TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 /// Timeout of a run whose duration does not depend on the rules of the kernel.
 const QUICK: Duration = Duration::from_secs(60);
+
+/// What is added to [`QUICK`] for a line of a script: `iptables-nft-restore` 1.8.9 writes several hundred rules in this time.
+const LINE: Duration = Duration::from_millis(20);
 
 /// The lock that programs of the legacy variant take while they write. The nft variant has transactions of
 /// the kernel instead.
@@ -306,7 +311,8 @@ impl Programs {
     pub fn restore(&self, family: IpFamily, script: &Script<'_>) -> Result<(), RestoreError> {
         let seconds = self.lock.seconds.to_string();
         let arguments = ["--noflush", "--counters", "-w", &seconds];
-        let run = self.run(&self.pair(family).restore, &arguments);
+        let mut run = self.run(&self.pair(family).restore, &arguments);
+        run.timeout = run.timeout.min(QUICK + LINE * script.count());
         let finished = run.with_input(script)?;
         if finished.status.success() {
             return Ok(());

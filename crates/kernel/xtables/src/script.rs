@@ -75,6 +75,13 @@ impl<'a> Script<'a> {
         found
     }
 
+    /// How many lines there are.
+    pub(crate) fn count(&self) -> u32 {
+        let mut count = 0;
+        self.for_each(|_| count += 1);
+        count
+    }
+
     /// How many transactions the kernel gets at most: one for each `COMMIT`.
     pub(crate) fn commits(&self) -> u32 {
         self.for_each(|_| {})

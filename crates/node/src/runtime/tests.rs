@@ -314,6 +314,28 @@ fn one_input_stands_for_all_events_that_wait() {
     assert!(matches!(world.runtime.inputs.try_recv(), Ok(Input::For(0))));
 }
 
+/// Whoever asks much waits; what others change does not wait for him.
+#[test]
+fn questions_do_not_delay_a_step() {
+    let mut world = world(Duration::ZERO);
+    let asked = Arc::new(AtomicU64::new(0));
+    for _ in 0..50 {
+        let asked = asked.clone();
+        world.shelf.tell(move |_| {
+            let begin = Instant::now();
+            while begin.elapsed() < 2 * INPUTS_TAKE {}
+            asked.fetch_add(1, Ordering::Relaxed);
+        });
+    }
+    world.shelf.events([Delivery("tea", 7)]);
+    assert!(world.runtime.turn());
+    assert_eq!(world.pieces.load(Ordering::Relaxed), 7);
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+    while asked.load(Ordering::Relaxed) < 50 {
+        assert!(world.runtime.turn());
+    }
+}
+
 #[test]
 fn a_consumer_registers_its_own_metric() {
     const HELP: &str = "toy_pieces Pieces on the shelf.\n";

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 /// Timeout of an answer to a client: consumers answer between two steps.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Plain text that no browser interprets as another type, without a character that cannot be seen: names in it may be
 /// anybody's.

@@ -71,6 +71,7 @@ fn try_start(plan: Plan) -> (Result<Served, NodeError>, Running) {
         others: Vec::new(),
         announce,
         control: started.recv().expect("the loop runs"),
+        programs: Programs::none(),
         shown: Shown {
             questions: Router::new(),
             page: Page::new("", "", "", ""),

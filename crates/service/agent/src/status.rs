@@ -230,6 +230,7 @@ mod tests {
                 node: "node-a".to_owned(),
                 mode: "nftables".to_owned(),
                 uptime_seconds: 1.5,
+                busy: None,
             },
             proxy: ServiceStatus {
                 source_synced: true,

@@ -49,6 +49,7 @@ pub use rule_counts::{RuleCounts, RuleKey};
 pub use scene::{Scale, Scene};
 pub use sluice_nft::Exchange;
 pub use sluice_reconcile::BackendError;
+pub use sluice_xtables::programs::{end_all as end_programs, running as running_program};
 pub use unserved::Unserved;
 pub use witness::{Act, Sighting, Watched, Witness};
 

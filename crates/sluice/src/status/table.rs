@@ -18,6 +18,9 @@ const FORWARDING_OFF: &str = "off, only this node itself reaches endpoints elsew
 pub(super) fn of(Whole { status, dns }: &Whole) -> String {
     let mut rows = Vec::new();
     let mut add = |name: &str, value: &dyn Display| rows.push(pair(name, value));
+    if let Some(busy) = &status.agent.busy {
+        add("busy", &format!("{busy}; what follows is from before"));
+    }
     add("node", &status.agent.node);
     add("mode", &status.agent.mode);
     let up = uptime(status.agent.uptime_seconds);
@@ -157,6 +160,7 @@ mod tests {
             node: "node-a".to_owned(),
             mode: "nftables".to_owned(),
             uptime_seconds: 3725.5,
+            busy: None,
         };
         let proxy = ServiceStatus {
             source_synced: true,

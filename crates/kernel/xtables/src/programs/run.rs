@@ -13,6 +13,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 
+use super::running::Listed;
 use super::{Lock, RunError, find, refusal};
 use crate::script::Script;
 
@@ -87,10 +88,12 @@ impl Run<'_> {
         let mut child = command.spawn().map_err(broken)?;
         // The processes that it starts are in the same process group.
         let group = Pid::from_raw(child.id().cast_signed());
+        let listed = Listed::new(group, self.described());
         let ended = until_end(&mut child, group, timeout, talk);
         if ended.is_err() {
             let _ = killpg(group, Signal::SIGKILL);
         }
+        drop(listed);
         let status = child.wait().map_err(broken)?;
         let (output, stderr, is_late) = ended.map_err(broken)?;
         if is_late {
@@ -101,6 +104,11 @@ impl Run<'_> {
             });
         }
         Ok((output.map_err(broken)?, Finished { status, stderr }))
+    }
+
+    fn described(&self) -> String {
+        let program = self.program.display();
+        format!("{program} {}", self.arguments.join(" "))
     }
 
     /// The program gets PATH, the lock and the folder of its extensions from our environment, and nothing

@@ -15,7 +15,8 @@ use sluice_model::Protocol;
 use sluice_nftables::Nftables;
 use sluice_node::metrics::Metrics;
 use sluice_node::{
-    Health, Lock, MetricsServer, NodeObject, Runtime, Served, Server, Shown, Token, WebServer,
+    Health, Lock, MetricsServer, NodeObject, Programs, Runtime, Served, Server, Shown, Token,
+    WebServer,
 };
 use sluice_plan::Frontend;
 use sluice_plan::settings::Settings;
@@ -72,6 +73,7 @@ fn start(metrics_server: Option<MetricsServer>, web_server: Option<WebServer>) -
         others: Vec::new(),
         announce: mpsc::channel().0,
         control: started.recv().expect("the loop runs"),
+        programs: Programs::none(),
         shown: Shown {
             questions: questions(plans.clone(), metrics.clone()),
             page: page(),

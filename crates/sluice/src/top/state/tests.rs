@@ -41,6 +41,7 @@ fn sample(start: Instant, seconds: u64, connections: u64) -> Sample {
                 mode: "nftables".to_owned(),
                 pid: 7,
                 uptime_seconds: 3725.0,
+                busy: None,
                 ..AgentStatus::default()
             },
             proxy: ServiceStatus {

@@ -5,6 +5,7 @@ use std::time::Instant;
 use sluice_lab::write_program;
 
 use super::*;
+use crate::programs::{end_all, running};
 use crate::rule::ChainName;
 
 /// A program of this text.
@@ -98,6 +99,24 @@ fn a_program_that_hangs_is_killed_with_all_that_it_started() {
         let pid = fs::read_to_string(&pids).unwrap();
         assert!(!runs(pid.trim()), "{hang}");
     }
+}
+
+/// What a thread waits for is said by others, who may end it.
+#[test]
+fn a_program_that_runs_is_named_and_ended_by_another_thread() {
+    let waiting = thread::spawn(|| {
+        let input = lines(1);
+        run("exec sleep 1000", LONG, |it| {
+            it.with_input(&input).map(|it| it.status)
+        })
+    });
+    let named = sluice_lab::eventually(LONG, running);
+    let (what, _) = named.expect("it runs");
+    assert!(what.ends_with("iptables-stub --noflush -w 0"), "{what}");
+    end_all();
+    let status = waiting.join().unwrap().unwrap();
+    assert!(!status.success());
+    assert_eq!(running(), None);
 }
 
 #[test]
