@@ -1,9 +1,10 @@
 //! Logs the changes of a sync, by name: `default/web:http endpoints 3 -> 0`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use sluice_model::NamespacedName;
 use sluice_plan::{Frontend, Plan, PortKey, PortPlan};
 use sluice_plane::Superseded;
 use tracing::info;
@@ -11,6 +12,10 @@ use tracing::info;
 /// Most lines in a [`WINDOW`]: many changes cost no more, and the log stays readable.
 const LINES: usize = 20;
 const WINDOW: Duration = Duration::from_secs(1);
+
+/// Most lines about one Service, and about syncs, in a [`PERIOD`].
+const OF_ONE: usize = 10;
+const PERIOD: Duration = Duration::from_secs(60);
 
 /// The lines that were logged in the present window.
 #[derive(Debug, Default)]
@@ -20,6 +25,39 @@ pub(super) struct Changelog {
     shown: usize,
     /// Service ports that changed and were not logged.
     more: usize,
+    /// The Services that lines were about, until their period has ended.
+    services: HashMap<NamespacedName, Period>,
+    syncs: Option<Period>,
+}
+
+/// The lines about one thing.
+#[derive(Debug)]
+struct Period {
+    end: Instant,
+    shown: usize,
+    /// What was not logged.
+    more: usize,
+}
+
+impl Period {
+    fn new(now: Instant) -> Self {
+        Self {
+            end: now + PERIOD,
+            shown: 0,
+            more: 0,
+        }
+    }
+
+    /// Whether there may be one more line.
+    fn admits(&mut self) -> bool {
+        let admits = self.shown < OF_ONE;
+        *(if admits {
+            &mut self.shown
+        } else {
+            &mut self.more
+        }) += 1;
+        admits
+    }
 }
 
 /// A service port whose rules were replaced.
@@ -45,8 +83,12 @@ impl Changelog {
                 break;
             }
             if let Some(what) = it.describe() {
-                info!(family = %it.key.family, "{} {what}", it.key.name);
-                self.shown += 1;
+                let service = it.key.name.service.clone();
+                let period = self.services.entry(service);
+                if period.or_insert_with(|| Period::new(now)).admits() {
+                    info!(family = %it.key.family, "{} {what}", it.key.name);
+                    self.shown += 1;
+                }
             }
         }
         if self.shown > 0 {
@@ -54,18 +96,36 @@ impl Changelog {
         }
     }
 
-    /// When [`end_window`](Self::end_window) has something to log.
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.end.filter(|_| self.more > 0)
+    /// Whether there may be a line about one more sync.
+    pub(super) fn tells_sync(&mut self, now: Instant) -> bool {
+        self.end_window(now);
+        self.syncs.get_or_insert_with(|| Period::new(now)).admits()
     }
 
-    /// Logs how many service ports were left out, once the window has ended.
+    /// When [`end_window`](Self::end_window) has something to log.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let window = self.end.filter(|_| self.more > 0);
+        let periods = self.services.values().chain(&self.syncs);
+        let periods = periods.filter(|it| it.more > 0).map(|it| it.end);
+        periods.chain(window).min()
+    }
+
+    /// Logs how much was left out, once the window or a period has ended.
     pub(super) fn end_window(&mut self, now: Instant) {
         if self.end.is_some_and(|it| it <= now) {
             if self.more > 0 {
                 info!("and {} more service ports changed", self.more);
             }
-            *self = Self::default();
+            (self.end, self.shown, self.more) = (None, 0, 0);
+        }
+        let ended = self.services.extract_if(|_, it| it.end <= now);
+        for (service, it) in ended.filter(|(_, it)| it.more > 0) {
+            info!("{service} and {} more changes", it.more);
+        }
+        if let Some(it) = self.syncs.take_if(|it| it.end <= now)
+            && it.more > 0
+        {
+            info!("and {} more syncs", it.more);
         }
     }
 }

@@ -10,7 +10,7 @@ use sluice_plan::stale::{Keep, StaleFlows, stale_flows, untranslated_flows};
 use sluice_plan::{Frontend, Plan};
 use sluice_plane::{DataPlane, Superseded, Synced};
 use sluice_reconcile::{BackendError, Report};
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 
 use super::Services;
 use super::status::sum;
@@ -126,15 +126,24 @@ impl<P: DataPlane> Services<P> {
             self.serve_health_checks(unwritten);
         }
         if !report.is_empty() {
-            info!(
-                added = report.added,
-                replaced = report.replaced,
-                deleted = report.deleted,
-                services = self.outputs.metrics.ours.services.get(),
-                elapsed_ms = (status.elapsed_seconds * 1000.0) as u64,
-                full = report.full,
-                "synced"
-            );
+            macro_rules! tell {
+                ($level:ident) => {
+                    $level!(
+                        added = report.added,
+                        replaced = report.replaced,
+                        deleted = report.deleted,
+                        services = self.outputs.metrics.ours.services.get(),
+                        elapsed_ms = (status.elapsed_seconds * 1000.0) as u64,
+                        full = report.full,
+                        "synced"
+                    )
+                };
+            }
+            if report.full || self.changelog.tells_sync(end) {
+                tell!(info);
+            } else {
+                tell!(debug);
+            }
         }
         self.history.push(SyncStatus {
             full: report.full,

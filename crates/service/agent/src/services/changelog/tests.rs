@@ -82,6 +82,32 @@ fn a_line_says_what_changed() {
     }
 }
 
+/// One Service that changes without end has a few lines a minute, and others have theirs.
+#[test]
+fn a_restless_service_is_cut_and_counted() {
+    let start = Instant::now();
+    let web = plan([service("default/web 10.96.0.1 :80")]);
+    let other = plan([service("default/other 10.96.0.2 :80")]);
+    let added =
+        |plan: &Plan| -> Superseded { plan.ports.keys().map(|it| (it.clone(), None)).collect() };
+    let mut log = Changelog::default();
+    let mut now = start;
+    let mut shown = 0;
+    while now < start + PERIOD {
+        log.written(&added(&web), &web, now);
+        shown += log.shown;
+        now += WINDOW;
+    }
+    assert_eq!(shown, OF_ONE);
+    log.written(&added(&other), &other, now - WINDOW);
+    assert_eq!(log.shown, 1);
+    assert_eq!(log.due(), Some(start + PERIOD));
+    log.written(&added(&web), &web, start + PERIOD);
+    assert_eq!((log.shown, log.due()), (1, None));
+    let told = (0..100).filter(|_| log.tells_sync(now)).count();
+    assert_eq!(told, OF_ONE);
+}
+
 #[test]
 fn a_storm_is_cut_and_counted() {
     let start = Instant::now();
