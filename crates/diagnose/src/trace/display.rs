@@ -20,6 +20,20 @@ impl fmt::Display for Trace {
         for stage in &self.stages {
             write_stage(f, stage, widths)?;
         }
+        let textless = |it: &&Hop| it.handle.is_some() && it.text.is_none();
+        match self.hops().filter(textless).count() {
+            0 => {}
+            1 => line(
+                f,
+                "missing",
+                "the text of a rule, which no program has printed in time",
+            )?,
+            count => {
+                let text =
+                    format!("the text of {count} rules, which no program has printed in time");
+                line(f, "missing", &text)?;
+            }
+        }
         for rule in &self.legacy {
             let counted = format!("legacy {} {} (+{})", rule.table, rule.text, rule.packets);
             line(f, "counted", &counted)?;

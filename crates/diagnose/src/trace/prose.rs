@@ -1,7 +1,8 @@
 //! Reports as hooks and rules, with the text of the rules.
 //!
 //! The comment comes over netlink. The text is what `iptables-nft -S` prints for the tables of iptables,
-//! and `nft -a list chain` for all others.
+//! and `nft -a -t list ruleset` for all others: `list chain` reads the elements of all sets, also when it does not print
+//! them (1.0.6).
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -30,7 +31,10 @@ type Rules = BTreeMap<u64, (Option<String>, Option<String>)>;
 pub(super) fn stages(checkpoints: &mut Checkpoints, reports: &Reports) -> Vec<Stage> {
     let mut stages: Vec<Stage> = Vec::new();
     let mut rules = BTreeMap::new();
-    let deadline = Instant::now() + PROGRAMS;
+    let mut printer = Printer {
+        deadline: Instant::now() + PROGRAMS,
+        rulesets: BTreeMap::new(),
+    };
     for (step, checkpoint) in &reports.steps {
         let header = step.header.map(Into::into);
         match (checkpoint, stages.last_mut()) {
@@ -51,7 +55,7 @@ pub(super) fn stages(checkpoints: &mut Checkpoints, reports: &Reports) -> Vec<St
                 let id: ChainId = (step.family, step.table.clone(), step.chain.clone());
                 let rules = rules
                     .entry(id)
-                    .or_insert_with_key(|id| read(checkpoints, id, deadline));
+                    .or_insert_with_key(|id| read(checkpoints, id, &mut printer));
                 stage.hops.push(hop(checkpoints, step, rules));
             }
             _ => {}
@@ -102,52 +106,88 @@ fn is_policy(step: &Step) -> bool {
 fn read(
     checkpoints: &mut Checkpoints,
     (family, table, chain): &ChainId,
-    deadline: Instant,
+    printer: &mut Printer,
 ) -> Rules {
     let connection = &mut checkpoints.connection;
     let listed = connection.numbered_rules(*family, table, Some(chain));
     let listed = listed.unwrap_or_default();
-    let mut texts = texts(*family, table, chain, &listed, deadline);
+    let mut texts = printer.texts(*family, table, chain, &listed);
     let rule = |it: NumberedRule| (it.handle, (it.comment, texts.remove(&it.handle)));
     listed.into_iter().map(rule).collect()
 }
 
-/// The text of the rules of a chain by number, as far as the programs print it in time.
-fn texts(
-    family: TableFamily,
-    table: &str,
-    chain: &str,
-    listed: &[NumberedRule],
+/// Texts of rules by table and number.
+type Ruleset = BTreeMap<(String, u64), String>;
+
+/// What programs print about rules.
+struct Printer {
     deadline: Instant,
-) -> BTreeMap<u64, String> {
-    let run = |program: &str, arguments: &[&str]| {
-        let left = deadline.saturating_duration_since(Instant::now());
+    /// As nft prints them.
+    rulesets: BTreeMap<TableFamily, Ruleset>,
+}
+
+impl Printer {
+    /// The output of a program; `None` when it fails or takes too long.
+    fn run(&self, program: &str, arguments: &[&str]) -> Option<String> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
         let is_time = !left.is_zero();
         is_time.then(|| programs::output(program, arguments, left).ok())?
-    };
-    if listed.is_empty() || !is_word(table) || !is_word(chain) {
-        return BTreeMap::new();
     }
-    let program = match family {
-        TableFamily::Ip => Some("iptables-nft"),
-        TableFamily::Ip6 => Some("ip6tables-nft"),
-        _ => None,
-    };
-    if let Some(program) = program.filter(|_| IPTABLES.contains(&table))
-        && let Some(printed) = run(program, &["-t", table, "-S", chain])
-    {
-        let lines: Vec<&str> = printed.lines().filter(|it| it.starts_with("-A ")).collect();
-        // It prints no numbers: the n-th line is the n-th rule.
-        if lines.len() == listed.len() {
-            let rules = listed.iter().zip(lines);
-            return rules
-                .map(|(it, line)| (it.handle, line.to_owned()))
-                .collect();
+
+    /// The text of the rules of a chain by number, as far as the programs print it in time.
+    fn texts(
+        &mut self,
+        family: TableFamily,
+        table: &str,
+        chain: &str,
+        listed: &[NumberedRule],
+    ) -> BTreeMap<u64, String> {
+        if listed.is_empty() {
+            return BTreeMap::new();
+        }
+        let program = match family {
+            TableFamily::Ip => Some("iptables-nft"),
+            TableFamily::Ip6 => Some("ip6tables-nft"),
+            _ => None,
+        };
+        if let Some(program) = program.filter(|_| IPTABLES.contains(&table) && is_word(chain))
+            && let Some(printed) = self.run(program, &["-t", table, "-S", chain])
+        {
+            let lines: Vec<&str> = printed.lines().filter(|it| it.starts_with("-A ")).collect();
+            // It prints no numbers: the n-th line is the n-th rule.
+            if lines.len() == listed.len() {
+                let rules = listed.iter().zip(lines);
+                return rules
+                    .map(|(it, line)| (it.handle, line.to_owned()))
+                    .collect();
+            }
+        }
+        if !self.rulesets.contains_key(&family) {
+            let arguments = ["-a", "-t", "list", "ruleset", family.as_str()];
+            let printed = self.run("nft", &arguments).unwrap_or_default();
+            self.rulesets.insert(family, ruleset(&printed));
+        }
+        let texts = self.rulesets[&family].iter();
+        let texts = texts.filter(|((of, handle), _)| {
+            of == table && listed.iter().any(|it| it.handle == *handle)
+        });
+        texts.map(|((_, it), text)| (*it, text.clone())).collect()
+    }
+}
+
+/// Reads what nft prints about all tables of a family.
+fn ruleset(printed: &str) -> Ruleset {
+    let mut table = "";
+    let mut all = Ruleset::new();
+    for line in printed.lines() {
+        if let Some(head) = line.strip_prefix("table ") {
+            // `table ip sluice { # handle 1`
+            table = head.split(' ').nth(1).unwrap_or_default();
+        } else if let Some((handle, text)) = numbered_line(line) {
+            all.insert((table.to_owned(), handle), text);
         }
     }
-    let arguments = ["-a", "-t", "list", "chain", family.as_str(), table, chain];
-    let printed = run("nft", &arguments).unwrap_or_default();
-    printed.lines().filter_map(numbered_line).collect()
+    all
 }
 
 /// Reads `tcp dport 80 drop # handle 7`. The line of the chain itself ends with a brace.
@@ -158,8 +198,8 @@ fn numbered_line(line: &str) -> Option<(u64, String)> {
     Some((handle.parse().ok()?, text.to_owned()))
 }
 
-/// Whether `nft` reads a name as one word (`scanner.l`, `string`). It joins its arguments and reads
-/// them as a program, and the kernel permits any byte in a name.
+/// Whether a name is one that programs of iptables take for a chain, and not for an option: the kernel permits any byte in
+/// a name.
 fn is_word(name: &str) -> bool {
     let is_inside = |it: char| it.is_ascii_alphanumeric() || "_.-/".contains(it);
     let is_first = |it: char| it.is_ascii_alphabetic() || it == '_';
@@ -178,6 +218,17 @@ mod tests {
         for name in ["-f", "x; flush ruleset", "x\ny", "", "9", "é", "{"] {
             assert!(!is_word(name), "{name}");
         }
+    }
+
+    /// Numbers of rules are those of their table.
+    #[test]
+    fn rules_are_told_apart_by_table() {
+        let printed = "table ip one { # handle 1\n\tmap m { # handle 2\n\t\ttype ipv4_addr : verdict\n\t}\n\n\
+            \tchain c { # handle 3\n\t\tdrop # handle 4\n\t}\n}\n\
+            table ip two { # handle 2\n\tchain c { # handle 3\n\t\taccept # handle 4\n\t}\n}\n";
+        let read: Vec<_> = ruleset(printed).into_iter().collect();
+        let rule = |table: &str, text: &str| ((table.to_owned(), 4), text.to_owned());
+        assert_eq!(read, [rule("one", "drop"), rule("two", "accept")]);
     }
 
     #[test]

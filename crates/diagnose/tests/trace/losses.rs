@@ -112,8 +112,8 @@ fn a_chain_whose_name_is_a_command_of_nft_is_not_passed_to_nft() {
     let trace = world.trace_pod(SERVICE_V4);
     let hop = dropper(&trace);
     assert_eq!(
-        (&*hop.chain, hop.comment.as_deref(), &hop.text),
-        (name, Some("evil"), &None)
+        (&*hop.chain, hop.comment.as_deref(), hop.text.as_deref()),
+        (name, Some("evil"), Some("drop comment \"evil\""))
     );
 }
 
