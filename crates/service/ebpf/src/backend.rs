@@ -14,7 +14,7 @@ use tracing::{info, warn};
 use crate::apply::{self, Fill};
 use crate::dns;
 use crate::fills::Fills;
-use crate::flows::{self, Sweeper, Timeouts};
+use crate::flows::{self, RulesOpen, Sweeper, Timeouts};
 use crate::leftovers::other_versions;
 use crate::maps::{CounterTable, Maps};
 use crate::netfilter::{self, Watch};
@@ -52,8 +52,8 @@ pub struct Ebpf {
 }
 
 /// Enters what netfilter translates, before and after the programs open connections.
-fn import(maps: &mut Maps) {
-    if let Err(error) = flows::import(maps) {
+fn import(maps: &mut Maps, rules: RulesOpen) {
+    if let Err(error) = flows::import(maps, rules) {
         warn!(%error, "datagrams of an earlier proxy's flows open others");
     }
 }
@@ -140,7 +140,7 @@ impl Ebpf {
     pub(crate) fn keep_netfilters(&mut self) -> Result<usize, BpfError> {
         let maps = self.programs.maps_mut();
         let may_have_rules = maps.node()?.flags & node_flags::CARRIES_ALL == 0;
-        let kept = flows::import(maps)?;
+        let kept = flows::import(maps, RulesOpen::Nodes)?;
         let count = kept.len();
         let holds = (may_have_rules || count > 0) && netfilter::hold();
         if holds || count > 0 {
@@ -183,7 +183,7 @@ impl Ebpf {
         let has_older = self.programs.has_older();
         let ports = render::other_ports(self.facts.masquerade_ports);
         let maps = self.programs.maps_mut();
-        import(maps);
+        import(maps, RulesOpen::All);
         maps.change_node(|node| {
             node.flags &= !node_flags::WAITS;
             if has_older {
@@ -192,7 +192,7 @@ impl Ebpf {
         })?;
         // What netfilter opened meanwhile, and above all what has ended since: it would give another source port to a
         // connection of ours with the same answers.
-        import(maps);
+        import(maps, RulesOpen::Nodes);
         Ok(())
     }
 

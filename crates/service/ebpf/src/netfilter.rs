@@ -20,7 +20,7 @@ use sluice_nft::{
 };
 use tracing::{debug, info, warn};
 
-use crate::flows::{forget_netfilters, import};
+use crate::flows::{RulesOpen, forget_netfilters, import};
 use crate::maps::Maps;
 
 /// The table, in each family.
@@ -199,7 +199,7 @@ impl Watch {
 /// have been replaced by larger ones since.
 fn look(pins: &Pins, last: &BTreeSet<Tuple>) -> Result<BTreeSet<Tuple>, BpfError> {
     let mut maps = Maps::open(pins)?;
-    let kept = import(&mut maps)?;
+    let kept = import(&mut maps, RulesOpen::Nothing)?;
     forget_netfilters(&mut maps, |it| last.contains(it) || kept.contains(it))?;
     Ok(kept)
 }

@@ -27,9 +27,31 @@ use super::table::{all_of, entry};
 use crate::maps::Maps;
 use crate::netfilter;
 
+/// Whose new connections the rules of an earlier proxy still open. Such a connection may have taken the place of one that
+/// had ended when the kernel listed it, and even its id (`nf_ct_get_id`), so nothing of theirs is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RulesOpen {
+    /// Those of all clients: the programs wait.
+    All,
+    /// Those of the node itself.
+    Nodes,
+    /// None: they are gone.
+    Nothing,
+}
+
+impl RulesOpen {
+    const fn for_client(self, is_node: bool) -> bool {
+        match self {
+            Self::All => true,
+            Self::Nodes => is_node,
+            Self::Nothing => false,
+        }
+    }
+}
+
 /// Enters every connection to a frontend of ours that netfilter translates, and returns the keys of their requests. A
 /// kernel that does not track connections has none.
-pub(crate) fn import(maps: &mut Maps) -> Result<BTreeSet<Tuple>, BpfError> {
+pub(crate) fn import(maps: &mut Maps, rules: RulesOpen) -> Result<BTreeSet<Tuple>, BpfError> {
     let mut kept = BTreeSet::new();
     let Ok(mut conntrack) = Conntrack::open() else {
         return Ok(kept);
@@ -57,7 +79,9 @@ pub(crate) fn import(maps: &mut Maps) -> Result<BTreeSet<Tuple>, BpfError> {
             let is_node = own.contains(&flow.original.src);
             if is_live && enter(maps, state, is_node)? {
                 kept.insert(entry(&flow.original));
-            } else if let Err(error) = conntrack.delete(flow) {
+            } else if !rules.for_client(is_node)
+                && let Err(error) = conntrack.delete(flow)
+            {
                 debug!(%error, "an ended connection of an earlier proxy");
             }
         }
