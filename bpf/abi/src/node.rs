@@ -158,8 +158,8 @@ pub struct Interface {
 layout!(Interface, 44, v4 @ 0, v6 @ 16, flags @ 32, mtu @ 36, back @ 40);
 
 /// Key of ROUTED (LPM trie, value `u8` 1) behind the length of its prefix in bits: [`ROUTED_PREFIX`] and those of the
-/// address. The agent writes the routes through the interfaces that are [`Interface::back`] of one. IPv4 addresses are
-/// mapped, so theirs begin with 96.
+/// address. The agent writes the routes through the interfaces that are [`Interface::back`] of one, and every address of a
+/// family of which it knows no pod there. IPv4 addresses are mapped, so theirs begin with 96.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RoutedKey {

@@ -10,6 +10,7 @@ use sluice_bpf::{BpfError, Interfaces, Machine, Patterns, Pins, Prefix, Table};
 use sluice_bpf_abi::{
     Addr, Cidr, Interface, ROUTED_PREFIX, RoutedKey, interface_flags, node_flags,
 };
+use sluice_model::IpFamily;
 use sluice_plan::is_beyond_link;
 use sluice_route::{Address, Link};
 
@@ -62,9 +63,21 @@ impl NodeInterfaces {
         let is_of_pods =
             self.is_named(link, machine.links) || numbers.any(|it| self.routes.are_of_pods(it));
         let back = pods::back(link, machine.links, machine.addresses);
-        // A network plugin adds the routes of a pod after its interface.
-        let is_known = is_of_pods && self.routes.through(back).next().is_some();
-        if is_known { back } else { 0 }
+        let is_known = || {
+            IpFamily::ALL
+                .iter()
+                .any(|it| self.knows(back, *it, machine))
+        };
+        if is_of_pods && is_known() { back } else { 0 }
+    }
+
+    /// Whether a route tells a pod's addresses of a family behind an interface. A network plugin adds the routes after the
+    /// interface, one by one.
+    fn knows(&self, back: u32, family: IpFamily, machine: &Machine<'_>) -> bool {
+        let is_own = |it| machine.addresses.iter().any(|own| own.ip == it);
+        self.routes
+            .through(back)
+            .any(|it| pods::tells_pods(it, family, is_own))
     }
 
     /// Lists the routes, where that is due.
@@ -78,13 +91,22 @@ impl NodeInterfaces {
         Ok(())
     }
 
-    /// Writes what changed into ROUTED: the routes through the interfaces that answers to pods leave through.
-    fn routes_changed(&mut self, backs: &BTreeSet<u32>) -> Result<(), BpfError> {
-        let through = |it: &u32| {
-            let (back, routes) = (*it, self.routes.through(*it));
-            routes.map(move |to| (back, *to))
-        };
-        let wanted: BTreeSet<(u32, Cidr)> = backs.iter().flat_map(through).collect();
+    /// Writes what changed into ROUTED: the routes through the interfaces that answers to pods leave through, and all
+    /// addresses of a family of which no pod is known there.
+    fn routes_changed(
+        &mut self,
+        backs: &BTreeSet<u32>,
+        machine: &Machine<'_>,
+    ) -> Result<(), BpfError> {
+        let mut wanted = BTreeSet::new();
+        for back in backs {
+            wanted.extend(self.routes.through(*back).map(|to| (*back, *to)));
+            for family in IpFamily::ALL {
+                if !self.knows(*back, family, machine) {
+                    wanted.extend(pods::all(family).map(|to| (*back, to)));
+                }
+            }
+        }
         for it in wanted.difference(&self.known_routed) {
             self.maps.routed.insert(&routed_key(it), &1)?;
         }
@@ -153,7 +175,7 @@ impl Interfaces for NodeInterfaces {
         self.look_at_routes(machine)?;
         let backs = machine.links.values().map(|it| self.back(it, machine));
         let backs: BTreeSet<u32> = backs.filter(|it| *it != 0).collect();
-        self.routes_changed(&backs)?;
+        self.routes_changed(&backs, machine)?;
         let mut gone: BTreeSet<u32> = self.known.keys().copied().collect();
         for link in machine.links.values() {
             gone.remove(&link.index);

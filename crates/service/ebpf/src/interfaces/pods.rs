@@ -5,9 +5,12 @@
 //! the pod's interface, or through the bridge whose port that is: the pod's address, or one that is routed to the pod.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
 use sluice_bpf_abi::{Addr, Cidr};
+use sluice_model::IpFamily;
+use sluice_plan::is_beyond_link;
 use sluice_route::{Address, Connection, Link, Route, RouteKind};
 use tracing::debug;
 
@@ -28,6 +31,31 @@ pub(super) fn back(link: &Link, links: &BTreeMap<u32, Link>, addresses: &[Addres
         Some("vrf") => link.index,
         _ => 0,
     }
+}
+
+/// Whether a route to this network tells addresses of pods of a family. The kernel adds one to the link-local network of each
+/// interface with IPv6, and one to each IPv6 address of the node there (`addrconf_prefix_route`).
+pub(super) fn tells_pods(to: &Cidr, family: IpFamily, is_own: impl Fn(IpAddr) -> bool) -> bool {
+    let ip = IpAddr::from(to.addr);
+    let is_own = to.length == 128 && is_own(ip);
+    IpFamily::of(&ip) == family && is_beyond_link(&ip) && !is_own
+}
+
+/// Ranges with every address that a pod of a family can have. Those of IPv6 begin behind the mapped ones of IPv4, `1000::`.
+pub(super) fn all(family: IpFamily) -> impl Iterator<Item = Cidr> {
+    let ranges: &[(u16, u32)] = match family {
+        IpFamily::V4 => &[],
+        IpFamily::V6 => &[(0x1000, 4), (0x2000, 3), (0x4000, 2), (0x8000, 1)],
+    };
+    let v4 = (family == IpFamily::V4).then_some(Cidr {
+        addr: Addr::ANY_V4,
+        length: 96,
+    });
+    let v6 = ranges.iter().map(|(first, length)| Cidr {
+        addr: IpAddr::from(Ipv6Addr::new(*first, 0, 0, 0, 0, 0, 0, 0)).into(),
+        length: *length,
+    });
+    v4.into_iter().chain(v6)
 }
 
 /// A network that a route leads to, as a range, and whether a router is behind that no pod is.
@@ -147,8 +175,6 @@ fn of_pods(
 
 #[cfg(test)]
 mod tests {
-    use std::net::IpAddr;
-
     use sluice_route::Hop;
 
     use super::*;
@@ -225,5 +251,44 @@ mod tests {
         assert_eq!(by_interface[&1].len(), 3);
         let none = targets(&ranges, &routes[0], |_| false);
         assert_eq!(none, None);
+    }
+
+    /// The kernel's own routes at a new interface, and those of a pod's addresses.
+    #[test]
+    fn pods_are_known_by_their_own_routes_in_each_family() {
+        let gateway: IpAddr = "fd24::1".parse().expect("an address");
+        for (to, expected) in [
+            ("fe80::/64", [false, false]),
+            ("169.254.1.1/32", [false, false]),
+            ("fd24::1/128", [false, false]),
+            ("fd24::7/128", [false, true]),
+            ("fd24::/64", [false, true]),
+            ("::/0", [false, true]),
+            ("10.244.1.5/32", [true, false]),
+            ("10.244.1.0/24", [true, false]),
+            ("0.0.0.0/0", [true, false]),
+        ] {
+            let net: ipnet::IpNet = to.parse().expect("a network");
+            let addr = Addr::from(net.addr());
+            let mapped = if addr.is_v4() { 96 } else { 0 };
+            let length = mapped + u32::from(net.prefix_len());
+            let tells = |family| tells_pods(&Cidr { addr, length }, family, |it| it == gateway);
+            assert_eq!(IpFamily::ALL.map(tells), expected, "{to}");
+        }
+    }
+
+    #[test]
+    fn all_addresses_of_a_family_are_none_of_the_other() {
+        for (addr, expected) in [
+            ("10.244.1.5", [true, false]),
+            ("255.255.255.255", [true, false]),
+            ("fd24::7", [false, true]),
+            ("2001:db8::7", [false, true]),
+            ("4000::", [false, true]),
+        ] {
+            let addr: IpAddr = addr.parse().expect("an address");
+            let has = |family| all(family).any(|it| it.contains(&addr.into()));
+            assert_eq!(IpFamily::ALL.map(has), expected, "{addr}");
+        }
     }
 }
