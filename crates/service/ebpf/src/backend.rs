@@ -16,7 +16,7 @@ use crate::dns;
 use crate::fills::Fills;
 use crate::flows::{self, RulesOpen, Sweeper, Timeouts};
 use crate::leftovers::other_versions;
-use crate::maps::{CounterTable, Maps};
+use crate::maps::{CounterTable, FLOWS, Maps};
 use crate::netfilter::{self, Watch};
 use crate::object::{Key, Object};
 use crate::observe;
@@ -43,19 +43,14 @@ pub struct Ebpf {
     sockets: SocketSetup,
     /// Programs of another version still carry connections.
     carries_soon: bool,
+    /// [`settle`](Self::settle) has failed.
+    settles_soon: bool,
     /// The programs open no connection before they are at every interface ([`node_flags::WAITS`]).
     waits: bool,
     /// Follows the connections that netfilter translates, from the first sync on.
     netfilter: Option<Watch>,
     /// Removes connections that ended, once programs are attached.
     sweeper: Option<Sweeper>,
-}
-
-/// Enters what netfilter translates, before and after the programs open connections.
-fn import(maps: &mut Maps, rules: RulesOpen) {
-    if let Err(error) = flows::import(maps, rules) {
-        warn!(%error, "datagrams of an earlier proxy's flows open others");
-    }
 }
 
 impl Ebpf {
@@ -82,6 +77,7 @@ impl Ebpf {
             timeouts: Timeouts::default(),
             sockets: SocketSetup::off(),
             carries_soon: false,
+            settles_soon: false,
             // No agent has written these maps, or one of another mode has ended the work of their programs.
             waits: node == Node::default() || node.flags & node_flags::WAITS != 0,
             netfilter: None,
@@ -127,7 +123,7 @@ impl Ebpf {
 
     /// From here on no packet of TCP without an entry is another proxy's; while there are programs of another version, from the
     /// first resync on after their end.
-    pub(crate) fn carry_all(&mut self) -> Result<(), BpfError> {
+    fn carry_all(&mut self) -> Result<(), BpfError> {
         self.carries_soon = !other_versions().is_empty();
         if self.carries_soon {
             return Ok(());
@@ -136,20 +132,32 @@ impl Ebpf {
         maps.change_node(|node| node.flags |= node_flags::CARRIES_ALL)
     }
 
-    /// Leaves the connections to netfilter that rules of an earlier proxy opened, before the rules go. Returns how many.
-    pub(crate) fn keep_netfilters(&mut self) -> Result<usize, BpfError> {
+    /// Leaves the connections to netfilter that rules of an earlier proxy opened, before the rules go; then no other packet
+    /// is another proxy's. Returns how many connections. Where it fails, it is done at the next resync.
+    pub(crate) fn settle(&mut self) -> Result<usize, BpfError> {
+        self.settles_soon = true;
+        let kept = self.keep_netfilters()?;
+        self.settles_soon = false;
+        self.carry_all()?;
+        Ok(kept)
+    }
+
+    /// Netfilter's hooks stay, and the thread looks again, also where not all could be entered now.
+    fn keep_netfilters(&mut self) -> Result<usize, BpfError> {
         let maps = self.programs.maps_mut();
         let may_have_rules = maps.node()?.flags & node_flags::CARRIES_ALL == 0;
-        let kept = flows::import(maps, RulesOpen::Nodes)?;
-        let count = kept.len();
-        let holds = (may_have_rules || count > 0) && netfilter::hold();
-        if holds || count > 0 {
-            match Watch::start(self.programs.pins().clone(), kept) {
+        let mut holds = may_have_rules && netfilter::hold();
+        let kept = flows::import(maps, RulesOpen::Nodes);
+        let has_kept = kept.as_ref().map_or(true, |it| !it.is_empty());
+        holds |= has_kept && netfilter::hold();
+        if holds || has_kept {
+            let first = kept.as_ref().cloned().unwrap_or_default();
+            match Watch::start(self.programs.pins().clone(), first) {
                 Ok(watch) => self.netfilter = Some(watch),
                 Err(error) => warn!(%error, "no thread for connections that netfilter translates"),
             }
         }
-        Ok(count)
+        Ok(kept?.len())
     }
 
     /// From here on packets pass the programs, and sockets are led.
@@ -164,7 +172,7 @@ impl Ebpf {
         }
         self.programs.attach().map_err(failed)?;
         if self.waits {
-            self.begin().map_err(failed)?;
+            self.begin()?;
             self.waits = false;
         }
         self.replace_older().map_err(failed)?;
@@ -178,21 +186,55 @@ impl Ebpf {
         Ok(())
     }
 
-    /// From here on the programs open connections; those of netfilter have entries.
-    fn begin(&mut self) -> Result<(), BpfError> {
+    /// From here on the programs open connections; those of netfilter have entries. An error if they cannot have them all:
+    /// then the programs wait, and nothing else goes on.
+    fn begin(&mut self) -> Result<(), BackendError> {
         let has_older = self.programs.has_older();
         let ports = render::other_ports(self.facts.masquerade_ports);
+        self.make_room_for_netfilters()?;
         let maps = self.programs.maps_mut();
-        import(maps, RulesOpen::All);
-        maps.change_node(|node| {
-            node.flags &= !node_flags::WAITS;
-            if has_older {
-                node.masquerade_ports = ports;
-            }
-        })?;
+        let begun = flows::import(maps, RulesOpen::All).and_then(|_| {
+            maps.change_node(|node| {
+                node.flags &= !node_flags::WAITS;
+                if has_older {
+                    node.masquerade_ports = ports;
+                }
+            })
+        });
+        begun.map_err(failed)?;
         // What netfilter opened meanwhile, and above all what has ended since: it would give another source port to a
         // connection of ours with the same answers.
-        import(maps, RulesOpen::Nodes);
+        if let Err(error) = flows::import(maps, RulesOpen::Nodes) {
+            warn!(%error, "datagrams of an earlier proxy's flows open others");
+        }
+        Ok(())
+    }
+
+    /// Makes room in FLOWS for the connections that netfilter translates, and for as many more.
+    fn make_room_for_netfilters(&mut self) -> Result<(), BackendError> {
+        let maps = self.programs.maps();
+        let connections = flows::list(maps).map_err(failed)?.len();
+        let mut entries = 0;
+        maps.flows.each(|_, _| entries += 1).map_err(failed)?;
+        let now = self.sizes();
+        let wanted = now.with_room_for(connections, entries);
+        if wanted == now {
+            return Ok(());
+        }
+        if let Err(error) = self.programs.grow(&wanted) {
+            self.fills.refuse(&[FLOWS], &error.to_string());
+            let operation = format!(
+                "make room in {FLOWS} for {connections} connections that netfilter translates"
+            );
+            return Err(BackendError::new(operation, error));
+        }
+        self.fills.refuse(&[], "");
+        info!(
+            connections,
+            map = FLOWS,
+            entries = wanted.flows,
+            "room for what netfilter translates"
+        );
         Ok(())
     }
 
@@ -356,15 +398,19 @@ impl Backend for Ebpf {
         self.show_ports()?;
         let pins = self.programs.pins().clone();
         witness::end_forgotten(self.programs.maps_mut(), &pins).map_err(failed)?;
-        if self.carries_soon {
+        if self.settles_soon {
+            if let Err(error) = self.settle() {
+                warn!(%error, "connections of an earlier proxy may break: the next resync looks again");
+            }
+        } else if self.carries_soon {
             self.carry_all().map_err(failed)?;
         }
-        if self.programs.is_attached() {
+        if self.programs.is_attached() && !self.waits {
             // Somebody else may have detached them.
             self.programs.attach_again();
             self.attach_sockets();
         } else if objects.contains_key(&Key::Node) {
-            // An earlier agent wrote the maps: they are whole, and our programs take the place of its own.
+            // An earlier agent wrote the maps: they are whole, and our programs take the place of its own. Or they still wait.
             self.attach()?;
         }
         Ok(objects)

@@ -13,7 +13,7 @@ mod testing;
 use sluice_bpf_abi::{Flow, FlowKind, Tuple};
 
 pub use expiry::Timeouts;
-pub(crate) use import::{RulesOpen, forget_netfilters, import};
+pub(crate) use import::{RulesOpen, enter_all, forget_netfilters, import, list, open};
 pub(crate) use sweep::{ENTRIES, Sweeper, sweep};
 pub(crate) use table::ProgramFlows;
 

@@ -20,7 +20,7 @@ use sluice_nft::{
 };
 use tracing::{debug, info, warn};
 
-use crate::flows::{RulesOpen, forget_netfilters, import};
+use crate::flows::{RulesOpen, enter_all, forget_netfilters, list, open};
 use crate::maps::Maps;
 
 /// The table, in each family.
@@ -199,7 +199,9 @@ impl Watch {
 /// have been replaced by larger ones since.
 fn look(pins: &Pins, last: &BTreeSet<Tuple>) -> Result<BTreeSet<Tuple>, BpfError> {
     let mut maps = Maps::open(pins)?;
-    let kept = import(&mut maps, RulesOpen::Nothing)?;
-    forget_netfilters(&mut maps, |it| last.contains(it) || kept.contains(it))?;
-    Ok(kept)
+    let listed = list(&maps)?;
+    let open = open(&listed);
+    // What has ended makes room for what is entered.
+    forget_netfilters(&mut maps, |it| last.contains(it) || open.contains(it))?;
+    enter_all(&mut maps, &listed, RulesOpen::Nothing)
 }

@@ -96,16 +96,15 @@ impl DataPlane for Ebpf {
 
     /// Connections of an earlier proxy outlive its rules.
     fn started(&mut self, _: ForeignChange) -> Vec<Sysctl> {
-        match self.keep_netfilters() {
+        match self.settle() {
             Ok(0) => {}
             Ok(connections) => info!(
                 connections,
                 "taken over from netfilter: its NAT stays until they end"
             ),
-            Err(error) => warn!(%error, "connections of an earlier proxy may break"),
-        }
-        if let Err(error) = self.carry_all() {
-            warn!(%error, "connections that were forgotten are not reset");
+            Err(error) => {
+                warn!(%error, "connections of an earlier proxy may break: the next resync looks again");
+            }
         }
         Vec::new()
     }

@@ -1,7 +1,9 @@
 //! Sizes of the maps.
 
 use sluice_bpf::MapSize;
+use sluice_plane::FLOWS as LIMITS;
 
+use crate::flows::ENTRIES;
 use crate::maps::{AFFINITY, FLOWS, PEERS, SENDERS};
 
 /// How many entries the maps hold, each at most.
@@ -59,6 +61,21 @@ impl Sizes {
         larger.map(|((name, _), _)| name).collect()
     }
 
+    /// These sizes, where FLOWS holds its entries, those of so many more connections, and as many again.
+    pub(crate) fn with_room_for(&self, connections: usize, entries: usize) -> Self {
+        let each = usize::try_from(ENTRIES).unwrap_or(usize::MAX);
+        let wanted = connections.saturating_mul(2 * each).saturating_add(entries);
+        let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
+        if connections == 0 || wanted <= self.flows {
+            return *self;
+        }
+        let flows = wanted.checked_next_power_of_two().unwrap_or(u32::MAX);
+        Self {
+            flows: flows.min(*LIMITS.end()).max(self.flows),
+            ..*self
+        }
+    }
+
     /// The sizes by the names of maps, of those that [`grow`](crate::Programs::grow).
     pub(crate) fn growing(&self) -> [MapSize; 7] {
         [
@@ -82,5 +99,35 @@ impl Sizes {
             (SENDERS, Self::PEERS),
         ];
         self.growing().into_iter().chain(fixed).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(flows: u32, connections: usize, entries: usize, expected: u32) {
+        let sizes = Sizes {
+            flows,
+            ..Sizes::default()
+        };
+        let found = sizes.with_room_for(connections, entries);
+        let expected = Sizes {
+            flows: expected,
+            ..sizes
+        };
+        assert_eq!(found, expected, "{flows}: {connections}, {entries}");
+    }
+
+    #[test]
+    fn translated_connections_have_room_and_as_many_again() {
+        check(4096, 0, 5000, 4096);
+        check(4096, 512, 0, 4096);
+        check(4096, 512, 1, 8192);
+        check(4096, 1300, 0, 16_384);
+        let limit = *LIMITS.end();
+        check(4096, usize::MAX, 0, limit);
+        check(limit, usize::MAX, 0, limit);
     }
 }

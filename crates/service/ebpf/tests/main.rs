@@ -10,6 +10,7 @@ mod equivalence;
 mod golden;
 mod kernel;
 mod loaded;
+mod netfilter;
 mod packets;
 mod pods;
 mod scale;

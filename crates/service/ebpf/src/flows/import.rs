@@ -12,13 +12,14 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use nix::errno::Errno;
 use sluice_bpf::BpfError;
 use sluice_bpf_abi::{
     Addr, AddressKey, AddressKind, Flow, FlowKind, FrontendKey, FrontendKind, Tuple,
 };
 use sluice_bpf_abi::{SCTP, TCP, UDP, flow_flags};
-use sluice_netlink::Family;
 use sluice_netlink::conntrack::{self, Conntrack, FlowState};
+use sluice_netlink::{Family, RequestError};
 use tracing::debug;
 
 use super::keys;
@@ -49,39 +50,115 @@ impl RulesOpen {
     }
 }
 
-/// Enters every connection to a frontend of ours that netfilter translates, and returns the keys of their requests. A
-/// kernel that does not track connections has none.
-pub(crate) fn import(maps: &mut Maps, rules: RulesOpen) -> Result<BTreeSet<Tuple>, BpfError> {
-    let mut kept = BTreeSet::new();
-    let Ok(mut conntrack) = Conntrack::open() else {
-        return Ok(kept);
-    };
-    let own = sluice_route::addresses().unwrap_or_default();
+/// A connection to a frontend of ours that rules have translated.
+pub(crate) struct Translated {
+    state: FlowState,
+    /// Netfilter still translates connections of this family.
+    is_live: bool,
+    /// The node is its client.
+    is_node: bool,
+}
+
+impl Translated {
+    /// The key of its request.
+    fn key(&self) -> Tuple {
+        entry(&self.state.flow.original)
+    }
+}
+
+/// The keys of the requests of those that are open.
+pub(crate) fn open(listed: &[Translated]) -> BTreeSet<Tuple> {
+    let open = listed
+        .iter()
+        .filter(|it| it.is_live && flags(&it.state).is_some());
+    open.map(Translated::key).collect()
+}
+
+/// Every connection to a frontend of ours that rules have translated. A kernel that does not track connections, or lists
+/// none, has none.
+///
+/// # Errors
+///
+/// Another failure of the listing: which connections there are is not known.
+pub(crate) fn list(maps: &Maps) -> Result<Vec<Translated>, BpfError> {
+    let mut listed = Vec::new();
+    if conntrack::Table::now().is_none() {
+        return Ok(listed);
+    }
+    let mut conntrack = Conntrack::open().map_err(unlisted)?;
+    let own = sluice_route::addresses().map_err(unlisted)?;
     let own: BTreeSet<IpAddr> = own.into_iter().map(|it| it.ip).collect();
     for family in [
         IpAddr::from(Ipv4Addr::UNSPECIFIED),
         Ipv6Addr::UNSPECIFIED.into(),
     ] {
-        let flows = match conntrack.states(&all_of(family)) {
-            Ok(flows) => flows,
-            Err(error) => {
-                debug!(%error, "connections of an earlier proxy");
-                continue;
-            }
+        let states = match conntrack.states(&all_of(family)) {
+            Ok(states) => states,
+            Err(error) if lists_none(&error) => continue,
+            Err(error) => return Err(unlisted(error)),
         };
-        let mut states = flows.iter().filter(|it| is_translated(&it.flow)).peekable();
+        let mut states = states
+            .into_iter()
+            .filter(|it| is_translated(&it.flow))
+            .peekable();
         let is_live = states.peek().is_some() && netfilter::translates(Family::of(family));
         for state in states {
-            let flow = &state.flow;
-            if !is_ours(maps, &flow.original)? {
-                continue;
+            if is_ours(maps, &state.flow.original)? {
+                listed.push(Translated {
+                    is_node: own.contains(&state.flow.original.src),
+                    is_live,
+                    state,
+                });
             }
-            let is_node = own.contains(&flow.original.src);
-            if is_live && enter(maps, state, is_node)? {
-                kept.insert(entry(&flow.original));
-            } else if !rules.for_client(is_node)
-                && let Err(error) = conntrack.delete(flow)
-            {
+        }
+    }
+    Ok(listed)
+}
+
+/// Whether a kernel without `CONFIG_NF_CT_NETLINK` answered (`nfnetlink_rcv_msg`).
+fn lists_none(error: &RequestError) -> bool {
+    matches!(error, RequestError::Refused { errno, .. } if *errno == Errno::EINVAL)
+}
+
+fn unlisted(error: impl std::error::Error + Send + Sync + 'static) -> BpfError {
+    BpfError::Machine {
+        operation: "list the connections that netfilter translates",
+        source: error.into(),
+    }
+}
+
+/// Enters every connection that is [listed](list), and returns the keys of their requests.
+///
+/// # Errors
+///
+/// As [`list`] and [`enter_all`].
+pub(crate) fn import(maps: &mut Maps, rules: RulesOpen) -> Result<BTreeSet<Tuple>, BpfError> {
+    let listed = list(maps)?;
+    enter_all(maps, &listed, rules)
+}
+
+/// Enters connections, and removes from conntrack those that have ended, but for those that rules open again. Returns the
+/// keys of the requests of those that netfilter keeps.
+///
+/// # Errors
+///
+/// FLOWS has no room.
+pub(crate) fn enter_all(
+    maps: &mut Maps,
+    listed: &[Translated],
+    rules: RulesOpen,
+) -> Result<BTreeSet<Tuple>, BpfError> {
+    let mut kept = BTreeSet::new();
+    let mut conntrack = None;
+    for it in listed {
+        if it.is_live && enter(maps, &it.state, it.is_node)? {
+            kept.insert(it.key());
+        } else if !rules.for_client(it.is_node) {
+            let conntrack = match &mut conntrack {
+                Some(conntrack) => conntrack,
+                None => conntrack.insert(Conntrack::open().map_err(unlisted)?),
+            };
+            if let Err(error) = conntrack.delete(&it.state.flow) {
                 debug!(%error, "an ended connection of an earlier proxy");
             }
         }
@@ -234,4 +311,28 @@ fn entries(
         entries.push((unmasquerade, value(&reply, FlowKind::Unmasquerade)));
     }
     entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(errno: Errno, expected: bool) {
+        let error = RequestError::Refused {
+            operation: "list",
+            object: "connections".to_owned(),
+            errno,
+            message: None,
+        };
+        assert_eq!(lists_none(&error), expected, "{errno}");
+    }
+
+    #[test]
+    fn a_listing_that_fails_is_not_empty() {
+        check(Errno::EINVAL, true);
+        check(Errno::EPERM, false);
+        check(Errno::ENOMEM, false);
+        check(Errno::ENOBUFS, false);
+    }
 }
