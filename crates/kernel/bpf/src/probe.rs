@@ -8,7 +8,6 @@ use aya::programs::{ProgramType, SchedClassifier};
 use aya::sys::{is_map_supported, is_program_supported};
 use tracing::info;
 
-use crate::cgroup::cgroup_root;
 use crate::pins::netns_cookie;
 use crate::{BpfError, Losses};
 
@@ -70,10 +69,10 @@ pub fn probe(losses: &Losses) -> Result<Vec<Lack>, BpfError> {
             is_needed: false,
         });
     }
-    let has_sockets = is_program_supported(ProgramType::CgroupSockAddr).map_err(unanswered)?;
-    if !has_sockets || cgroup_root().is_none() {
+    // Whether cgroups are mounted is no matter of the kernel: who wants them looks for `cgroup_root`.
+    if !is_program_supported(ProgramType::CgroupSockAddr).map_err(unanswered)? {
         lacks.push(Lack {
-            feature: "programs for sockets (CONFIG_CGROUP_BPF, and a mounted cgroup2)",
+            feature: "programs for sockets (CONFIG_CGROUP_BPF)",
             instead: losses.sockets,
             is_needed: false,
         });

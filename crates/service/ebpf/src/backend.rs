@@ -16,7 +16,7 @@ use crate::dns;
 use crate::fills::Fills;
 use crate::flows::{self, RulesOpen, Sweeper, Timeouts};
 use crate::leftovers::other_versions;
-use crate::maps::{CounterTable, FLOWS, Maps};
+use crate::maps::{AFFINITY, CounterTable, FLOWS, Maps};
 use crate::netfilter::{self, Watch};
 use crate::object::{Key, Object};
 use crate::observe;
@@ -67,13 +67,15 @@ impl Ebpf {
         };
         let programs = Programs::open(setup).map_err(failed)?;
         let node = programs.maps().node().map_err(failed)?;
+        let fills = Arc::default();
+        tell_connections(programs.maps(), &fills).map_err(failed)?;
         Ok(Self {
             programs,
             facts,
             ids: Ids::default(),
             fill: Fill::default(),
             ports: Ports::default(),
-            fills: Arc::default(),
+            fills,
             timeouts: Timeouts::default(),
             sockets: SocketSetup::off(),
             carries_soon: false,
@@ -323,6 +325,16 @@ impl Ebpf {
             }
         }
     }
+}
+
+/// Tells what the tables have that programs fill, until the first sweep does.
+fn tell_connections(maps: &Maps, fills: &Fills) -> Result<(), BpfError> {
+    let (mut flows, mut clients) = (0, 0);
+    maps.flows.each(|_, _| flows += 1)?;
+    maps.affinity.each(|_, _| clients += 1)?;
+    fills.set(FLOWS, flows, maps.flows.capacity());
+    fills.set(AFFINITY, clients, maps.affinity.capacity());
+    Ok(())
 }
 
 pub(crate) fn failed(error: BpfError) -> BackendError {

@@ -100,5 +100,14 @@ fn connections_of_rules_get_room_before_programs_open_any() {
             let outcome = Probe::tcp(target).from(cli.netns());
             assert_eq!(outcome.name(), Some("web"), "{outcome}");
         }
+        // The next agent tells at once what is in the table, before its first sync.
+        let next = crate::common::open(Patterns::none(), sizes, Facts::default());
+        let fills = next.table_fills().unwrap()();
+        let flows = fills.iter().find(|it| it.table == "FLOWS").unwrap();
+        let least = u64::try_from(3 * OPEN).unwrap();
+        assert!(
+            flows.entries >= least && flows.capacity > 2 * least,
+            "{flows:?}"
+        );
     });
 }

@@ -3,12 +3,14 @@
 mod fixture;
 
 use std::collections::BTreeSet;
+use std::env;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::process::Command;
 use std::time::Duration;
 
 use sluice_bpf_abi::{Dns, Frontend, TCP, Treatment, UDP, Verdict, node_flags};
-use sluice_ebpf::{LOSSES, Sizes, destroy_sockets};
+use sluice_ebpf::{LOSSES, Sizes, cgroup_root, destroy_sockets};
 use sluice_lab::{eventually, require_netns};
 
 use fixture::{ALL, BALANCED, FRONTENDS, Fixture, NODE, endpoint, parse};
@@ -82,6 +84,25 @@ fn this_kernel_has_what_sockets_need() {
     let lacks = sluice_bpf::probe(&LOSSES).expect("the kernel answers");
     let sockets = lacks.iter().find(|it| it.feature.contains("sockets"));
     assert_eq!(sockets, None);
+}
+
+/// Whether cgroups are mounted is no matter of the kernel.
+#[test]
+fn a_machine_without_cgroups_has_the_programs() {
+    const HIDDEN: &str = "SLUICE_TEST_WITHOUT_CGROUPS";
+    require_netns!();
+    if env::var_os(HIDDEN).is_some() {
+        assert_eq!(cgroup_root(), None);
+        this_kernel_has_what_sockets_need();
+        return;
+    }
+    let hide = "umount -l -a -t cgroup2 && exec \"$0\" \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", hide]);
+    command.arg(env::current_exe().expect("a test has a program"));
+    let name = "sockets::a_machine_without_cgroups_has_the_programs";
+    let status = command.args(["--exact", name]).env(HIDDEN, "").status();
+    assert!(status.expect("it can be started").success());
 }
 
 #[test]
