@@ -50,20 +50,18 @@ fn is_answered_body(ctx: &TcContext, packet: &Packet, hook: Hook) -> bool {
     let source = packet.tuple.source;
     !is_reset
         && !is_fragment
-        && is_from_one_machine(ctx, packet, &source)
+        && is_from_one_machine(ctx, &source)
         && takes_tokens(&source)
         && sum::is_right(ctx, packet)
 }
 
 /// Whether a packet's source can be one machine, and the packet was meant for one (RFC 1122, 3.2.2; RFC 4443, 2.4e).
 #[inline(always)]
-fn is_from_one_machine(ctx: &TcContext, packet: &Packet, source: &Addr) -> bool {
+fn is_from_one_machine(ctx: &TcContext, source: &Addr) -> bool {
     // SAFETY: the context is valid for the run of the program.
     let to = unsafe { (*ctx.skb.skb).pkt_type };
     to != PACKET_BROADCAST
         && to != PACKET_MULTICAST
-        // An IPv6 packet with a mapped address of IPv4 has no right source.
-        && packet.is_v4 == source.is_v4()
         && is_unicast(source)
         && !is_cluster_ip(source)
         && (!is_own(source) || ifindex(ctx) == LOOPBACK)

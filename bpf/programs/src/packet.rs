@@ -276,7 +276,7 @@ impl Packet {
         let is_read = is_whole && header_length == size_of::<Ipv4>() as u32;
         self.read_transport(ctx, is_read.then_some(&transport))?;
         if offset != 0 || more {
-            self.fragment(u32::from(header.id))?;
+            self.fragment(u32::from(header.id), at)?;
         }
         Some(())
     }
@@ -302,7 +302,8 @@ impl Packet {
         self.transport = at + size_of::<Ipv6>() as u32;
         self.length = u16::from_be(header.length).into();
         self.has_ports = true;
-        let mut fragment = None;
+        // Two values: the verifier would find that of an option unset.
+        let (mut is_fragment, mut id) = (false, 0);
         for _ in 0..EXTENSIONS {
             let length = match self.tuple.protocol {
                 // Hop-by-hop options, routing, destination options.
@@ -313,11 +314,11 @@ impl Packet {
                 }
                 // Fragment.
                 44 => {
-                    let [first, id]: [u32; 2] = load(ctx, self.transport)?;
+                    let [first, of_datagram]: [u32; 2] = load(ctx, self.transport)?;
                     let first = u32::from_be(first);
                     self.tuple.protocol = first >> 24;
                     self.has_ports = first & 0xfff8 == 0;
-                    fragment = Some(id);
+                    (is_fragment, id) = (true, of_datagram);
                     8
                 }
                 _ => break,
@@ -328,10 +329,14 @@ impl Packet {
         self.is_icmp = self.tuple.protocol == u32::from(ICMP_V6);
         let is_read = is_whole && self.transport == at + size_of::<Ipv6>() as u32;
         self.read_transport(ctx, is_read.then_some(&transport))?;
-        match fragment {
-            Some(id) => self.fragment(id),
-            None => Some(()),
+        // Nobody has a mapped address of IPv4, and the tuple would be an IPv4 client's.
+        if self.tuple.source.is_v4() || self.tuple.destination.is_v4() {
+            return None;
         }
+        if is_fragment {
+            self.fragment(id, at)?;
+        }
+        Some(())
     }
 }
 
@@ -384,9 +389,9 @@ impl Packet {
     }
 
     /// Writes the ports of a first fragment into FRAGMENTS, where the later ones find theirs. `None` for a later one
-    /// whose first fragment did not come this way.
+    /// whose first fragment did not come this way. What an ICMP error quotes writes nothing: anybody may have made it up.
     #[inline(always)]
-    fn fragment(&mut self, id: u32) -> Option<()> {
+    fn fragment(&mut self, id: u32, at: u32) -> Option<()> {
         self.id = id;
         let key = self.datagram();
         if self.has_ports {
@@ -395,6 +400,9 @@ impl Packet {
                 destination_port: self.tuple.destination_port,
             };
             self.piece = Piece::First;
+            if at != 0 {
+                return Some(());
+            }
             return FRAGMENTS.insert(&key, &ports, 0).ok();
         }
         // SAFETY: a torn read would need two datagrams with one id at the same moment.

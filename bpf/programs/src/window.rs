@@ -136,7 +136,7 @@ fn judge_body(ctx: &TcContext, packet: &Packet, to: &Tuple, own: &mut Flow) -> b
     let other = find_other(packet, to, own);
     match other {
         _ if packet.flags & SYN != 0 => {
-            opens(packet, own, other.as_deref()) && {
+            opens(packet, own, other) && {
                 start(ctx, packet, own);
                 true
             }
@@ -179,16 +179,22 @@ fn find_other(packet: &Packet, to: &Tuple, own: &Flow) -> Option<&'static mut Fl
     flow::find(&key)
 }
 
-/// Whether a SYN is believed: no side has acknowledged anything yet.
+/// Whether a SYN is believed: no side has acknowledged anything yet. The first acceptance of another SYN than the last one that
+/// was seen tells that this one was somebody else's: nothing is known of the client then, until its next packet.
 #[inline(always)]
-fn opens(packet: &Packet, own: &Flow, other: Option<&Flow>) -> bool {
+fn opens(packet: &Packet, own: &Flow, other: Option<&mut Flow>) -> bool {
     let is_open = |it: &Flow| it.flags & flow_flags::ESTABLISHED != 0;
-    if packet.flags & (RST | FIN) != 0 || is_open(own) || other.is_some_and(is_open) {
+    if packet.flags & (RST | FIN) != 0 || is_open(own) || other.as_deref().is_some_and(is_open) {
         return false;
     }
     match other {
         Some(other) if other.window != 0 && packet.flags & ACK != 0 => {
-            other.end.wrapping_sub(packet.acknowledged) <= NEAR
+            let fits = other.end.wrapping_sub(packet.acknowledged) <= NEAR;
+            let is_first = own.window == 0;
+            if !fits && is_first {
+                other.window = 0;
+            }
+            fits || is_first
         }
         _ => true,
     }

@@ -311,6 +311,60 @@ fn errors_are_translated() {
     });
 }
 
+/// What no socket here would get is nobody's: frames for another machine, and IPv6 with mapped addresses of IPv4.
+#[test]
+fn packets_of_nobody_here_pass() {
+    run("nobody", |bench| {
+        let mapped = |it: SocketAddr| match it {
+            SocketAddr::V4(it) => SocketAddr::new(it.ip().to_ipv6_mapped().into(), it.port()),
+            it @ SocketAddr::V6(_) => it,
+        };
+        let [four, _] = families();
+        for it in families() {
+            for kind in KINDS {
+                for to in [it.open, it.masqueraded, it.empty, it.unallocated] {
+                    let mut sent = packet(kind, it.client, to);
+                    sent[5] ^= 1;
+                    let made = bench.arrive(&sent);
+                    assert_eq!((made.action, made.packet), (GO_ON, sent));
+                }
+                let sent = packet(kind, mapped(four.client), mapped(four.open));
+                let made = bench.arrive(&sent);
+                assert_eq!((made.action, made.packet), (GO_ON, sent));
+            }
+        }
+        let entries = bench.maps().flows.entries().expect("they are listed");
+        assert!(entries.is_empty(), "{entries:?}");
+    });
+}
+
+/// An ICMP error quotes a first fragment that nobody has sent: the later ones of that datagram find no ports by it.
+#[test]
+fn what_an_error_quotes_is_no_fragment() {
+    run("quoted", |bench| {
+        let [it, _] = families();
+        let (SocketAddr::V4(client), SocketAddr::V4(open)) = (it.client, it.open) else {
+            unreachable!("the first family is IPv4");
+        };
+        let first = fragment(it.client, it.open, true);
+        let mut error = Vec::new();
+        let unreachable = etherparse::Icmpv4Type::DestinationUnreachable(
+            etherparse::icmpv4::DestUnreachableHeader::Port,
+        );
+        etherparse::PacketBuilder::ethernet2([2; 6], [2, 0, 0, 0, 0, 8])
+            .ipv4(open.ip().octets(), client.ip().octets(), 60)
+            .icmpv4(unreachable)
+            .write(&mut error, &first[ETHERNET..ETHERNET + 28])
+            .expect("a buffer grows");
+        bench.arrive(&error);
+        // It is kept until its first fragment comes.
+        let later = fragment(it.client, it.open, false);
+        assert_eq!(bench.arrive(&later).action, DROP);
+        bench.arrive(&first);
+        assert_eq!(bench.arrive(&later).action, GO_ON);
+    });
+}
+
 /// What every packet has to stand: the program ends with a known action; what it passes on with right checksums
 /// had right ones; and only packets of Services change.
 fn stands(bench: &Bench, sent: &[u8]) -> Result<(), TestCaseError> {

@@ -365,6 +365,40 @@ fn the_handshake_says_whose_numbers_are_right() {
     });
 }
 
+/// A SYN of somebody else comes between that of a client and its answer. The answer tells whose the other one was.
+#[test]
+fn the_first_answer_tells_whose_the_syn_is() {
+    run("first-answer", |bench| {
+        for it in families() {
+            let open = Open {
+                it,
+                client_end: 1001,
+                endpoint_end: 5001,
+            };
+            for sequence in [-1, 3_000_000] {
+                let syn = open.segment(Side::Client, SYN, sequence, 0);
+                assert!(open.sends(bench, Side::Client, syn));
+            }
+            for (side, flags, sequence) in [
+                (Side::Endpoint, SYN | ACK, -1),
+                (Side::Client, ACK, 0),
+                (Side::Endpoint, ACK, 0),
+                (Side::Client, ACK, 0),
+            ] {
+                let sent = open.segment(side, flags, sequence, 0);
+                assert!(open.sends(bench, side, sent), "{side:?} {flags}");
+            }
+            for side in [Side::Client, Side::Endpoint] {
+                let flow = open.flow(bench, side);
+                assert_ne!(flow.flags & flow_flags::ESTABLISHED, 0, "{side:?}");
+            }
+            // A second answer to another SYN is believed no more.
+            let other = open.segment(Side::Endpoint, SYN | ACK, -1, 3_000_000);
+            assert!(!open.sends(bench, Side::Endpoint, other));
+        }
+    });
+}
+
 /// Packets of a client open nothing before the endpoint has answered: under forged addresses they would keep an entry for as
 /// long as an open connection is kept.
 #[test]
