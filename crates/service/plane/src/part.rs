@@ -186,13 +186,13 @@ impl Queue {
                 continue;
             }
             // What moves from a large Service goes with it.
-            let mut together = self.close([&key].into());
+            let together = self.close([&key].into());
             let more = self.cost(&together);
             if cost + more <= limit && together.is_disjoint(&left_out) {
                 cost += more;
-                part.append(&mut together);
+                part.extend(together);
             } else {
-                left_out.append(&mut together);
+                left_out.extend(together);
             }
         }
         part
