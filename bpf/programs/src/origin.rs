@@ -39,13 +39,7 @@ pub fn arrived_before(ctx: &TcContext) -> bool {
 pub fn left_before(ctx: &TcContext) -> bool {
     // SAFETY: the context is valid for the run of the program.
     let is_of_vlan = unsafe { (*ctx.skb.skb).vlan_present != 0 };
-    is_of_vlan || is_port(ctx)
-}
-
-/// Whether the interface of a packet is the port of a bridge or a bond.
-#[inline(always)]
-pub fn is_port(ctx: &TcContext) -> bool {
-    has_flag(ctx, interface_flags::PORT)
+    is_of_vlan || has_flag(ctx, interface_flags::PORT)
 }
 
 #[inline(always)]

@@ -7,7 +7,7 @@ use sluice_bpf_abi::{Counter, EventKind, Flow, FlowKind, Hook, Tuple, flow_flags
 
 use crate::event::{self, Action};
 use crate::maps::count;
-use crate::origin::{LOOPBACK, ifindex, is_port};
+use crate::origin::{LOOPBACK, ifindex};
 use crate::packet::{ETHERNET, Packet, network_offset};
 use crate::{limit, reject, rewrite};
 
@@ -150,14 +150,11 @@ fn drop_at_egress(ctx: &TcContext) -> i32 {
     unsafe { bpf_redirect(LOOPBACK, u64::from(BPF_F_INGRESS)) as i32 }
 }
 
-/// Whether a packet is for another machine's MAC address, so that the kernel discards it (`ip_rcv`): one that
-/// [`drop_at_egress`] sent to loopback, or one that a flooding switch sends, or a bridge below. At the port of a bridge
-/// nothing tells: what is for the bridge itself has not the port's address either.
+/// Whether [`drop_at_egress`] sent this packet to loopback.
 #[inline(always)]
-pub fn is_for_another(ctx: &TcContext) -> bool {
+pub fn is_drop_at_egress(ctx: &TcContext) -> bool {
     // SAFETY: the context is valid for the run of the program.
-    let to = unsafe { (*ctx.skb.skb).pkt_type };
-    to == PACKET_OTHERHOST && !is_port(ctx)
+    ifindex(ctx) == LOOPBACK && unsafe { (*ctx.skb.skb).pkt_type } == PACKET_OTHERHOST
 }
 
 /// Counts a packet that is dropped or rejected.

@@ -32,7 +32,7 @@ use crate::global::global;
 use crate::maps::{Scratch, count, node_flag, scratch};
 use crate::origin::{client, from_node, from_socket, ifindex, is_to_itself, was_seen};
 use crate::outcome::{
-    Denial, arrive_again, deny, drop_packet, family_index, forward, is_for_another,
+    Denial, arrive_again, deny, drop_packet, family_index, forward, is_drop_at_egress,
     is_routed_again, pass, route_again,
 };
 use crate::packet::{ACK, Packet, Piece, RST, SYN, parse};
@@ -53,7 +53,7 @@ pub fn ingress(ctx: &TcContext) -> i32 {
     else {
         return TC_ACT_UNSPEC;
     };
-    if is_for_another(ctx) {
+    if is_drop_at_egress(ctx) {
         return TC_ACT_UNSPEC;
     }
     if tunnel::is_tunnel(ctx) {

@@ -101,7 +101,7 @@ pub(crate) fn run(label: &str, test: impl FnOnce(&mut Bench) + Send) {
 
 fn bench(pins: &Pins) -> Bench {
     for words in [
-        "link add east address 02:00:00:00:00:08 type veth peer name west",
+        "link add east type veth peer name west",
         "addr add 192.0.2.1/24 dev east",
         "addr add 2001:db8::1/64 dev east nodad",
     ] {

@@ -311,24 +311,18 @@ fn errors_are_translated() {
     });
 }
 
-/// What no socket here would get is nobody's: frames for another machine, and IPv6 with mapped addresses of IPv4.
+/// Nobody has an IPv6 address that is a mapped one of IPv4.
 #[test]
-fn packets_of_nobody_here_pass() {
-    run("nobody", |bench| {
+fn packets_with_mapped_addresses_pass() {
+    run("mapped", |bench| {
         let mapped = |it: SocketAddr| match it {
             SocketAddr::V4(it) => SocketAddr::new(it.ip().to_ipv6_mapped().into(), it.port()),
             it @ SocketAddr::V6(_) => it,
         };
         let [four, _] = families();
-        for it in families() {
-            for kind in KINDS {
-                for to in [it.open, it.masqueraded, it.empty, it.unallocated] {
-                    let mut sent = packet(kind, it.client, to);
-                    sent[5] ^= 1;
-                    let made = bench.arrive(&sent);
-                    assert_eq!((made.action, made.packet), (GO_ON, sent));
-                }
-                let sent = packet(kind, mapped(four.client), mapped(four.open));
+        for kind in KINDS {
+            for to in [four.open, four.masqueraded, four.empty, four.unallocated] {
+                let sent = packet(kind, mapped(four.client), mapped(to));
                 let made = bench.arrive(&sent);
                 assert_eq!((made.action, made.packet), (GO_ON, sent));
             }
