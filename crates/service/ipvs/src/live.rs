@@ -155,18 +155,18 @@ impl Reading<'_> {
     fn without_server(&mut self, triple: Triple) -> Result<End, BackendError> {
         let missing = format!("there is no virtual server {}", Entry::from(triple));
         self.findings.missing.push(missing);
-        if self.has(SetName::IpvsIps, &Entry::Address(triple.ip))? {
-            if self.explanation.verdict != Decision::NotService {
-                return Ok(End::Reject);
-            }
-            // A virtual IP is an address of this machine in this mode, which the plan does not know.
-            let text = "refuses the other ports of every virtual IP";
-            self.show("ipvs mode", text);
-            return Ok(End::Past);
-        }
         // ServiceCIDRs are in a rule, which is not read.
         let in_cidr =
             self.explanation.service.is_none() && self.explanation.verdict == Decision::Drop;
+        if self.has(SetName::IpvsIps, &Entry::Address(triple.ip))? {
+            if self.explanation.verdict != Decision::NotService && !in_cidr {
+                return Ok(End::Reject);
+            }
+            // A virtual IP is an address of this machine in this mode, which the plan does not know: an external one, perhaps
+            // inside a ServiceCIDR.
+            let text = "refuses the other ports of every virtual IP";
+            self.show("ipvs mode", text);
+        }
         Ok(if in_cidr { End::Drop } else { End::Past })
     }
 
