@@ -17,7 +17,7 @@ use sluice_plan::testing::{
     NODE, arbitrary_events, arbitrary_packet, arbitrary_settings, endpoints, host, packet, planner,
     service,
 };
-use sluice_plan::{Plan, Planner, Pool};
+use sluice_plan::{Plan, Planner, Pool, Verdict};
 use sluice_reconcile::Backend;
 use sluice_tracers::xtables::{Chance, Flow, Outcome, Tracer, World, every};
 use sluice_xtables::parse::Ruleset;
@@ -243,8 +243,11 @@ fn expected(plan: &Plan, packet: &Packet, model: &Model) -> BTreeSet<Outcome> {
                 return [Outcome::Rejected].into();
             }
         }
-        // The node has the address now, and must not answer with its own sockets.
-        (None, _) if model.is_virtual(packet.destination) => {
+        // The node has the address now, and must not answer with its own sockets. It may be an external one inside a
+        // ServiceCIDR, which no Service has as its ClusterIP.
+        (None | Some(Verdict::Drop), _)
+            if lookup.found.is_none() && model.is_virtual(packet.destination) =>
+        {
             return [Outcome::Rejected].into();
         }
         _ => {}
