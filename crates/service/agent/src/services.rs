@@ -1,5 +1,6 @@
 //! The Service proxy: plans and writes.
 
+mod allowance;
 mod changelog;
 mod count;
 mod findings;

@@ -9,6 +9,8 @@ use sluice_plan::{Frontend, Plan, PortKey, PortPlan};
 use sluice_plane::Superseded;
 use tracing::info;
 
+use super::allowance::Allowance;
+
 /// Most lines in a [`WINDOW`]: many changes cost no more, and the log stays readable.
 const LINES: usize = 20;
 const WINDOW: Duration = Duration::from_secs(1);
@@ -26,38 +28,12 @@ pub(super) struct Changelog {
     /// Service ports that changed and were not logged.
     more: usize,
     /// The Services that lines were about, until their period has ended.
-    services: HashMap<NamespacedName, Period>,
-    syncs: Option<Period>,
+    services: HashMap<NamespacedName, Allowance>,
+    syncs: Option<Allowance>,
 }
 
-/// The lines about one thing.
-#[derive(Debug)]
-struct Period {
-    end: Instant,
-    shown: usize,
-    /// What was not logged.
-    more: usize,
-}
-
-impl Period {
-    fn new(now: Instant) -> Self {
-        Self {
-            end: now + PERIOD,
-            shown: 0,
-            more: 0,
-        }
-    }
-
-    /// Whether there may be one more line.
-    fn admits(&mut self) -> bool {
-        let admits = self.shown < OF_ONE;
-        *(if admits {
-            &mut self.shown
-        } else {
-            &mut self.more
-        }) += 1;
-        admits
-    }
+fn of_one(now: Instant) -> Allowance {
+    Allowance::new(OF_ONE, now + PERIOD)
 }
 
 /// A service port whose rules were replaced.
@@ -84,8 +60,8 @@ impl Changelog {
             }
             if let Some(what) = it.describe() {
                 let service = it.key.name.service.clone();
-                let period = self.services.entry(service);
-                if period.or_insert_with(|| Period::new(now)).admits() {
+                let lines = self.services.entry(service);
+                if lines.or_insert_with(|| of_one(now)).admits() {
                     info!(family = %it.key.family, "{} {what}", it.key.name);
                     self.shown += 1;
                 }
@@ -99,7 +75,7 @@ impl Changelog {
     /// Whether there may be a line about one more sync.
     pub(super) fn tells_sync(&mut self, now: Instant) -> bool {
         self.end_window(now);
-        self.syncs.get_or_insert_with(|| Period::new(now)).admits()
+        self.syncs.get_or_insert_with(|| of_one(now)).admits()
     }
 
     /// When [`end_window`](Self::end_window) has something to log.

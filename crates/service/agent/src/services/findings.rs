@@ -9,6 +9,8 @@ use sluice_model::{Announcement, NamespacedName, Reference, Service};
 use sluice_plan::issue::{Issue, Kind};
 use tracing::{info, warn};
 
+use super::allowance::Allowance;
+
 /// Most lines about new findings of one kind in a [`WINDOW`], and about those that are over; `sluice status` has the
 /// rest.
 const SHOWN: usize = 50;
@@ -208,29 +210,15 @@ enum Said {
 
 /// Bounds the lines of each kind: objects of one tenant that come and go would fill the disk.
 #[derive(Debug, Default)]
-struct Limit(BTreeMap<(&'static str, Said), Window>);
-
-#[derive(Debug)]
-struct Window {
-    end: Instant,
-    shown: usize,
-    more: usize,
-}
+struct Limit(BTreeMap<(&'static str, Said), Allowance>);
 
 impl Limit {
     /// Whether one more line of a kind may be logged now.
     fn admits(&mut self, kind: &'static str, said: Said, now: Instant) -> bool {
-        let window = self.0.entry((kind, said)).or_insert(Window {
-            end: now + WINDOW,
-            shown: 0,
-            more: 0,
-        });
-        if window.shown < SHOWN {
-            window.shown += 1;
-            return true;
-        }
-        window.more += 1;
-        false
+        let lines = self.0.entry((kind, said));
+        lines
+            .or_insert(Allowance::new(SHOWN, now + WINDOW))
+            .admits()
     }
 
     /// Ends the windows whose time is over, and logs how many lines each of them left out.
