@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::endpoints::Candidate;
 use crate::port::external_policy;
+use crate::state::ServiceEntry;
 use crate::{Planner, PortKey, Scope};
 use sluice_model::{
     AddressType, ClusterIps, IpFamily, NamespacedName, Service, ServiceKind, ServicePort,
@@ -155,10 +156,7 @@ impl Walk for ServiceWalk {
     type Answer = Vec<ServiceSummary>;
 
     fn step(&mut self, planner: &Planner) -> bool {
-        let before = self.last.take();
-        let entries = planner.state().services_after(before.as_ref());
-        for (name, entry) in entries.take(STEP) {
-            self.last = Some(name.clone());
+        for (name, entry) in next_services(planner, &mut self.last) {
             if let Some(service) = entry.service.as_deref()
                 && fits(&self.pattern, &name.to_string())
             {
@@ -174,7 +172,19 @@ impl Walk for ServiceWalk {
 }
 
 /// Services that one step of a walk looks at.
-pub(crate) const STEP: usize = 512;
+const STEP: usize = 512;
+
+/// The Services of the next step of a walk. `last` is the last one of the step before, and becomes that of this one; `None`
+/// before the first step and after the last.
+pub(crate) fn next_services<'a>(
+    planner: &'a Planner,
+    last: &mut Option<NamespacedName>,
+) -> Vec<(&'a NamespacedName, &'a ServiceEntry)> {
+    let after = planner.state().services_after(last.as_ref());
+    let services: Vec<_> = after.take(STEP).collect();
+    *last = services.last().map(|(name, _)| (*name).clone());
+    services
+}
 
 /// A question about all Services that is answered in steps, so that nobody waits for the whole. What changes between two
 /// steps may be in the answer or not.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::Planner;
-use crate::inventory::{STEP, Walk};
+use crate::inventory::{Walk, next_services};
 use crate::state::ServiceEntry;
 use sluice_model::{Endpoint, EndpointSlice, NamespacedName};
 
@@ -103,10 +103,7 @@ impl Walk for NodeWalk {
     type Answer = Vec<NodeSummary>;
 
     fn step(&mut self, planner: &Planner) -> bool {
-        let before = self.last.take();
-        let entries = planner.state().services_after(before.as_ref());
-        for (name, entry) in entries.take(STEP) {
-            self.last = Some(name.clone());
+        for (_, entry) in next_services(planner, &mut self.last) {
             if entry.service.is_some() {
                 self.service(entry);
             }
