@@ -148,10 +148,12 @@ impl Ebpf {
     fn keep_netfilters(&mut self) -> Result<usize, BpfError> {
         let maps = self.programs.maps_mut();
         let may_have_rules = maps.node()?.flags & node_flags::CARRIES_ALL == 0;
-        let mut holds = may_have_rules && netfilter::hold();
+        let holds = may_have_rules && netfilter::hold();
         let kept = flows::import(maps, RulesOpen::Nodes);
         let has_kept = kept.as_ref().map_or(true, |it| !it.is_empty());
-        holds |= has_kept && netfilter::hold();
+        if has_kept && !may_have_rules {
+            netfilter::hold();
+        }
         if holds || has_kept {
             let first = kept.as_ref().cloned().unwrap_or_default();
             match Watch::start(self.programs.pins().clone(), first) {
@@ -193,9 +195,10 @@ impl Ebpf {
     fn begin(&mut self) -> Result<(), BackendError> {
         let has_older = self.programs.has_older();
         let ports = render::other_ports(self.facts.masquerade_ports);
-        self.make_room_for_netfilters()?;
+        let listed = flows::list(self.programs.maps()).map_err(failed)?;
+        self.make_room_for_netfilters(listed.len())?;
         let maps = self.programs.maps_mut();
-        let begun = flows::import(maps, RulesOpen::All).and_then(|_| {
+        let begun = flows::enter_all(maps, &listed, RulesOpen::All).and_then(|_| {
             maps.change_node(|node| {
                 node.flags &= !node_flags::WAITS;
                 if has_older {
@@ -213,11 +216,10 @@ impl Ebpf {
     }
 
     /// Makes room in FLOWS for the connections that netfilter translates, and for as many more.
-    fn make_room_for_netfilters(&mut self) -> Result<(), BackendError> {
-        let maps = self.programs.maps();
-        let connections = flows::list(maps).map_err(failed)?.len();
+    fn make_room_for_netfilters(&mut self, connections: usize) -> Result<(), BackendError> {
         let mut entries = 0;
-        maps.flows.each(|_, _| entries += 1).map_err(failed)?;
+        let flows = &self.programs.maps().flows;
+        flows.each(|_, _| entries += 1).map_err(failed)?;
         let now = self.sizes();
         let wanted = now.with_room_for(connections, entries);
         if wanted == now {

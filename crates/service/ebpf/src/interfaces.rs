@@ -173,9 +173,11 @@ impl Interfaces for NodeInterfaces {
                 .change_node(|it| it.flags |= node_flags::LAYER_3)?;
         }
         self.look_at_routes(machine)?;
-        let backs = machine.links.values().map(|it| self.back(it, machine));
-        let backs: BTreeSet<u32> = backs.filter(|it| *it != 0).collect();
-        self.routes_changed(&backs, machine)?;
+        let links = machine.links.values();
+        let backs: BTreeMap<u32, u32> =
+            links.map(|it| (it.index, self.back(it, machine))).collect();
+        let known = backs.values().copied().filter(|it| *it != 0);
+        self.routes_changed(&known.collect(), machine)?;
         let mut gone: BTreeSet<u32> = self.known.keys().copied().collect();
         for link in machine.links.values() {
             gone.remove(&link.index);
@@ -184,7 +186,7 @@ impl Interfaces for NodeInterfaces {
                 v6: masquerading(link.index, machine.addresses, IpAddr::is_ipv6),
                 flags: self.flags(link, machine),
                 mtu: link.mtu,
-                back: self.back(link, machine),
+                back: backs[&link.index],
             };
             if self.known.get(&link.index) != Some(&described) {
                 self.maps.interfaces.insert(&link.index, &described)?;
