@@ -22,7 +22,7 @@ use crate::maps::{Draft, draft, node_flag};
 use crate::origin::{arrived_before, from_socket, is_own, left_before};
 use crate::packet::{ACK, Packet, RST, SYN};
 use crate::reuse::{gives_way, has_opened};
-use crate::window::renew;
+use crate::window::{has_syn_alone, renew};
 use crate::{flow, lookup, port, service, source};
 
 /// What becomes of a packet that may be of a direct connection. It is returned in a register.
@@ -173,8 +173,7 @@ fn answers_another_body(packet: &Packet, reply: &mut Flow, to: &mut Tuple) -> bo
     };
     // It has sent its SYN alone, and this packet does not acknowledge that.
     let has_sent_syn = request.kind == FlowKind::Request as u8
-        && request.window != 0
-        && request.ack == 0
+        && has_syn_alone(request)
         && packet.acknowledged != request.end;
     if !keeps_port || !has_sent_syn {
         return false;

@@ -97,7 +97,7 @@ fn has_opened_body(ctx: &TcContext, packet: &Packet, to: &mut Tuple) -> bool {
     };
     reply.rewrite_reversed(to);
     flow::find_copy(to).is_some_and(|request| {
-        request.window != 0 && request.ack == 0 && request.end == window::end(ctx, packet)
+        window::has_syn_alone(request) && request.end == window::end(ctx, packet)
     })
 }
 

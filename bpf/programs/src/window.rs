@@ -111,6 +111,12 @@ pub fn is_near(packet: &Packet, own: &Flow) -> bool {
     is_around(packet.sequence, own.end, FAR)
 }
 
+/// Whether a direction has sent its SYN alone.
+#[inline(always)]
+pub fn has_syn_alone(own: &Flow) -> bool {
+    own.window != 0 && own.ack == 0
+}
+
 /// Whether a number lies around another one.
 #[inline(always)]
 fn is_around(number: u32, of: u32, distance: u32) -> bool {
