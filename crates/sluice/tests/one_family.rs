@@ -1,14 +1,15 @@
 //! Nodes with one address family: what the shipped manifests ask, and a family that fails. Needs root.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
 use sluice_agent::status::Status;
 use sluice_lab::{Agent, Cluster, Netns, eventually, require_netns, write_program};
 use sluice_node::client::{self, is_synced};
+
+use crate::common::get;
 
 /// Longest wait for anything; machines of others are slow.
 const WITHIN: Duration = Duration::from_secs(60);
@@ -31,12 +32,7 @@ fn values<'a>(manifest: &'a str, field: &str) -> Vec<&'a str> {
 
 /// The first line of the answer to a probe of the kubelet.
 fn probe(from: &Netns, to: SocketAddr, path: &str) -> Option<String> {
-    let mut stream = from.run(|| TcpStream::connect_timeout(&to, WITHIN)).ok()?;
-    stream.set_read_timeout(Some(WITHIN)).ok()?;
-    let request = format!("GET {path} HTTP/1.0\r\nHost: node\r\n\r\n");
-    stream.write_all(request.as_bytes()).ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
+    let answer = get(from, to, path, WITHIN)?;
     answer.lines().next().map(str::to_owned)
 }
 

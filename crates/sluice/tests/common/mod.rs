@@ -1,6 +1,8 @@
 //! An agent in a namespace, with a folder of manifests.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::Duration;
@@ -84,4 +86,15 @@ impl Drop for Agent {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// The answer to a request for a path, with its head; `None` where nobody listens or the answer breaks off.
+pub(crate) fn get(from: &Netns, to: SocketAddr, path: &str, within: Duration) -> Option<String> {
+    let mut stream = from.run(|| TcpStream::connect_timeout(&to, within)).ok()?;
+    stream.set_read_timeout(Some(within)).ok()?;
+    let request = format!("GET {path} HTTP/1.0\r\nHost: node\r\n\r\n");
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
 }

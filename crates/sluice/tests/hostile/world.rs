@@ -1,8 +1,7 @@
 //! A node with the agent, three pods, and two machines outside.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,6 +11,8 @@ use sluice_lab::{
 };
 use sluice_node::client::{self, is_synced};
 use tempfile::TempDir;
+
+use crate::common::get;
 
 /// Longest wait for anything; machines of others are slow.
 pub(crate) const WITHIN: Duration = Duration::from_secs(180);
@@ -255,13 +256,7 @@ endpoints: [{endpoints}]
     #[track_caller]
     fn get_of(from: &Netns, to: SocketAddr, path: &str) -> String {
         let asked = eventually(WITHIN, || {
-            let mut stream = from.run(|| TcpStream::connect_timeout(&to, WITHIN)).ok()?;
-            stream.set_read_timeout(Some(WITHIN)).ok()?;
-            let request = format!("GET {path} HTTP/1.0\r\nHost: node\r\n\r\n");
-            stream.write_all(request.as_bytes()).ok()?;
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).ok()?;
-            (!answer.is_empty()).then_some(answer)
+            get(from, to, path, WITHIN).filter(|it| !it.is_empty())
         });
         asked.unwrap_or_else(|| panic!("no answer to {path} at {to}"))
     }

@@ -236,6 +236,15 @@ fn watch_that_always_fails_is_replaced_by_a_list() {
     });
 }
 
+/// An answer is soon late, and waited for.
+fn impatient() -> Timeouts {
+    Timeouts {
+        answer: DEADLINE,
+        late: Duration::from_millis(50),
+        ..timeouts()
+    }
+}
+
 /// A list whose answer begins late is reported and waited for, not asked for again.
 #[test]
 fn late_answer_is_reported_and_waited_for() {
@@ -246,12 +255,7 @@ fn late_answer_is_reported_and_waited_for() {
             api.inject(list.clone().on(verb, "/services").once());
         }
         let (client, _files) = client(&api);
-        let timeouts = Timeouts {
-            answer: DEADLINE,
-            late: Duration::from_millis(50),
-            ..timeouts()
-        };
-        let mut source = Followed::with(&client, timeouts);
+        let mut source = Followed::with(&client, impatient());
         source.view.until("a late answer", |it| {
             let mut lines = it.problems.values().flatten();
             lines.any(|it| it.contains("Services: stale since") && it.contains("no answer for"))
@@ -275,12 +279,7 @@ fn late_answer_is_reported_and_waited_for() {
 fn server_that_falls_silent_is_reported() {
     let api = cluster(Options::default());
     let (client, _files) = client(&api);
-    let timeouts = Timeouts {
-        answer: DEADLINE,
-        late: Duration::from_millis(50),
-        ..timeouts()
-    };
-    let mut source = Followed::with(&client, timeouts);
+    let mut source = Followed::with(&client, impatient());
     source.view.until("synced", |it| it.synced == 1);
     assert!(api.await_watches(4, DEADLINE));
     source.view.until("no problem", |it| it.problems.is_empty());

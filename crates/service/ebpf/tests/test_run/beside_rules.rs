@@ -4,25 +4,7 @@ use std::net::SocketAddr;
 
 use super::becomes;
 use super::harness::{Bench, Family, GO_ON, families, run};
-use super::packets::{ACK, RST, SYN, Segment, read, segment};
-
-/// The number of the client's first byte.
-const CLIENT: u32 = 7_000;
-/// The number of the endpoint's first byte.
-const ENDPOINT: u32 = 90_000;
-/// How far another connection's numbers are away.
-const AWAY: u32 = 3_000_000;
-
-fn tcp(flags: u8, sequence: u32, acknowledged: u32) -> Segment {
-    Segment {
-        flags,
-        sequence,
-        acknowledged,
-        window: 500,
-        scale: None,
-        payload: b"",
-    }
-}
+use super::packets::{ACK, AWAY, CLIENT, ENDPOINT, RST, SYN, read, segment, tcp};
 
 #[track_caller]
 fn passes(bench: &Bench, leaves: bool, sent: &[u8]) {

@@ -6,23 +6,12 @@ use sluice_ebpf::Trial;
 
 use super::becomes;
 use super::harness::{Bench, Family, GO_ON, families, run};
-use super::packets::{ACK, Kind, SYN, Segment, packet, read, segment};
+use super::packets::{ACK, AWAY, CLIENT, ENDPOINT, Kind, SYN, Segment, packet, read, segment, tcp};
 
-/// The number of the client's first byte to the Service.
-const CLIENT: u32 = 7_000;
-/// The number of the endpoint's first byte to the Service.
-const ENDPOINT: u32 = 90_000;
-/// How far the direct connection's numbers are away.
-const AWAY: u32 = 3_000_000;
-
-fn tcp(flags: u8, sequence: u32, acknowledged: u32) -> Segment {
+fn word(flags: u8, sequence: u32, acknowledged: u32) -> Segment {
     Segment {
-        flags,
-        sequence,
-        acknowledged,
-        window: 500,
-        scale: None,
         payload: b"word",
+        ..tcp(flags, sequence, acknowledged)
     }
 }
 
@@ -36,27 +25,27 @@ struct Open<'a> {
 
 impl<'a> Open<'a> {
     fn new(bench: &'a Bench, it: &'a Family) -> Self {
-        let syn = segment(it.client, it.masqueraded, tcp(SYN, CLIENT - 1, 0));
+        let syn = segment(it.client, it.masqueraded, word(SYN, CLIENT - 1, 0));
         let left = bench.leave(&bench.arrive(&syn).packet).packet;
         let source = read(&left).expect("it is whole").from;
         let open = Self { bench, it, source };
-        open.answers(tcp(SYN | ACK, ENDPOINT - 1, CLIENT));
+        open.answers(word(SYN | ACK, ENDPOINT - 1, CLIENT));
         open.asks();
-        open.answers(tcp(ACK, ENDPOINT, CLIENT + 4));
+        open.answers(word(ACK, ENDPOINT, CLIENT + 4));
         open
     }
 
     /// Both directions go on, with the source that the endpoint knows. Returns the source between both rewrites.
     #[track_caller]
     fn goes_on(&self) -> SocketAddr {
-        self.answers(tcp(ACK, ENDPOINT, CLIENT + 4));
+        self.answers(word(ACK, ENDPOINT, CLIENT + 4));
         self.asks()
     }
 
     #[track_caller]
     fn asks(&self) -> SocketAddr {
         let Self { bench, it, source } = self;
-        let sent = segment(it.client, it.masqueraded, tcp(ACK, CLIENT, ENDPOINT));
+        let sent = segment(it.client, it.masqueraded, word(ACK, CLIENT, ENDPOINT));
         let arrived = bench.arrive(&sent).packet;
         let between = read(&arrived).expect("it is whole").from;
         becomes(&sent, &arrived, between, it.endpoint);
@@ -113,7 +102,7 @@ fn an_older_connection_keeps_its_port() {
                 assert_eq!(open.goes_on(), between);
                 // The next one begins without the numbers of this one.
                 let next = SocketAddr::new(it.client.ip(), it.client.port() + 100);
-                bench.arrive(&segment(next, it.open, tcp(SYN, 1, 0)));
+                bench.arrive(&segment(next, it.open, word(SYN, 1, 0)));
                 let entries = bench.maps().flows.entries().expect("they are listed");
                 connections += 1;
                 assert_eq!(entries.len(), 7 * connections, "four and three");
@@ -139,12 +128,12 @@ fn an_endpoint_of_the_node_tells_two_connections_apart() {
                 };
                 // The Service first.
                 it.client.set_port(it.client.port() + 1);
-                let syn = segment(it.client, to, tcp(SYN, CLIENT - 1, 0));
+                let syn = segment(it.client, to, word(SYN, CLIENT - 1, 0));
                 let led = bench.arrive(&syn).packet;
                 becomes(&syn, &led, it.client, it.endpoint);
-                let accept = tcp(SYN | ACK, ENDPOINT - 1, CLIENT);
+                let accept = word(SYN | ACK, ENDPOINT - 1, CLIENT);
                 answers(it.endpoint, it.client, it.client, accept);
-                bench.arrive(&segment(it.client, to, tcp(ACK, CLIENT, ENDPOINT)));
+                bench.arrive(&segment(it.client, to, word(ACK, CLIENT, ENDPOINT)));
                 let direct = packet(Kind::Syn, it.client, it.endpoint);
                 let made = bench.arrive(&direct).packet;
                 let other = read(&made).expect("it is whole").from;
@@ -153,9 +142,9 @@ fn an_endpoint_of_the_node_tells_two_connections_apart() {
 
                 // The direct one first: no entry knows it.
                 let client = SocketAddr::new(it.client.ip(), it.client.port() + 100);
-                let syn = segment(client, to, tcp(SYN, CLIENT - 1, 0));
+                let syn = segment(client, to, word(SYN, CLIENT - 1, 0));
                 assert_eq!(bench.arrive(&syn).action, GO_ON);
-                let unknown = tcp(ACK, ENDPOINT + AWAY, CLIENT + AWAY);
+                let unknown = word(ACK, ENDPOINT + AWAY, CLIENT + AWAY);
                 answers(it.endpoint, client, client, unknown);
                 let led = bench.arrive(&syn).packet;
                 let other = read(&led).expect("it is whole").from;
@@ -172,8 +161,8 @@ fn an_endpoint_of_the_node_tells_two_connections_apart() {
 fn direct(it: &Family, away: u32) -> [Vec<u8>; 2] {
     let [client, endpoint] = [CLIENT, ENDPOINT].map(|it| it + away);
     [
-        segment(it.client, it.endpoint, tcp(ACK, client, endpoint)),
-        segment(it.endpoint, it.client, tcp(ACK, endpoint, client)),
+        segment(it.client, it.endpoint, word(ACK, client, endpoint)),
+        segment(it.endpoint, it.client, word(ACK, endpoint, client)),
     ]
 }
 

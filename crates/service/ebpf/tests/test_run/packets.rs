@@ -66,6 +66,22 @@ pub(crate) struct Segment {
     pub(crate) payload: &'static [u8],
 }
 
+/// The number of a client's first byte, of an endpoint's, and how far another connection's numbers are away.
+pub(crate) const CLIENT: u32 = 7_000;
+pub(crate) const ENDPOINT: u32 = 90_000;
+pub(crate) const AWAY: u32 = 3_000_000;
+
+/// A segment without data.
+pub(crate) fn tcp(flags: u8, sequence: u32, acknowledged: u32) -> Segment {
+    Segment {
+        flags,
+        sequence,
+        acknowledged,
+        window: 500,
+        ..Segment::default()
+    }
+}
+
 pub(crate) const FIN: u8 = 1;
 pub(crate) const SYN: u8 = 2;
 pub(crate) const RST: u8 = 4;
