@@ -48,7 +48,7 @@ pub(crate) fn applied(
     conflicts: Conflicts,
     now: &str,
 ) -> Result<Value, Status> {
-    let kind = resource.kind;
+    let kind = &*resource.kind;
     let mut managers = Managers::of(live.unwrap_or(&Value::Null));
     let wanted = Fields::of(kind, config);
     let before = managers.take(manager, Operation::Apply);
@@ -90,7 +90,7 @@ pub(crate) fn written(
     manager: &Manager,
     now: &str,
 ) {
-    let kind = resource.kind;
+    let kind = &*resource.kind;
     let mut managers = Managers::of(new);
     let fields = Fields::of(kind, new);
     let nothing = Value::Null;

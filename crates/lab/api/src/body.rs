@@ -92,7 +92,7 @@ pub fn fit(resource: &Resource, namespace: Option<&str>, object: &mut Value) -> 
         return Err(Status::bad_request("the body is no object with metadata"));
     }
     for (field, real) in [
-        ("kind", resource.kind.to_owned()),
+        ("kind", resource.kind.clone()),
         ("apiVersion", resource.api_version()),
     ] {
         if object[field].as_str().unwrap_or(&real) != real {

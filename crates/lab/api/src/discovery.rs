@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::answer::{Answer, json_value};
-use crate::resource::{KINDS, Resource, Subresource};
+use crate::resource::{Registry, Resource, Subresource};
 
 /// The verbs of every kind.
 const VERBS: [&str; 8] = [
@@ -18,60 +18,52 @@ const VERBS: [&str; 8] = [
 ];
 
 /// The answer to a discovery path; `None` for other paths.
-pub(crate) fn answer(path: &str) -> Option<Answer> {
+pub(crate) fn answer(registry: &Registry, path: &str) -> Option<Answer> {
     let parts: Vec<_> = path.trim_matches('/').split('/').collect();
     let body = match parts.as_slice() {
-        [""] => paths(),
+        [""] => paths(registry),
         ["api"] => {
             json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
         }
-        ["api", "v1"] => resources(""),
-        ["apis"] => json!({
-            "kind": "APIGroupList",
-            "apiVersion": "v1",
-            "groups": groups().into_iter().map(group).collect::<Vec<_>>(),
-        }),
-        ["apis", name] if groups().contains(name) => {
-            let mut group = group(name);
+        ["api", version] => resources(registry, "", version)?,
+        ["apis"] => {
+            let groups = registry.groups();
+            let groups = groups.iter().map(|(name, versions)| group(name, versions));
+            json!({
+                "kind": "APIGroupList",
+                "apiVersion": "v1",
+                "groups": groups.collect::<Vec<_>>(),
+            })
+        }
+        ["apis", name] => {
+            let groups = registry.groups();
+            let (_, versions) = groups.iter().find(|(it, _)| it == name)?;
+            let mut group = group(name, versions);
             group["kind"] = "APIGroup".into();
             group["apiVersion"] = "v1".into();
             group
         }
-        ["apis", name, "v1"] if groups().contains(name) => resources(name),
+        ["apis", name, version] => resources(registry, name, version)?,
         _ => return None,
     };
     Some(json_value(&body))
 }
 
-/// Every API group but the core group.
-pub(crate) fn groups() -> Vec<&'static str> {
-    let mut groups: Vec<_> = KINDS
-        .iter()
-        .map(|it| it.group)
-        .filter(|it| !it.is_empty())
-        .collect();
-    groups.sort_unstable();
-    groups.dedup();
-    groups
+fn group(name: &str, versions: &[&str]) -> Value {
+    let version = |it: &&str| json!({"groupVersion": format!("{name}/{it}"), "version": it});
+    let versions: Vec<_> = versions.iter().map(version).collect();
+    json!({"name": name, "versions": versions, "preferredVersion": versions.first()})
 }
 
-fn group(name: &str) -> Value {
-    let version = json!({"groupVersion": format!("{name}/v1"), "version": "v1"});
-    json!({"name": name, "versions": [version], "preferredVersion": version})
-}
-
-fn resources(group: &str) -> Value {
-    let version = match group {
-        "" => "v1".to_owned(),
-        group => format!("{group}/v1"),
-    };
-    let kinds = KINDS.iter().filter(|it| it.group == group);
-    json!({
+/// The kinds of a group's version; `None` when it has none.
+fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
+    let kinds = registry.of_version(group, version);
+    Some(json!({
         "kind": "APIResourceList",
         "apiVersion": "v1",
-        "groupVersion": version,
-        "resources": kinds.flat_map(entries).collect::<Vec<_>>(),
-    })
+        "groupVersion": kinds.first()?.api_version(),
+        "resources": kinds.iter().flat_map(|it| entries(it)).collect::<Vec<_>>(),
+    }))
 }
 
 /// The discovery entries of a kind and its subresources.
@@ -106,7 +98,7 @@ fn entries(resource: &Resource) -> Vec<Value> {
     let mut entries = vec![whole];
     let written = ["get", "patch", "update"];
     if resource.status == Subresource::Served {
-        entries.push(part("status", "", resource.kind, &written));
+        entries.push(part("status", "", &resource.kind, &written));
     }
     if resource.scale == Subresource::Served {
         entries.push(part("scale", "autoscaling", "Scale", &written));
@@ -119,8 +111,12 @@ fn entries(resource: &Resource) -> Vec<Value> {
     entries
 }
 
-fn paths() -> Value {
-    let groups = groups().into_iter().map(|it| format!("/apis/{it}/v1"));
+fn paths(registry: &Registry) -> Value {
+    let groups = registry.groups().into_iter();
+    let groups = groups.flat_map(|(name, versions)| {
+        let versions = versions.into_iter();
+        versions.map(move |it| format!("/apis/{name}/{it}"))
+    });
     let fixed = ["/api", "/api/v1", "/apis"].map(str::to_owned);
     let rest = [
         "/healthz",

@@ -5,7 +5,8 @@ mod event;
 mod incoming;
 mod state;
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use serde_json::Value;
 use tokio::sync::watch;
@@ -15,7 +16,7 @@ pub use event::Event;
 pub(crate) use event::EventType;
 
 use crate::object::Object;
-use crate::resource::Resource;
+use crate::resource::{Registry, Resource};
 pub(crate) use incoming::seconds;
 pub use incoming::{Incoming, Misplaced, now};
 pub use state::State;
@@ -24,16 +25,17 @@ pub use state::State;
 /// await. Assigns versions; [`Store`](crate::Store) decides what a write means.
 #[derive(Debug)]
 pub struct History {
-    resources: Vec<&'static Resource>,
+    registry: RwLock<Arc<Registry>>,
     state: Mutex<State>,
     /// Wakes watches after every change.
     changed: watch::Sender<()>,
 }
 
 impl History {
-    /// Empty collections of `resources` that keep `events` events each.
-    pub fn new(resources: Vec<&'static Resource>, events: usize) -> Self {
-        let collections = resources.iter().map(|it| (it.id(), Collection::default()));
+    /// Empty collections of the kinds of `registry` that keep `events` events each.
+    pub fn new(registry: Registry, events: usize) -> Self {
+        let empty = |it: &Arc<Resource>| (it.full_name(), Collection::default());
+        let collections = registry.iter().map(empty);
         Self {
             state: Mutex::new(State {
                 revision: 1,
@@ -41,7 +43,7 @@ impl History {
                 events,
                 collections: collections.collect(),
             }),
-            resources,
+            registry: RwLock::new(registry.into()),
             changed: watch::Sender::new(()),
         }
     }
@@ -51,26 +53,32 @@ impl History {
         self.state.lock().expect("nobody panics with the store")
     }
 
-    /// The collections that the API serves.
-    pub fn resources(&self) -> &[&'static Resource] {
-        &self.resources
+    /// The kinds that the API serves now.
+    pub fn registry(&self) -> Arc<Registry> {
+        let registry = self.registry.read();
+        registry.expect("nobody panics with the registry").clone()
+    }
+
+    /// Serves the kinds of `registry` from now on. New collections are empty; the objects of kinds that it lacks are
+    /// forgotten, and their watches end.
+    pub fn serve(&self, registry: Registry) {
+        let mut state = self.lock();
+        let revision = state.revision;
+        let names: BTreeSet<_> = registry.iter().map(|it| it.full_name()).collect();
+        state.collections.retain(|it, _| names.contains(it));
+        for name in names {
+            let empty = || Collection::restored(BTreeMap::new(), revision);
+            state.collections.entry(name).or_insert_with(empty);
+        }
+        let served = self.registry.write();
+        *served.expect("nobody panics with the registry") = registry.into();
+        drop(state);
+        self.wake();
     }
 
     /// The collection of objects with this `apiVersion` and kind.
-    pub fn of_kind(&self, api_version: &str, kind: &str) -> Option<&'static Resource> {
-        let mut named = self.kinds(kind);
-        named.find(|it| it.api_version() == api_version)
-    }
-
-    /// The collections of a kind. Events are in two: of the core group and of `events.k8s.io`.
-    pub fn kinds(&self, kind: &str) -> impl Iterator<Item = &'static Resource> {
-        let resources = self.resources.iter().copied();
-        resources.filter(move |it| it.kind == kind)
-    }
-
-    pub fn of_path(&self, group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
-        let mut resources = self.resources.iter().copied();
-        resources.find(|it| (it.group, it.version, it.plural) == (group, version, plural))
+    pub fn of_kind(&self, api_version: &str, kind: &str) -> Option<Arc<Resource>> {
+        self.registry().of_kind(api_version, kind).cloned()
     }
 
     /// The collection and the key of an object. The namespace `default` is the default.
@@ -123,13 +131,10 @@ impl History {
         state.revision = state.revision.max(revision);
         state.created = state.created.max(objects.len() as u64);
         let revision = state.revision;
-        for resource in &self.resources {
-            let own = objects
-                .iter()
-                .filter(|it| it.resource.id() == resource.id());
+        for (name, collection) in &mut state.collections {
+            let own = objects.iter().filter(|it| it.resource.full_name() == *name);
             let own = own.map(|it| (it.key.clone(), it.clone()));
-            let restored = Collection::restored(own.collect(), revision);
-            state.collections.insert(resource.id(), restored);
+            *collection = Collection::restored(own.collect(), revision);
         }
         Ok(objects)
     }

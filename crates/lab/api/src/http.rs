@@ -43,7 +43,7 @@ pub struct Api {
 /// A request for objects.
 struct Call<'a> {
     api: &'a Api,
-    resource: &'static Resource,
+    resource: Arc<Resource>,
     namespace: Option<String>,
     query: &'a str,
     accept: Option<&'a str>,
@@ -63,7 +63,8 @@ impl Api {
     fn try_answer(&self, request: &Request<Bytes>, is_certified: bool) -> Result<Answer, Status> {
         let header = |name: HeaderName| request.headers().get(name)?.to_str().ok();
         let path = request.uri().path();
-        let target = Target::of(path, self.store.history());
+        let registry = self.store.history().registry();
+        let target = Target::of(path, &registry);
         match target {
             Target::Version => return Ok(answer::version()),
             Target::Health => return Ok(answer::health()),
@@ -76,7 +77,8 @@ impl Api {
             subresource,
         } = target
         else {
-            let found = discovery::answer(path).or_else(|| openapi::answer(path));
+            let found =
+                discovery::answer(&registry, path).or_else(|| openapi::answer(&registry, path));
             return match found {
                 Some(answer) if *request.method() == Method::GET => Ok(answer),
                 Some(_) => Err(Status::method_not_allowed()),
@@ -123,7 +125,7 @@ impl Call<'_> {
 
     fn part(&self, method: &Method, name: &str, part: &str) -> Result<Answer, Status> {
         let served = |it| it == Subresource::Served;
-        match (self.resource.kind, part, method) {
+        match (&*self.resource.kind, part, method) {
             (_, "status", method) if served(self.resource.status) => match *method {
                 Method::GET => self.read(Some(name)),
                 Method::PUT => self.replace(name, writing::Part::Status),
@@ -142,7 +144,7 @@ impl Call<'_> {
     fn read(&self, name: Option<&str>) -> Result<Answer, Status> {
         let include = Include::of(self.parameter("includeObject").as_deref());
         let format = Format::of(self.accept, include)?;
-        let mut query = Query::parse(self.query, self.resource)?;
+        let mut query = Query::parse(self.query, &self.resource)?;
         query.filter.namespace = self.namespace.clone();
         let history = self.api.store.history();
         if query.watch {
@@ -151,12 +153,12 @@ impl Call<'_> {
                 format,
                 ..Settings::default()
             };
-            let opened = watch::open(history.clone(), self.resource, query, settings)?;
+            let opened = watch::open(history.clone(), self.resource.clone(), query, settings)?;
             return Ok(answer::json_text(Content::Pieces(opened.pieces())));
         }
         match name {
-            Some(name) => read::get(history, self.resource, &self.key(name), format),
-            None => read::list(history, self.resource, &query, None, format),
+            Some(name) => read::get(history, &self.resource, &self.key(name), format),
+            None => read::list(history, &self.resource, &query, None, format),
         }
     }
 

@@ -50,7 +50,7 @@ pub use history::{Collection, Event, Forgotten, History, Incoming, Misplaced, St
 pub use http::{Api, LogOptions, Logs};
 pub use identity::{CertificateError, ClientCertificates, Identity, Pems, kubeconfig};
 pub use object::{Key, Object};
-pub use resource::{KINDS, NameRule, Resource, Subresource};
+pub use resource::{KINDS, NameRule, Registry, Resource, Subresource};
 pub use route::Target;
 pub use selector::{FieldSelector, Filter, selector_text};
 pub use server::Server;

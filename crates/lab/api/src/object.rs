@@ -31,8 +31,8 @@ pub struct Object {
     pub key: Key,
     /// `metadata.labels`.
     pub(crate) labels: BTreeMap<String, String>,
-    /// The values of the fields that a field selector may name, beside name and namespace.
-    pub(crate) fields: Vec<(&'static str, String)>,
+    /// The values of the fields that a field selector may name ([`Resource::fields`]), in their order.
+    pub(crate) fields: Vec<String>,
     /// JSON without `kind` and `apiVersion`, as in the items of a list.
     pub(crate) bare: Bytes,
     /// `metadata.uid`, by which owner references name the object.
@@ -40,7 +40,7 @@ pub struct Object {
     /// `metadata.generation`.
     pub(crate) generation: u64,
     pub(crate) revision: u64,
-    pub resource: &'static Resource,
+    pub resource: Arc<Resource>,
     /// The object as a value, made when it is first needed.
     value: OnceLock<Arc<Value>>,
 }
@@ -48,7 +48,7 @@ pub struct Object {
 impl Object {
     /// Makes the version `revision` of an object. `body` has no `kind` and `apiVersion`.
     pub(crate) fn freeze(
-        resource: &'static Resource,
+        resource: Arc<Resource>,
         key: Key,
         revision: u64,
         mut body: Map<String, Value>,
@@ -64,10 +64,7 @@ impl Object {
         });
         let labels = labels.collect();
         let value = Value::Object(body);
-        let fields = resource
-            .fields
-            .iter()
-            .map(|path| (*path, field(&value, path)));
+        let fields = resource.fields.iter().map(|path| field(&value, path));
         Self {
             key,
             labels,
@@ -90,7 +87,12 @@ impl Object {
 
     /// The same object with a later version, as a deletion reports it.
     pub(crate) fn at(&self, revision: u64) -> Self {
-        Self::freeze(self.resource, self.key.clone(), revision, self.body())
+        Self::freeze(
+            self.resource.clone(),
+            self.key.clone(),
+            revision,
+            self.body(),
+        )
     }
 
     /// The whole JSON, as in an answer to GET and in a watch event.
@@ -105,7 +107,7 @@ impl Object {
         let value = self.value.get_or_init(|| {
             let mut body = self.body();
             body.insert("apiVersion".to_owned(), self.resource.api_version().into());
-            body.insert("kind".to_owned(), self.resource.kind.into());
+            body.insert("kind".to_owned(), self.resource.kind.clone().into());
             Arc::new(body.into())
         });
         value.clone()

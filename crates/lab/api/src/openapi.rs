@@ -4,39 +4,44 @@
 //! and patches by the types it was built with. The documents of version 3 name the kinds and the
 //! parameters `fieldValidation` and `dryRun`, which kubectl looks for before it uses them.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use crate::answer::{Answer, Content, json_value, with_type};
-use crate::discovery::groups;
-use crate::resource::{KINDS, Resource};
+use crate::resource::{Registry, Resource};
 
 /// The only form of version 2 that kubectl asks for, spelled as kube-apiserver answers: Go's reader
 /// of media types takes no `@`.
 const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 /// The answer to an OpenAPI path; `None` for other paths.
-pub(crate) fn answer(path: &str) -> Option<Answer> {
+pub(crate) fn answer(registry: &Registry, path: &str) -> Option<Answer> {
     let path = path.strip_prefix("/openapi/")?;
     match path {
         // An empty protobuf message has no bytes.
         "v2" => Some(with_type(PROTOBUF, Content::whole(Bytes::new()))),
-        "v3" => Some(json_value(&index())),
+        "v3" => Some(json_value(&index(registry))),
         _ => {
-            let version = path.strip_prefix("v3/")?;
-            let group = match version {
-                "api/v1" => "",
-                other => other.strip_prefix("apis/")?.strip_suffix("/v1")?,
+            let path = path.strip_prefix("v3/")?;
+            let (group, version) = match path.strip_prefix("api/") {
+                Some(version) => ("", version),
+                None => path.strip_prefix("apis/")?.split_once('/')?,
             };
-            (group.is_empty() || groups().contains(&group)).then(|| json_value(&document(group)))
+            let kinds = registry.of_version(group, version);
+            (!kinds.is_empty()).then(|| json_value(&document(&kinds)))
         }
     }
 }
 
-fn index() -> Value {
-    let versions = groups().into_iter().map(|it| format!("apis/{it}/v1"));
-    let versions = versions.chain(["api/v1".to_owned()]);
-    let paths: Map<_, _> = versions
+fn index(registry: &Registry) -> Value {
+    let paths: Map<_, _> = registry
+        .iter()
+        .map(|it| {
+            let root = if it.group.is_empty() { "api" } else { "apis" };
+            format!("{root}/{}", it.api_version())
+        })
         .map(|it| {
             let url = format!("/openapi/v3/{it}?hash={}", env!("CARGO_PKG_VERSION"));
             (it, json!({"serverRelativeURL": url}))
@@ -45,9 +50,8 @@ fn index() -> Value {
     json!({ "paths": paths })
 }
 
-fn document(group: &str) -> Value {
-    let kinds = KINDS.iter().filter(|it| it.group == group);
-    let paths: Map<_, _> = kinds.map(|it| (path(it), operations(it))).collect();
+fn document(kinds: &[&Arc<Resource>]) -> Value {
+    let paths: Map<_, _> = kinds.iter().map(|it| (path(it), operations(it))).collect();
     json!({
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "v1.36.0"},
@@ -57,20 +61,21 @@ fn document(group: &str) -> Value {
 }
 
 fn path(resource: &Resource) -> String {
-    let root = match resource.group {
-        "" => "/api/v1".to_owned(),
-        group => format!("/apis/{group}/v1"),
+    let root = match resource.group.as_str() {
+        "" => "/api",
+        _ => "/apis",
     };
+    let version = resource.api_version();
     let namespace = if resource.namespaced {
         "/namespaces/{namespace}"
     } else {
         ""
     };
-    format!("{root}{namespace}/{}/{{name}}", resource.plural)
+    format!("{root}/{version}{namespace}/{}/{{name}}", resource.plural)
 }
 
 fn operations(resource: &Resource) -> Value {
-    let kind = json!({"group": resource.group, "version": "v1", "kind": resource.kind});
+    let kind = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
     let parameters = ["dryRun", "fieldValidation"].map(
         |it| json!({"name": it, "in": "query", "schema": {"type": "string", "uniqueItems": true}}),
     );

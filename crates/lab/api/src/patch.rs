@@ -67,7 +67,7 @@ pub(crate) fn patched(
         }
         PatchType::Merge => json_patch::merge(&mut new, &patch),
         PatchType::Strategic | PatchType::Apply => {
-            strategic::merge(resource.kind, &mut new, patch)?;
+            strategic::merge(&resource.kind, &mut new, patch)?;
         }
     }
     Ok(new)

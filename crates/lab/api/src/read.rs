@@ -17,7 +17,7 @@ use crate::table;
 /// 404: it does not exist.
 pub fn get(
     history: &History,
-    resource: &'static Resource,
+    resource: &Resource,
     key: &Key,
     format: Format,
 ) -> Result<Answer, Status> {
@@ -36,7 +36,7 @@ pub fn get(
 /// See [`choose`].
 pub fn list(
     history: &History,
-    resource: &'static Resource,
+    resource: &Resource,
     query: &Query,
     most: Option<usize>,
     format: Format,

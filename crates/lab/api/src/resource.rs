@@ -1,33 +1,35 @@
 //! The kinds of objects that the server serves.
 
 mod kinds;
+mod registry;
 
 use serde_json::Value;
 use sluice_controller::FieldError;
 
 pub use kinds::KINDS;
+pub use registry::Registry;
 
-/// One collection of the Kubernetes API.
-#[derive(Debug)]
+/// One version of a collection of the Kubernetes API.
+#[derive(Clone, Debug)]
 pub struct Resource {
     /// The API group; empty for the core group.
-    pub group: &'static str,
-    pub version: &'static str,
+    pub group: String,
+    pub version: String,
     /// The name in paths: `endpointslices`.
-    pub plural: &'static str,
+    pub plural: String,
     /// The name in objects: `EndpointSlice`.
-    pub kind: &'static str,
+    pub kind: String,
     pub namespaced: bool,
     /// Short names that kubectl accepts: `svc`.
-    pub short_names: &'static [&'static str],
+    pub short_names: Vec<String>,
     /// Names of several kinds that kubectl accepts: `all`.
-    pub categories: &'static [&'static str],
+    pub categories: Vec<String>,
     /// Whether `status` is a subresource.
     pub status: Subresource,
     /// Whether `scale` is a subresource.
     pub scale: Subresource,
     /// The fields that a `fieldSelector` may name, beside `metadata.name` and `metadata.namespace`.
-    pub fields: &'static [&'static str],
+    pub fields: Vec<String>,
     /// The JSON of an empty object of this kind, after `metadata`: a bookmark is such an object.
     pub blank: &'static str,
     /// The rule for `metadata.name`.
@@ -57,23 +59,23 @@ pub enum NameRule {
 }
 
 impl Resource {
-    /// Group and plural name, which identify a collection.
-    pub fn id(&self) -> (&'static str, &'static str) {
-        (self.group, self.plural)
+    /// Whether both are versions of one collection.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.group, &self.plural) == (&other.group, &other.plural)
     }
 
     /// The `apiVersion` of the objects.
     pub fn api_version(&self) -> String {
-        match self.group {
-            "" => self.version.to_owned(),
+        match self.group.as_str() {
+            "" => self.version.clone(),
             group => format!("{group}/{}", self.version),
         }
     }
 
-    /// The name in error messages: `endpointslices.discovery.k8s.io`.
+    /// The name in error messages, which identifies the collection: `endpointslices.discovery.k8s.io`.
     pub fn full_name(&self) -> String {
-        match self.group {
-            "" => self.plural.to_owned(),
+        match self.group.as_str() {
+            "" => self.plural.clone(),
             group => format!("{}.{group}", self.plural),
         }
     }

@@ -1,7 +1,8 @@
 //! Paths of requests.
 
-use crate::history::History;
-use crate::resource::Resource;
+use std::sync::Arc;
+
+use crate::resource::{Registry, Resource};
 
 /// What a path addresses.
 #[derive(Debug)]
@@ -12,7 +13,7 @@ pub enum Target {
     Health,
     /// A collection or an object.
     Objects {
-        resource: &'static Resource,
+        resource: Arc<Resource>,
         /// `None`: all namespaces, or a cluster-wide object.
         namespace: Option<String>,
         /// `None`: the whole collection.
@@ -26,19 +27,19 @@ pub enum Target {
 
 impl Target {
     /// Reads `/api/v1/...` and `/apis/GROUP/VERSION/...`, cluster-wide or in a namespace, for the
-    /// collections of `history`.
-    pub fn of(path: &str, history: &History) -> Self {
+    /// kinds of `registry`.
+    pub fn of(path: &str, registry: &Registry) -> Self {
         let parts: Vec<_> = path.split('/').skip(1).collect();
         match parts.as_slice() {
             ["version"] => Self::Version,
             ["healthz" | "readyz" | "livez", ..] => Self::Health,
-            ["api", version, rest @ ..] => Self::objects(history, "", version, rest),
-            ["apis", group, version, rest @ ..] => Self::objects(history, group, version, rest),
+            ["api", version, rest @ ..] => Self::objects(registry, "", version, rest),
+            ["apis", group, version, rest @ ..] => Self::objects(registry, group, version, rest),
             _ => Self::Nothing,
         }
     }
 
-    fn objects(history: &History, group: &str, version: &str, rest: &[&str]) -> Self {
+    fn objects(registry: &Registry, group: &str, version: &str, rest: &[&str]) -> Self {
         let (namespace, rest) = match rest {
             // Subresources of the Namespace itself.
             ["namespaces", _, "status" | "finalize"] => (None, rest),
@@ -51,9 +52,9 @@ impl Target {
             [plural, name, subresource] => (*plural, Some(*name), Some(*subresource)),
             _ => return Self::Nothing,
         };
-        match history.of_path(group, version, plural) {
+        match registry.of_path(group, version, plural) {
             Some(resource) if resource.namespaced || namespace.is_none() => Self::Objects {
-                resource,
+                resource: resource.clone(),
                 namespace: namespace.map(str::to_owned),
                 name: name.map(str::to_owned),
                 subresource: subresource.map(str::to_owned),
@@ -70,8 +71,7 @@ mod tests {
 
     #[test]
     fn paths_are_read() {
-        let history = History::new(KINDS.iter().collect(), 1);
-        let show = |path: &str| match Target::of(path, &history) {
+        let show = |path: &str| match Target::of(path, &KINDS) {
             Target::Version => "version".to_owned(),
             Target::Health => "health".to_owned(),
             Target::Nothing => "nothing".to_owned(),

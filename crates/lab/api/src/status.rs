@@ -176,8 +176,8 @@ impl Status {
 
     /// 422: fields of the object are invalid.
     pub fn invalid(resource: &Resource, name: &str, causes: &[Cause]) -> Self {
-        let kind = match resource.group {
-            "" => resource.kind.to_owned(),
+        let kind = match resource.group.as_str() {
+            "" => resource.kind.clone(),
             group => format!("{}.{group}", resource.kind),
         };
         let each = causes
@@ -190,7 +190,7 @@ impl Status {
         let message = format!("{kind} {name:?} is invalid: {whole}");
         let status = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
         let mut status = status.about(resource, name).because(causes);
-        status.details["kind"] = resource.kind.into();
+        status.details["kind"] = resource.kind.clone().into();
         status
     }
 

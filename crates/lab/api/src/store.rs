@@ -37,7 +37,7 @@ pub struct Store {
 impl Store {
     /// A store with the namespaces `default` and `kube-system`.
     pub fn new(settings: Settings) -> Arc<Self> {
-        let history = Arc::new(History::new(KINDS.iter().collect(), settings.history));
+        let history = Arc::new(History::new(KINDS.clone(), settings.history));
         let mut writer = Writer::new(history.clone(), settings.admission, settings.journal);
         writer.make_system_namespaces();
         Arc::new(Self {
@@ -126,8 +126,9 @@ impl Store {
         options: DeleteOptions,
     ) -> Result<Arc<Value>, Status> {
         let key = Key::new(namespace, name);
-        let named: Vec<_> = self.history.kinds(kind).collect();
-        let holding = |it: &&&'static Resource| self.object(it, &key).is_some();
+        let registry = self.history.registry();
+        let named: Vec<_> = registry.kinds(kind).collect();
+        let holding = |it: &&&Arc<Resource>| self.object(it, &key).is_some();
         let Some(resource) = named.iter().find(holding).or(named.first()) else {
             return Err(unknown_kind("", kind));
         };
@@ -141,7 +142,7 @@ impl Store {
     /// See [`delete`](Self::delete).
     pub fn delete_of(
         &self,
-        resource: &'static Resource,
+        resource: &Arc<Resource>,
         key: &Key,
         options: &DeleteOptions,
     ) -> Result<Arc<Value>, Status> {
@@ -151,7 +152,8 @@ impl Store {
     /// One object of a kind such as `Pod`.
     pub fn get(&self, kind: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
         let key = Key::new(namespace, name);
-        let mut kinds = self.history.kinds(kind);
+        let registry = self.history.registry();
+        let mut kinds = registry.kinds(kind);
         let found = kinds.find_map(|it| self.object(it, &key))?;
         Some(found.value())
     }
@@ -160,7 +162,9 @@ impl Store {
     pub fn list(&self, kind: &str) -> Vec<Arc<Value>> {
         let objects: Vec<Arc<Object>> = {
             let state = self.history.lock();
-            let collections = self.history.kinds(kind).map(|it| state.collection(it));
+            let registry = self.history.registry();
+            let stored = registry.stored().filter(|it| it.kind == kind);
+            let collections = stored.map(|it| state.collection(it));
             collections
                 .flat_map(|it| it.objects.values().cloned())
                 .collect()
@@ -206,7 +210,7 @@ impl Store {
         &self.history
     }
 
-    pub(crate) fn object(&self, resource: &'static Resource, key: &Key) -> Option<Arc<Object>> {
+    pub(crate) fn object(&self, resource: &Arc<Resource>, key: &Key) -> Option<Arc<Object>> {
         self.history.lock().collection(resource).get(key).cloned()
     }
 

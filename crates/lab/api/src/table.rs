@@ -24,12 +24,12 @@ use columns::{Column, Kind};
 pub(crate) fn of_object(object: &Object, include: Include) -> Value {
     let metadata = json!({"resourceVersion": object.revision.to_string()});
     let rows = vec![row(
-        object.resource,
+        &object.resource,
         &object.value(),
         include,
         Timestamp::now(),
     )];
-    table(object.resource, &metadata, rows)
+    table(&object.resource, &metadata, rows)
 }
 
 /// A table of a list.

@@ -53,7 +53,7 @@ pub(crate) fn check_name(resource: &Resource, name: &str) -> Result<(), Status> 
 /// 400 with the field whose type is wrong.
 pub(crate) fn conform(resource: &Resource, object: &mut Value) -> Result<Vec<String>, Status> {
     let typed = (resource.known)(object).map_err(|wrong| {
-        let kind = resource.kind;
+        let kind = &resource.kind;
         let (version, field) = (resource.api_version(), wrong.field);
         Status::bad_request(format!(
             "{kind} in version {version:?} cannot be handled as a {kind}: {field}: {}",

@@ -60,7 +60,7 @@ impl Default for Settings {
 /// A running watch.
 pub struct Watching {
     history: Arc<History>,
-    resource: &'static Resource,
+    resource: Arc<Resource>,
     filter: Filter,
     /// Changes up to this version are sent.
     position: u64,
@@ -90,14 +90,14 @@ pub enum Opened {
 /// is reported in the stream.
 pub fn open(
     history: Arc<History>,
-    resource: &'static Resource,
+    resource: Arc<Resource>,
     query: Query,
     settings: Settings,
 ) -> Result<Opened, Status> {
     query.check_watch(settings.streaming)?;
     let changes = history.changes();
     let state = history.lock();
-    let collection = state.collection(resource);
+    let collection = state.collection(&resource);
     let wanted = query.version.unwrap_or_default();
     let initial_events = match query.initial_events {
         _ if settings.streaming == Streaming::Overlooked => wanted == 0,
@@ -186,7 +186,7 @@ impl Watching {
             () = sleep_until(self.deadline) => None,
             changed = self.changes.changed() => changed.ok().map(|()| None),
             () = tick(&mut self.bookmarks), if self.end_after.is_none() => {
-                Some(Some(self.format.bookmark(self.resource, self.position, false)))
+                Some(Some(self.format.bookmark(&self.resource, self.position, false)))
             }
         }
     }
@@ -211,12 +211,12 @@ impl Watching {
             }
         }
         if self.end_after == Some(0) {
-            push(&self.format.bookmark(self.resource, self.position, true));
+            push(&self.format.bookmark(&self.resource, self.position, true));
             self.end_after = None;
         }
         self.changes.mark_unchanged();
         let state = self.history.lock();
-        let events = state.collection(self.resource).since(self.position);
+        let events = state.collection(&self.resource).since(self.position);
         for event in events?.take_while(|it| it.revision <= until) {
             self.position = event.revision;
             let mut is_full = self
@@ -225,7 +225,7 @@ impl Watching {
                 .is_some_and(|line| push(&line));
             self.end_after = self.end_after.map(|it| it - 1);
             if self.end_after == Some(0) {
-                is_full = push(&self.format.bookmark(self.resource, self.position, true));
+                is_full = push(&self.format.bookmark(&self.resource, self.position, true));
                 self.end_after = None;
             }
             if is_full {

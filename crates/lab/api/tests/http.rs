@@ -15,16 +15,16 @@ const JSON_PATCH: &str = "application/json-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
-struct Client(Api);
+pub(crate) struct Client(pub(crate) Api);
 
-struct Reply {
-    code: u16,
-    warnings: Vec<String>,
-    content: Content,
+pub(crate) struct Reply {
+    pub(crate) code: u16,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) content: Content,
 }
 
 impl Client {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Api {
             store: Store::new(Settings::default()),
             logs: None,
@@ -32,7 +32,13 @@ impl Client {
         })
     }
 
-    fn raw(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
+    pub(crate) fn raw(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Reply {
         let mut request = Request::builder().method(method).uri(path);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -48,7 +54,13 @@ impl Client {
     }
 
     /// With the token.
-    fn send(&self, method: &str, path: &str, content_type: &str, body: &[u8]) -> (u16, Value) {
+    pub(crate) fn send(
+        &self,
+        method: &str,
+        path: &str,
+        content_type: &str,
+        body: &[u8],
+    ) -> (u16, Value) {
         let headers = [
             ("authorization", "Bearer secret"),
             ("content-type", content_type),
@@ -57,7 +69,7 @@ impl Client {
         (reply.code, reply.content.json())
     }
 
-    fn json(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+    pub(crate) fn json(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
         self.send(
             method,
             path,
@@ -66,12 +78,12 @@ impl Client {
         )
     }
 
-    fn get(&self, path: &str) -> (u16, Value) {
+    pub(crate) fn get(&self, path: &str) -> (u16, Value) {
         self.send("GET", path, "", b"")
     }
 }
 
-trait Whole {
+pub(crate) trait Whole {
     fn bytes(self) -> Bytes;
     fn json(self) -> Value;
 }

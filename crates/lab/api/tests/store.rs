@@ -393,9 +393,9 @@ fn history_is_bounded_by_bytes_and_the_largest_kind_pays() {
     );
     let last = store.changes_since(store.revision() - 10).unwrap();
     assert_eq!(last.len(), 10);
-    let pods = store.history().kinds("Pod").next().unwrap();
+    let pods = store.history().of_kind("v1", "Pod").unwrap();
     let state = store.history().lock();
-    assert_eq!(state.collection(pods).since(before).unwrap().count(), 1);
+    assert_eq!(state.collection(&pods).since(before).unwrap().count(), 1);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The client of a lab's API.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -220,13 +221,12 @@ impl Client {
 /// No resource has that name.
 pub fn kind(name: &str) -> anyhow::Result<&'static Resource> {
     let lower = name.to_lowercase();
-    let known = |it: &&Resource| {
-        it.plural == lower
-            || it.kind.to_lowercase() == lower
-            || it.short_names.contains(&lower.as_str())
+    let known = |it: &&Arc<Resource>| {
+        it.plural == lower || it.kind.to_lowercase() == lower || it.short_names.contains(&lower)
     };
-    KINDS.iter().find(known).with_context(|| {
-        let all: Vec<_> = KINDS.iter().map(|it| it.plural).collect();
+    let found = KINDS.iter().find(known).map(|it| &**it);
+    found.with_context(|| {
+        let all: Vec<_> = KINDS.iter().map(|it| it.plural.as_str()).collect();
         format!("there is no kind {name}; there are {}", all.join(", "))
     })
 }
@@ -234,7 +234,7 @@ pub fn kind(name: &str) -> anyhow::Result<&'static Resource> {
 /// The path of a collection, or of one object in it.
 #[must_use]
 pub fn path(resource: &Resource, namespace: Option<&str>, name: Option<&str>) -> String {
-    let mut path = match resource.group {
+    let mut path = match resource.group.as_str() {
         "" => format!("/api/{}", resource.version),
         group => format!("/apis/{group}/{}", resource.version),
     };

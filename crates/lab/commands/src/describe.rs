@@ -46,7 +46,7 @@ pub(super) fn describe(client: &Client, args: &ObjectArgs) -> anyhow::Result<()>
 fn belonging(resource: &Resource, name: &str, object: &Value) -> Vec<(&'static str, String)> {
     let labelled = |selector: &str| format!("labelSelector={}", encode(selector));
     let spec = &object["spec"];
-    match resource.kind {
+    match resource.kind.as_str() {
         "Service" => {
             let slices = labelled(&format!("kubernetes.io/service-name={name}"));
             let pods = equal(&spec["selector"]).map(|it| ("pods", labelled(&it.join(","))));

@@ -272,7 +272,7 @@ fn address(
         };
         let resource = kind(of)?;
         let object = client.get(&path(resource, Some(namespace), Some(name)))?;
-        return match resource.kind {
+        return match resource.kind.as_str() {
             "Service" => of_service(client, from, &object, port),
             "Pod" => of_pod(&object, port),
             _ => bail!("{text}: svc/NAME, pod/NAME, NODE:PORT or IP:PORT"),

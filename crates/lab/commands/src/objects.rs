@@ -83,7 +83,7 @@ pub(super) fn scale(client: &Client, args: &ObjectArgs, replicas: u32) -> anyhow
 
 pub(super) fn rollout(client: &Client, args: &RolloutArgs) -> anyhow::Result<()> {
     let (resource, name, path) = one(&args.object)?;
-    if !["Deployment", "StatefulSet", "DaemonSet"].contains(&resource.kind) {
+    if !["Deployment", "StatefulSet", "DaemonSet"].contains(&resource.kind.as_str()) {
         bail!("{} have no rollout", resource.plural);
     }
     match args.action {

@@ -222,7 +222,7 @@ fn print_object(value: &Value, view: View) -> anyhow::Result<()> {
                 let of = it["kind"].as_str().or(value["kind"].as_str());
                 let of = of.unwrap_or_default().trim_end_matches("List");
                 let name = it["metadata"]["name"].as_str().unwrap_or_default();
-                say!("{}/{name}", kind(of).map_or(of, |it| it.plural));
+                say!("{}/{name}", kind(of).map_or(of, |it| &it.plural));
             }
         }
     }

@@ -35,7 +35,7 @@ pub(crate) async fn answer(
 ) -> Result<Response<Body>, CutOff> {
     let asked = journal_entry(&request, client.line.number);
     shared.journal.push(asked.clone());
-    let target = Target::of(&asked.path, &shared.history);
+    let target = Target::of(&asked.path, &shared.history.registry());
     let verb = verb(&asked, &target);
     let is_watch = matches!(verb, Verb::Watch | Verb::WatchFrom);
     let fault = shared.faults.take(verb, &asked.path);
@@ -46,8 +46,8 @@ pub(crate) async fn answer(
         if let Fault::Late(pause) = fault {
             tokio::time::sleep(*pause).await;
         }
-        let resource = match target {
-            Target::Objects { resource, .. } => Some(resource),
+        let resource = match &target {
+            Target::Objects { resource, .. } => Some(&**resource),
             _ => None,
         };
         let revision = shared.history.lock().revision;
@@ -106,21 +106,21 @@ impl Task<'_> {
                 match (method, &name) {
                     (&Method::GET, _) => {}
                     (&Method::POST, None) => {
-                        return self.create(resource, namespace.as_deref(), body);
+                        return self.create(&resource, namespace.as_deref(), body);
                     }
                     _ => return Err(Status::method_not_allowed()),
                 }
                 Format::of(self.asked.accept.as_deref(), Include::None)?;
-                let mut query = Query::parse(&self.asked.query, resource)?;
+                let mut query = Query::parse(&self.asked.query, &resource)?;
                 query.filter.namespace = namespace;
                 match name {
-                    Some(name) if !query.watch => self.get(resource, query, name),
+                    Some(name) if !query.watch => self.get(&resource, query, name),
                     name => {
                         query.filter.name = name;
                         if query.watch {
                             self.watch(resource, query)
                         } else {
-                            self.list(resource, &query)
+                            self.list(&resource, &query)
                         }
                     }
                 }
@@ -138,12 +138,7 @@ impl Task<'_> {
         authenticate(given, token.as_deref(), self.client.certified)
     }
 
-    fn get(
-        &self,
-        resource: &'static Resource,
-        query: Query,
-        name: String,
-    ) -> Result<Answer, Status> {
+    fn get(&self, resource: &Resource, query: Query, name: String) -> Result<Answer, Status> {
         let key = Key {
             namespace: query.filter.namespace.unwrap_or_default(),
             name,
@@ -151,12 +146,12 @@ impl Task<'_> {
         read::get(&self.shared.history, resource, &key, Format::Plain)
     }
 
-    fn list(&self, resource: &'static Resource, query: &Query) -> Result<Answer, Status> {
+    fn list(&self, resource: &Resource, query: &Query) -> Result<Answer, Status> {
         let (history, limit) = (&self.shared.history, self.shared.options.page_limit);
         read::list(history, resource, query, limit, Format::Plain)
     }
 
-    fn watch(&self, resource: &'static Resource, query: Query) -> Result<Answer, Status> {
+    fn watch(&self, resource: Arc<Resource>, query: Query) -> Result<Answer, Status> {
         let options = &self.shared.options;
         let mut settings = Settings {
             bookmarks: Some(options.bookmarks),
@@ -186,7 +181,7 @@ impl Task<'_> {
 
     fn create(
         &self,
-        resource: &'static Resource,
+        resource: &Resource,
         namespace: Option<&str>,
         body: &[u8],
     ) -> Result<Answer, Status> {

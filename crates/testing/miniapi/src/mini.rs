@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 
-use sluice_api::{ClientCertificates, History, Identity, KINDS, Pems, Resource, kubeconfig};
+use sluice_api::{ClientCertificates, History, Identity, KINDS, Pems, Registry, kubeconfig};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::body::Cut;
@@ -257,7 +257,8 @@ fn identity(accepts_clients: bool) -> Result<Identity, Error> {
 }
 
 /// Every collection but the Secrets, which no client of these tests may read.
-fn collections() -> Vec<&'static Resource> {
+fn collections() -> Registry {
     let kinds = KINDS.iter();
-    kinds.filter(|it| it.plural != "secrets").collect()
+    let kinds = kinds.filter(|it| it.plural != "secrets");
+    kinds.cloned().collect()
 }

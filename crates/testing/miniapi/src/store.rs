@@ -7,11 +7,13 @@ use serde_json::{Map, Value};
 use sluice_api::now;
 use sluice_api::{Collection, Event, History, Incoming, Key, Misplaced, Object, Resource, State};
 
+type Objects = BTreeMap<Key, Arc<Object>>;
+
 /// The content of the store at one moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     revision: u64,
-    objects: Vec<(&'static Resource, BTreeMap<Key, Arc<Object>>)>,
+    objects: Vec<(Arc<Resource>, Objects)>,
 }
 
 /// Creates or replaces objects as one change: no watch sees a part of them. With `Rest::Deleted` the store then has no
@@ -25,9 +27,9 @@ pub(crate) fn put_all(
     let objects = objects.collect::<Result<Vec<_>, _>>()?;
     let mut state = history.lock();
     if rest == Rest::Deleted {
-        let id = |it: &Resource, key: &Key| (it.id(), key.clone());
-        let kept: BTreeSet<_> = objects.iter().map(|it| id(it.resource, &it.key)).collect();
-        for &resource in history.resources() {
+        let id = |it: &Resource, key: &Key| (it.full_name(), key.clone());
+        let kept: BTreeSet<_> = objects.iter().map(|it| id(&it.resource, &it.key)).collect();
+        for resource in history.registry().iter() {
             let all: Vec<_> = state.collection(resource).objects.keys().cloned().collect();
             for key in all.iter().filter(|it| !kept.contains(&id(resource, it))) {
                 delete(&mut state, resource, key);
@@ -52,7 +54,7 @@ pub(crate) enum Rest {
 
 /// Creates or replaces one object. An equal one makes no event.
 pub(crate) fn put(state: &mut State, mut object: Incoming) {
-    let old = state.collection(object.resource).get(&object.key).cloned();
+    let old = state.collection(&object.resource).get(&object.key).cloned();
     let revision = state.revision + 1;
     match &old {
         None => {
@@ -113,8 +115,9 @@ pub(crate) fn delete(state: &mut State, resource: &Resource, key: &Key) -> Optio
 
 pub(crate) fn snapshot(history: &History) -> Snapshot {
     let state = history.lock();
-    let objects = history.resources().iter();
-    let objects = objects.map(|&it| (it, state.collection(it).objects.clone()));
+    let registry = history.registry();
+    let objects = registry.iter();
+    let objects = objects.map(|it| (it.clone(), state.collection(it).objects.clone()));
     Snapshot {
         revision: state.revision,
         objects: objects.collect(),
@@ -137,7 +140,7 @@ pub(crate) fn restore(history: &History, snapshot: &Snapshot) {
 pub(crate) fn compact(history: &History) {
     let mut state = history.lock();
     let revision = state.revision;
-    for resource in history.resources() {
+    for resource in history.registry().iter() {
         state.collection_mut(resource).forget(revision);
     }
 }

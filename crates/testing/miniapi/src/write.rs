@@ -12,7 +12,7 @@ use crate::store;
 /// Stores the object of a request: only events can be written. The answer is the object as stored.
 pub(crate) fn create(
     history: &History,
-    resource: &'static Resource,
+    resource: &Resource,
     namespace: Option<&str>,
     body: &[u8],
 ) -> Result<Arc<Value>, Status> {

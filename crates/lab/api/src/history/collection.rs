@@ -36,6 +36,16 @@ impl Collection {
         }
     }
 
+    /// A collection that cannot be listed or watched from any version.
+    pub(super) const fn gone() -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            events: VecDeque::new(),
+            bytes: 0,
+            oldest: u64::MAX,
+        }
+    }
+
     pub fn get(&self, key: &Key) -> Option<&Arc<Object>> {
         self.objects.get(key)
     }

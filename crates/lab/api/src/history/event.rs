@@ -37,7 +37,7 @@ impl Event {
     /// `resourceVersion`.
     pub fn put(
         revision: u64,
-        resource: &'static Resource,
+        resource: Arc<Resource>,
         key: Key,
         body: Map<String, Value>,
         old: Option<Arc<Object>>,
@@ -65,8 +65,8 @@ impl Event {
         }
     }
 
-    pub(crate) fn resource(&self) -> &'static Resource {
-        self.object.resource
+    pub(crate) fn resource(&self) -> &Arc<Resource> {
+        &self.object.resource
     }
 
     /// Size of the object as JSON in bytes.

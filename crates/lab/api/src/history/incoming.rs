@@ -1,5 +1,7 @@
 //! An object as a client wrote it, before the server completes its metadata.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use crate::object::Key;
@@ -17,7 +19,7 @@ pub struct Misplaced {
 /// An object with its collection and its key.
 #[derive(Debug)]
 pub struct Incoming {
-    pub resource: &'static Resource,
+    pub resource: Arc<Resource>,
     pub key: Key,
     /// The object without `kind`, `apiVersion` and `resourceVersion`.
     pub body: Map<String, Value>,
@@ -27,7 +29,7 @@ impl Incoming {
     /// Finds the collection and the key of `value`. The namespace `default` is the default.
     pub(super) fn read(
         value: Value,
-        of_kind: impl Fn(&str, &str) -> Option<&'static Resource>,
+        of_kind: impl Fn(&str, &str) -> Option<Arc<Resource>>,
     ) -> Result<Self, Misplaced> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (kind, name) = (text(&value["kind"]), text(&value["metadata"]["name"]));

@@ -9,6 +9,9 @@ use crate::resource::Resource;
 /// eight times its JSON, as its object is kept as a value and as a line, too.
 const MAX_BYTES: usize = 32 << 20;
 
+/// What is left of a kind that is no longer served: watches end.
+static GONE: Collection = Collection::gone();
+
 /// The collections of a [`History`](super::History), and what numbers their changes.
 #[derive(Debug)]
 pub struct State {
@@ -18,18 +21,20 @@ pub struct State {
     pub(super) created: u64,
     /// Most events that a collection keeps.
     pub(super) events: usize,
-    pub(super) collections: BTreeMap<(&'static str, &'static str), Collection>,
+    /// By [`Resource::full_name`].
+    pub(crate) collections: BTreeMap<String, Collection>,
 }
 
 impl State {
+    /// The objects of a kind. A kind that is no longer served has none, and no history.
     pub fn collection(&self, resource: &Resource) -> &Collection {
-        &self.collections[&resource.id()]
+        self.collections.get(&resource.full_name()).unwrap_or(&GONE)
     }
 
     pub fn collection_mut(&mut self, resource: &Resource) -> &mut Collection {
         self.collections
-            .get_mut(&resource.id())
-            .expect("every resource has its collection")
+            .get_mut(&resource.full_name())
+            .expect("only objects of served kinds are written")
     }
 
     /// The uid of an object that the next change creates.

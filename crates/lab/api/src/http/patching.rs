@@ -52,7 +52,7 @@ impl Call<'_> {
             },
             _ => {
                 let old = self.find(name)?;
-                let mut new = patched(self.resource, &old, patch_type, self.body)?;
+                let mut new = patched(&self.resource, &old, patch_type, self.body)?;
                 self.fit(name, &mut new)?;
                 let warnings = self.check(&mut new, options)?;
                 let is_latest = version(&new) == version(&old);
@@ -76,7 +76,7 @@ impl Call<'_> {
                 field: "fieldManager".to_owned(),
                 message: "Required value: is required for apply patch".to_owned(),
             };
-            return Err(Status::invalid(self.resource, name, &[cause]).into());
+            return Err(Status::invalid(&self.resource, name, &[cause]).into());
         }
         let mut config = yaml::read(self.body)?;
         self.fit(name, &mut config)?;
@@ -95,7 +95,7 @@ impl Call<'_> {
             Conflicts::Refused
         };
         let manager = manager(options, part);
-        let new = applied(self.resource, old, &config, &manager, conflicts, &now())?;
+        let new = applied(&self.resource, old, &config, &manager, conflicts, &now())?;
         let store = &self.api.store;
         let stored = match (old, part) {
             (None, _) => store.create_with(new, options.effect),

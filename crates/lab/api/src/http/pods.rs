@@ -68,7 +68,7 @@ impl Call<'_> {
         let eviction = self.content()?;
         let options = self.delete_options(&eviction["deleteOptions"])?;
         let key = self.key(name);
-        self.api.store.delete_of(self.resource, &key, &options)?;
+        self.api.store.delete_of(&self.resource, &key, &options)?;
         Ok(created())
     }
 
@@ -84,7 +84,7 @@ impl Call<'_> {
             .is_some_and(|it| !it.is_empty())
         {
             let why = "the pod is already assigned to a node";
-            return Err(Status::conflict(self.resource, name, why));
+            return Err(Status::conflict(&self.resource, name, why));
         }
         let mut bound = Value::clone(&pod);
         bound["spec"]["nodeName"] = node.into();

@@ -14,9 +14,9 @@ impl Call<'_> {
     pub(super) fn delete(&self, name: &str) -> Result<Answer, Status> {
         let options = self.delete_options(&self.body_or_null()?)?;
         let key = self.key(name);
-        let last = self.api.store.delete_of(self.resource, &key, &options)?;
+        let last = self.api.store.delete_of(&self.resource, &key, &options)?;
         // As kube-apiserver: the object while it still exists, else a Status `Success`.
-        let object = self.api.store.object(self.resource, &key);
+        let object = self.api.store.object(&self.resource, &key);
         if object.is_some_and(|it| it.value()["metadata"]["uid"] == last["metadata"]["uid"]) {
             return Ok(json_value(&last));
         }
@@ -30,11 +30,11 @@ impl Call<'_> {
 
     pub(super) fn delete_collection(&self) -> Result<Answer, Status> {
         let options = self.delete_options(&self.body_or_null()?)?;
-        let mut query = Query::parse(self.query, self.resource)?;
+        let mut query = Query::parse(self.query, &self.resource)?;
         query.filter.namespace = self.namespace.clone();
         let page = list::choose(
             &self.api.store.history().lock(),
-            self.resource,
+            &self.resource,
             &query,
             None,
         )?;
@@ -43,7 +43,7 @@ impl Call<'_> {
             match self
                 .api
                 .store
-                .delete_of(self.resource, &object.key, &options)
+                .delete_of(&self.resource, &object.key, &options)
             {
                 Ok(last) => items.push(Value::clone(&last)),
                 // Another client deleted it since the list.

@@ -21,7 +21,7 @@ impl Call<'_> {
             Method::PUT => self.content()?,
             Method::PATCH => {
                 let patch_type = PatchType::of(self.content_type)?;
-                patched(self.resource, &scale, patch_type, self.body)?
+                patched(&self.resource, &scale, patch_type, self.body)?
             }
             _ => return Err(Status::method_not_allowed()),
         };
@@ -47,7 +47,7 @@ impl Call<'_> {
                 scale["spec"]["replicas"]
             );
             let cause = Cause::invalid("spec.replicas", message);
-            return Err(Status::invalid(self.resource, name, &[cause]));
+            return Err(Status::invalid(&self.resource, name, &[cause]));
         };
         let mut new = Value::clone(workload);
         new["spec"]["replicas"] = replicas.into();

@@ -43,10 +43,10 @@ impl Call<'_> {
         }
         let options = self.options()?;
         let mut object = self.content()?;
-        body::fit(self.resource, self.namespace.as_deref(), &mut object)?;
+        body::fit(&self.resource, self.namespace.as_deref(), &mut object)?;
         let warnings = self.check(&mut object, &options)?;
         let manager = manager(&options, Part::Whole);
-        apply::written(self.resource, None, &mut object, &manager, &now());
+        apply::written(&self.resource, None, &mut object, &manager, &now());
         let stored = self.api.store.create_with(object, options.effect)?;
         let mut answer = self.shown(&stored)?;
         *answer.status_mut() = StatusCode::CREATED;
@@ -82,7 +82,7 @@ impl Call<'_> {
                         status => new.insert("status".to_owned(), status.clone()),
                     };
                 }
-                apply::written(self.resource, Some(old), &mut new, &manager, &now());
+                apply::written(&self.resource, Some(old), &mut new, &manager, &now());
                 self.api.store.update_with(new, options.effect)
             }
             Part::Status => {
@@ -90,21 +90,21 @@ impl Call<'_> {
                 whole["status"] = new["status"].take();
                 whole["metadata"]["resourceVersion"] = new["metadata"]["resourceVersion"].take();
                 whole["metadata"]["uid"] = new["metadata"]["uid"].take();
-                apply::written(self.resource, Some(old), &mut whole, &manager, &now());
+                apply::written(&self.resource, Some(old), &mut whole, &manager, &now());
                 self.api.store.update_status_with(whole, options.effect)
             }
         }
     }
 
     pub(super) fn find(&self, name: &str) -> Result<Arc<Value>, Status> {
-        let found = self.api.store.object(self.resource, &self.key(name));
-        let found = found.ok_or_else(|| Status::not_found(self.resource, name))?;
+        let found = self.api.store.object(&self.resource, &self.key(name));
+        let found = found.ok_or_else(|| Status::not_found(&self.resource, name))?;
         Ok(found.value())
     }
 
     /// Completes `object` from the path, see [`body::fit`](crate::body::fit).
     pub(super) fn fit(&self, name: &str, object: &mut Value) -> Result<(), Status> {
-        body::fit(self.resource, self.namespace.as_deref(), object)?;
+        body::fit(&self.resource, self.namespace.as_deref(), object)?;
         let slot = &mut object["metadata"]["name"];
         if slot.as_str().unwrap_or(name) != name {
             let message = format!(
@@ -138,13 +138,13 @@ impl Call<'_> {
         object: &mut Value,
         options: &WriteOptions,
     ) -> Result<Vec<String>, Status> {
-        let unknown = validation::conform(self.resource, object)?;
+        let unknown = validation::conform(&self.resource, object)?;
         let named = unknown.iter().map(|it| format!("unknown field {it:?}"));
         let named: Vec<_> = named.collect();
         match options.unknown {
             Unknown::Ignored => Ok(Vec::new()),
             Unknown::Refused if !named.is_empty() => {
-                let kind = self.resource.kind;
+                let kind = &self.resource.kind;
                 Err(Status::bad_request(format!(
                     "{kind} in version {:?} cannot be handled as a {kind}: strict decoding error: {}",
                     self.resource.api_version(),

@@ -9,9 +9,17 @@ pub struct FieldSelector(Vec<Term>);
 
 #[derive(Debug)]
 struct Term {
-    field: &'static str,
+    field: Field,
     equal: bool,
     value: String,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Field {
+    Name,
+    Namespace,
+    /// The position in [`Resource::fields`].
+    Own(usize),
 }
 
 impl FieldSelector {
@@ -32,11 +40,14 @@ impl FieldSelector {
             } else {
                 return Err(format!("invalid field selector: {term:?}"));
             };
-            let own = resource.fields.iter().copied();
-            let mut known = own.chain(["metadata.name", "metadata.namespace"]);
-            let field = known
-                .find(|it| *it == field)
-                .ok_or_else(|| format!("field label not supported: {field}"))?;
+            let own = |field| resource.fields.iter().position(|it| it == field);
+            let field = match field {
+                "metadata.name" => Field::Name,
+                "metadata.namespace" => Field::Namespace,
+                other => own(other)
+                    .map(Field::Own)
+                    .ok_or_else(|| format!("field label not supported: {field}"))?,
+            };
             let value = value.to_owned();
             Ok(Term {
                 field,
@@ -50,14 +61,11 @@ impl FieldSelector {
     pub fn matches(&self, object: &Object) -> bool {
         self.0.iter().all(|term| {
             let real = match term.field {
-                "metadata.name" => &object.key.name,
-                "metadata.namespace" => &object.key.namespace,
-                other => {
-                    let found = object.fields.iter().find(|(field, _)| *field == other);
-                    found.map_or(&object.key.name, |(_, value)| value)
-                }
+                Field::Name => &*object.key.name,
+                Field::Namespace => &*object.key.namespace,
+                Field::Own(at) => object.fields.get(at).map_or("", String::as_str),
             };
-            (*real == term.value) == term.equal
+            (real == term.value) == term.equal
         })
     }
 
@@ -79,7 +87,7 @@ mod tests {
         let resource = KINDS.iter().find(|it| it.kind == "Service").unwrap();
         let key = Key::new("ns", "web");
         let body = json!({"metadata": {}, "spec": {"clusterIP": "None"}});
-        let object = Object::freeze(resource, key, 1, body.as_object().unwrap().clone());
+        let object = Object::freeze(resource.clone(), key, 1, body.as_object().unwrap().clone());
         for (text, expect) in [
             ("", true),
             ("metadata.name=web", true),

@@ -19,7 +19,7 @@ const DEFAULT_GRACE: u64 = 30;
 impl Writer {
     pub(super) fn delete(
         &mut self,
-        resource: &'static Resource,
+        resource: &Arc<Resource>,
         key: &Key,
         options: &DeleteOptions,
     ) -> Result<Arc<Value>, Status> {
@@ -40,7 +40,8 @@ impl Writer {
                     let chores = dependents.into_iter();
                     let chores = chores.map(|(resource, key)| Chore::Collect(resource, key));
                     self.chores.extend(chores);
-                    self.chores.push_back(Chore::Settle(resource, key.clone()));
+                    self.chores
+                        .push_back(Chore::Settle(resource.clone(), key.clone()));
                     return Ok(marked);
                 }
             }
@@ -66,7 +67,7 @@ impl Writer {
     /// Sets `deletionTimestamp`, the end of the grace period.
     pub(super) fn mark(
         &mut self,
-        resource: &'static Resource,
+        resource: &Arc<Resource>,
         old: &Arc<Object>,
         grace: u64,
         finalizer: Option<&str>,
@@ -94,7 +95,7 @@ impl Writer {
 
     /// Removes an object that is being deleted if nothing delays that any more: dependents,
     /// contents of a namespace.
-    pub(super) fn settle(&mut self, resource: &'static Resource, key: &Key) -> Result<(), Status> {
+    pub(super) fn settle(&mut self, resource: &Arc<Resource>, key: &Key) -> Result<(), Status> {
         let Some(object) = self.get(resource, key) else {
             return Ok(());
         };

@@ -14,21 +14,19 @@ use crate::status::Status;
 /// The finalizer of an owner that is deleted after its dependents (`meta/v1/types.go`).
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
 
-type ResourceId = (&'static str, &'static str);
-
-/// The objects with an owner reference, by the uid of the owner.
+/// The objects with an owner reference: by the uid of the owner, then by collection and key.
 #[derive(Debug, Default)]
-pub(super) struct Dependents(BTreeMap<String, BTreeSet<(ResourceId, Key)>>);
+pub(super) struct Dependents(BTreeMap<String, BTreeMap<(String, Key), Arc<Resource>>>);
 
 impl Dependents {
     /// Updates the index after a change.
-    pub(super) fn follow(&mut self, resource: &Resource, key: &Key, change: &Change) {
+    pub(super) fn follow(&mut self, resource: &Arc<Resource>, key: &Key, change: &Change) {
         let uids = |it: &Option<Arc<Value>>| {
             let object = it.as_deref();
             object.map(owner_uids).unwrap_or_default()
         };
         let (old, new) = (uids(&change.old), uids(&change.new));
-        let entry = (resource.id(), key.clone());
+        let entry = (resource.full_name(), key.clone());
         for uid in old.difference(&new) {
             if let Some(dependents) = self.0.get_mut(uid) {
                 dependents.remove(&entry);
@@ -39,12 +37,15 @@ impl Dependents {
         }
         for uid in new.difference(&old) {
             let dependents = self.0.entry(uid.clone()).or_default();
-            dependents.insert(entry.clone());
+            dependents.insert(entry.clone(), resource.clone());
         }
     }
 
-    fn of(&self, uid: &str) -> impl Iterator<Item = &(ResourceId, Key)> {
-        self.0.get(uid).into_iter().flatten()
+    fn of(&self, uid: &str) -> Vec<(Arc<Resource>, Key)> {
+        let found = self.0.get(uid).into_iter().flatten();
+        found
+            .map(|((_, key), resource)| (resource.clone(), key.clone()))
+            .collect()
     }
 }
 
@@ -60,18 +61,12 @@ fn owners(object: &Value) -> impl Iterator<Item = &Value> {
 
 impl Writer {
     /// The objects with an owner reference to `owner`.
-    pub(super) fn dependents_of(&self, owner: &Object) -> Vec<(&'static Resource, Key)> {
-        let uid = owner.uid.as_str().unwrap_or_default();
-        let found = self.dependents.of(uid).filter_map(|(id, key)| {
-            let mut resources = self.history.resources().iter();
-            let resource = resources.find(|it| it.id() == *id)?;
-            Some((*resource, key.clone()))
-        });
-        found.collect()
+    pub(super) fn dependents_of(&self, owner: &Object) -> Vec<(Arc<Resource>, Key)> {
+        self.dependents.of(owner.uid.as_str().unwrap_or_default())
     }
 
     /// Queues what follows the removal of an object: its dependents, and owners that waited for it.
-    pub(super) fn gone(&mut self, resource: &'static Resource, old: &Object) {
+    pub(super) fn gone(&mut self, resource: &Arc<Resource>, old: &Object) {
         for (resource, key) in self.dependents_of(old) {
             self.chores.push_back(Chore::Collect(resource, key));
         }
@@ -96,7 +91,7 @@ impl Writer {
         self.dependents_of(owner)
             .into_iter()
             .any(|(resource, key)| {
-                let dependent = self.get(resource, &key);
+                let dependent = self.get(&resource, &key);
                 dependent.is_some_and(|it| {
                     let value = it.value();
                     let mut own = owners(&value).filter(|it| it["uid"] == owner.uid);
@@ -108,7 +103,7 @@ impl Writer {
     /// Deletes an object whose owners are all gone, or wait for it (`attemptToDeleteItem` in
     /// `pkg/controller/garbagecollector/garbagecollector.go`). When an owner remains, only the references to the others
     /// are removed.
-    pub(super) fn collect(&mut self, resource: &'static Resource, key: &Key) -> Result<(), Status> {
+    pub(super) fn collect(&mut self, resource: &Arc<Resource>, key: &Key) -> Result<(), Status> {
         let Some(object) = self.get(resource, key) else {
             return Ok(());
         };
@@ -149,7 +144,7 @@ impl Writer {
     /// wait forever.
     fn unblock(&mut self, owner: &Object) -> Result<(), Status> {
         for (resource, key) in self.dependents_of(owner) {
-            let Some(object) = self.get(resource, &key) else {
+            let Some(object) = self.get(&resource, &key) else {
                 continue;
             };
             let value = object.value();
@@ -158,7 +153,7 @@ impl Writer {
                 for it in owners.iter_mut().filter(|it| it["uid"] == owner.uid) {
                     it["blockOwnerDeletion"] = false.into();
                 }
-                self.set_owners(resource, &object, owners)?;
+                self.set_owners(&resource, &object, owners)?;
             }
         }
         Ok(())
@@ -167,10 +162,10 @@ impl Writer {
     /// Removes the references to `owner` from its dependents.
     pub(super) fn orphan_dependents(&mut self, owner: &Object) -> Result<(), Status> {
         for (resource, key) in self.dependents_of(owner) {
-            if let Some(object) = self.get(resource, &key) {
+            if let Some(object) = self.get(&resource, &key) {
                 let value = object.value();
                 let others = owners(&value).filter(|it| it["uid"] != owner.uid);
-                self.set_owners(resource, &object, others.cloned().collect())?;
+                self.set_owners(&resource, &object, others.cloned().collect())?;
             }
         }
         Ok(())
@@ -178,7 +173,7 @@ impl Writer {
 
     fn set_owners(
         &mut self,
-        resource: &'static Resource,
+        resource: &Arc<Resource>,
         object: &Arc<Object>,
         owners: Vec<Value>,
     ) -> Result<(), Status> {
@@ -201,16 +196,12 @@ impl Writer {
     }
 
     /// The object of an owner reference, if it exists.
-    fn owner(
-        &self,
-        reference: &Value,
-        namespace: &str,
-    ) -> Option<(&'static Resource, Arc<Object>)> {
+    fn owner(&self, reference: &Value, namespace: &str) -> Option<(Arc<Resource>, Arc<Object>)> {
         let text = |field: &str| reference[field].as_str().unwrap_or_default();
         let resource = self.history.of_kind(text("apiVersion"), text("kind"))?;
         let namespace = if resource.namespaced { namespace } else { "" };
         let key = Key::new(namespace, text("name"));
-        let owner = self.get(resource, &key)?;
+        let owner = self.get(&resource, &key)?;
         (owner.uid == reference["uid"]).then_some((resource, owner))
     }
 }

@@ -1,6 +1,7 @@
 //! Events expire: an hour after their last write, and the oldest when there are too many.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::history::Event;
@@ -19,14 +20,14 @@ pub(super) struct Expiry(BTreeMap<u64, Written>);
 
 #[derive(Debug)]
 struct Written {
-    resource: &'static Resource,
+    resource: Arc<Resource>,
     key: Key,
     at: Instant,
 }
 
 impl Expiry {
     /// Updates the index after a change at `now`.
-    pub(super) fn follow(&mut self, resource: &'static Resource, change: &Event, now: Instant) {
+    pub(super) fn follow(&mut self, resource: &Arc<Resource>, change: &Event, now: Instant) {
         if resource.kind != "Event" {
             return;
         }
@@ -35,7 +36,7 @@ impl Expiry {
         }
         if let Some(object) = change.current() {
             let written = Written {
-                resource,
+                resource: resource.clone(),
                 key: object.key.clone(),
                 at: now,
             };
@@ -44,17 +45,15 @@ impl Expiry {
     }
 
     /// An Event that must be deleted at `now`.
-    pub(super) fn due(&self, now: Instant) -> Option<(&'static Resource, Key)> {
+    pub(super) fn due(&self, now: Instant) -> Option<(Arc<Resource>, Key)> {
         let (_, oldest) = self.0.first_key_value()?;
         let is_due = self.0.len() > MOST || now.duration_since(oldest.at) >= TTL;
-        is_due.then(|| (oldest.resource, oldest.key.clone()))
+        is_due.then(|| (oldest.resource.clone(), oldest.key.clone()))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::object::Object;
     use crate::resource::KINDS;
@@ -64,7 +63,12 @@ mod tests {
         let resource = KINDS.iter().find(|it| it.kind == "Event").unwrap();
         let object = |name: &str, revision| {
             let key = Key::new("default", name);
-            Arc::new(Object::freeze(resource, key, revision, Default::default()))
+            Arc::new(Object::freeze(
+                resource.clone(),
+                key,
+                revision,
+                Default::default(),
+            ))
         };
         let (mut expiry, start) = (Expiry::default(), Instant::now());
         let minutes = |it: u64| start + Duration::from_secs(60 * it);

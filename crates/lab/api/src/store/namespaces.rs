@@ -20,7 +20,7 @@ impl Writer {
     /// Creates the system namespaces that are missing. The journal gets them with the first other
     /// change.
     pub(super) fn make_system_namespaces(&mut self) {
-        let Some(resource) = self.namespaces() else {
+        let Some(resource) = &self.namespaces() else {
             return;
         };
         for name in SYSTEM {
@@ -37,7 +37,7 @@ impl Writer {
             }});
             complete(&mut object);
             if let Value::Object(body) = object {
-                let event = Event::put(revision, resource, key, body, None);
+                let event = Event::put(revision, resource.clone(), key, body, None);
                 self.unwritten.push(Change::of(&event));
                 self.history.lock().record(event);
             }
@@ -49,7 +49,7 @@ impl Writer {
         let Some(namespaces) = self.namespaces().filter(|_| resource.namespaced) else {
             return Ok(());
         };
-        let namespace = self.find(namespaces, &Key::new("", &*key.namespace))?;
+        let namespace = self.find(&namespaces, &Key::new("", &*key.namespace))?;
         if namespace.value()["metadata"]["deletionTimestamp"].is_null() {
             return Ok(());
         }
@@ -75,7 +75,7 @@ impl Writer {
     /// Starts the deletion of a namespace and its objects.
     pub(super) fn end_namespace(
         &mut self,
-        resource: &'static Resource,
+        resource: &Arc<Resource>,
         namespace: &Arc<Object>,
     ) -> Result<Arc<Value>, Status> {
         let value = namespace.value();
@@ -99,7 +99,7 @@ impl Writer {
     /// Deletes one object of a namespace that is being deleted.
     pub(super) fn delete_in_namespace(
         &mut self,
-        resource: &'static Resource,
+        resource: &Arc<Resource>,
         key: &Key,
     ) -> Result<(), Status> {
         if self.get(resource, key).is_none() {
@@ -119,7 +119,7 @@ impl Writer {
 
     pub(super) fn settle_namespace(
         &mut self,
-        resource: &'static Resource,
+        resource: &Arc<Resource>,
         namespace: &Arc<Object>,
     ) -> Result<(), Status> {
         let value = namespace.value();
@@ -133,27 +133,24 @@ impl Writer {
     pub(super) fn contents(&self, namespace: &str) -> Vec<Chore> {
         let state = self.history.lock();
         let mut chores = Vec::new();
-        for &resource in self.history.resources() {
-            let objects = &state.collection(resource).objects;
-            let keys = objects.range(Key::new(namespace, "")..).map(|(key, _)| key);
-            let keys = keys.take_while(|it| it.namespace == namespace);
-            chores.extend(keys.map(|it| Chore::Delete(resource, it.clone())));
+        for collection in state.collections.values() {
+            let objects = collection.objects.range(Key::new(namespace, "")..);
+            let objects = objects.take_while(|(key, _)| key.namespace == namespace);
+            chores.extend(objects.map(|(key, it)| Chore::Delete(it.resource.clone(), key.clone())));
         }
         chores
     }
 
     fn is_empty(&self, namespace: &str) -> bool {
         let state = self.history.lock();
-        let mut resources = self.history.resources().iter();
-        resources.all(|it| {
-            let objects = &state.collection(it).objects;
+        state.collections.values().all(|it| {
             let from = (Bound::Included(Key::new(namespace, "")), Bound::Unbounded);
-            let first = objects.range(from).next();
+            let first = it.objects.range(from).next();
             first.is_none_or(|(key, _)| key.namespace != namespace)
         })
     }
 
-    fn namespaces(&self) -> Option<&'static Resource> {
+    fn namespaces(&self) -> Option<Arc<Resource>> {
         self.history.of_kind("v1", "Namespace")
     }
 }

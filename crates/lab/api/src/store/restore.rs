@@ -19,10 +19,11 @@ impl Writer {
             let event = Event::of(object.clone(), None);
             self.follow(&event, &Change::of(&event));
             // The follow-up work that the earlier run did not finish.
-            let (resource, key) = (object.resource, object.key.clone());
+            let (resource, key) = (object.resource.clone(), object.key.clone());
             let value = object.value();
             if !value["metadata"]["ownerReferences"].is_null() {
-                self.chores.push_back(Chore::Collect(resource, key.clone()));
+                self.chores
+                    .push_back(Chore::Collect(resource.clone(), key.clone()));
             }
             if !value["metadata"]["deletionTimestamp"].is_null() {
                 if resource.kind == "Namespace" {

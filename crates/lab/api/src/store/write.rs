@@ -24,7 +24,7 @@ const OWN: [&str; 5] = [
 
 impl Writer {
     pub(super) fn create(&mut self, mut new: Value, effect: Effect) -> Result<Arc<Value>, Status> {
-        let resource = self.place(&mut new)?;
+        let resource = &self.place(&mut new)?;
         let metadata = &mut new["metadata"];
         if metadata["resourceVersion"]
             .as_str()
@@ -60,13 +60,13 @@ impl Writer {
         let stored = self.finish(resource, key.clone(), new, None, effect)?;
         if effect == Effect::Stored {
             // Its owner may have been deleted meanwhile.
-            self.chores.push_back(Chore::Collect(resource, key));
+            self.chores.push_back(Chore::Collect(resource.clone(), key));
         }
         Ok(stored)
     }
 
     pub(super) fn update(&mut self, mut new: Value, effect: Effect) -> Result<Arc<Value>, Status> {
-        let resource = self.place(&mut new)?;
+        let resource = &self.place(&mut new)?;
         let key = key_of(&new);
         let old = self.find(resource, &key)?;
         let stored = old.value();
@@ -82,7 +82,7 @@ impl Writer {
         mut new: Value,
         effect: Effect,
     ) -> Result<Arc<Value>, Status> {
-        let resource = self.place(&mut new)?;
+        let resource = &self.place(&mut new)?;
         let key = key_of(&new);
         let old = self.find(resource, &key)?;
         let stored = old.value();
@@ -100,7 +100,7 @@ impl Writer {
     /// Stores `new` in place of `old`, unless they are equal.
     fn replace(
         &mut self,
-        resource: &'static Resource,
+        resource: &Arc<Resource>,
         key: Key,
         old: &Arc<Object>,
         mut new: Value,
@@ -139,7 +139,7 @@ impl Writer {
 
     fn finish(
         &mut self,
-        resource: &'static Resource,
+        resource: &Arc<Resource>,
         key: Key,
         new: Value,
         old: Option<Arc<Object>>,
@@ -160,7 +160,7 @@ impl Writer {
     }
 
     /// The collection of an object. Fills in its namespace.
-    fn place(&self, object: &mut Value) -> Result<&'static Resource, Status> {
+    fn place(&self, object: &mut Value) -> Result<Arc<Resource>, Status> {
         let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
         if !object.is_object() || !object["metadata"].is_object() {
             return Err(Status::bad_request("the object has no metadata"));
@@ -198,7 +198,7 @@ fn begin_status(resource: &Resource, new: &mut Value) {
     if resource.status == Subresource::Absent || resource.kind == "Node" {
         return;
     }
-    match resource.kind {
+    match &*resource.kind {
         "Namespace" => namespaces::complete(new),
         "Pod" => new["status"] = json!({"phase": "Pending"}),
         "Service" => new["status"] = json!({"loadBalancer": {}}),

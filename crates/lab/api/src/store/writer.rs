@@ -31,11 +31,11 @@ pub(super) struct Writer {
 #[derive(Clone, Debug)]
 pub(super) enum Chore {
     /// An owner of this object was removed.
-    Collect(&'static Resource, Key),
+    Collect(Arc<Resource>, Key),
     /// The namespace of this object is being deleted.
-    Delete(&'static Resource, Key),
+    Delete(Arc<Resource>, Key),
     /// This object waits for other objects to be removed.
-    Settle(&'static Resource, Key),
+    Settle(Arc<Resource>, Key),
 }
 
 impl Writer {
@@ -69,10 +69,10 @@ impl Writer {
             self.chores.pop_front();
         }
         while let Some((resource, key)) = self.expiry.due(Instant::now()) {
-            let Some(event) = self.get(resource, &key) else {
+            let Some(event) = self.get(&resource, &key) else {
                 return;
             };
-            if self.remove(resource, &event).is_err() {
+            if self.remove(&resource, &event).is_err() {
                 return;
             }
         }
@@ -103,7 +103,7 @@ impl Writer {
     /// Stores the next version of `old`, which admission has completed.
     pub(super) fn commit(
         &mut self,
-        resource: &'static Resource,
+        resource: &Arc<Resource>,
         key: Key,
         object: Value,
         old: Option<Arc<Object>>,
@@ -113,7 +113,7 @@ impl Writer {
         };
         body.remove("kind");
         body.remove("apiVersion");
-        let new = Object::freeze(resource, key, self.next_revision(), body);
+        let new = Object::freeze(resource.clone(), key, self.next_revision(), body);
         let new = Arc::new(new);
         self.record(Event::of(new.clone(), old))?;
         Ok(new)
@@ -121,7 +121,7 @@ impl Writer {
 
     pub(super) fn remove(
         &mut self,
-        resource: &'static Resource,
+        resource: &Arc<Resource>,
         old: &Arc<Object>,
     ) -> Result<(), Status> {
         self.record(Event::deletion(self.next_revision(), old.clone()))?;

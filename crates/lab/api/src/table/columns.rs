@@ -123,7 +123,7 @@ const EVENT: Kind = Kind {
 
 impl Kind {
     pub(super) fn of(resource: &Resource) -> Self {
-        match resource.kind {
+        match &*resource.kind {
             "Event" => EVENT,
             kind => find(kind),
         }

@@ -21,7 +21,7 @@ const MIB: usize = 1024 * 1024;
 /// The whole answer, for faults that look at nothing else. `revision` is the store's.
 pub(crate) fn reply(
     fault: &Fault,
-    resource: Option<&'static Resource>,
+    resource: Option<&Resource>,
     is_watch: bool,
     revision: u64,
 ) -> Option<Answer> {
@@ -64,7 +64,7 @@ pub(crate) fn reply(
 /// A body with status 200.
 fn body(
     fault: &Fault,
-    resource: Option<&'static Resource>,
+    resource: Option<&Resource>,
     is_watch: bool,
     revision: u64,
 ) -> Option<answer::Pieces> {

@@ -58,6 +58,7 @@ impl MiniApi {
         let history = &self.shared.history;
         let mut state = history.lock();
         let deleted = history
+            .registry()
             .kinds(kind)
             .find_map(|it| store::delete(&mut state, it, &key));
         drop(state);
@@ -75,7 +76,8 @@ impl MiniApi {
         let key = Key::new(namespace, name);
         let history = &self.shared.history;
         let state = history.lock();
-        let found = history
+        let registry = history.registry();
+        let found = registry
             .kinds(kind)
             .find_map(|it| state.collection(it).get(&key))?;
         Some(Value::clone(&found.value()))
@@ -85,7 +87,8 @@ impl MiniApi {
     pub fn list(&self, kind: &str) -> Vec<Value> {
         let history = &self.shared.history;
         let state = history.lock();
-        let objects = history
+        let registry = history.registry();
+        let objects = registry
             .kinds(kind)
             .flat_map(|it| state.collection(it).objects.values());
         let objects: Vec<Arc<Object>> = objects.cloned().collect();
