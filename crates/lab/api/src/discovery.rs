@@ -81,7 +81,7 @@ fn entries(resource: &Resource) -> Vec<Value> {
     if !resource.categories.is_empty() {
         whole["categories"] = json!(resource.categories);
     }
-    let part = |part: &str, group: &str, kind: &str, verbs: &[&str]| {
+    let part = |part: &str, api_version: &str, kind: &str, verbs: &[&str]| {
         let mut entry = json!({
             "name": format!("{}/{part}", resource.plural),
             "singularName": "",
@@ -89,9 +89,9 @@ fn entries(resource: &Resource) -> Vec<Value> {
             "kind": kind,
             "verbs": verbs,
         });
-        if !group.is_empty() {
+        if let Some((group, version)) = api_version.split_once('/') {
             entry["group"] = group.into();
-            entry["version"] = "v1".into();
+            entry["version"] = version.into();
         }
         entry
     };
@@ -100,14 +100,11 @@ fn entries(resource: &Resource) -> Vec<Value> {
     if resource.status == Subresource::Served {
         entries.push(part("status", "", &resource.kind, &written));
     }
-    if resource.scale == Subresource::Served {
-        entries.push(part("scale", "autoscaling", "Scale", &written));
+    if resource.scale.is_some() {
+        entries.push(part("scale", "autoscaling/v1", "Scale", &written));
     }
-    if resource.kind == "Pod" {
-        entries.push(part("binding", "", "Binding", &["create"]));
-        entries.push(part("eviction", "policy", "Eviction", &["create"]));
-        entries.push(part("log", "", "Pod", &["get"]));
-    }
+    let parts = resource.parts.iter();
+    entries.extend(parts.map(|it| part(it.name, it.api_version, it.kind, it.verbs)));
     entries
 }
 

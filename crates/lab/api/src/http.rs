@@ -2,7 +2,7 @@
 
 mod options;
 mod patching;
-mod pods;
+pub(crate) mod pods;
 mod removal;
 mod scale;
 mod writing;
@@ -41,7 +41,7 @@ pub struct Api {
 }
 
 /// A request for objects.
-struct Call<'a> {
+pub(crate) struct Call<'a> {
     api: &'a Api,
     resource: Arc<Resource>,
     namespace: Option<String>,
@@ -124,20 +124,19 @@ impl Call<'_> {
     }
 
     fn part(&self, method: &Method, name: &str, part: &str) -> Result<Answer, Status> {
-        let served = |it| it == Subresource::Served;
-        match (&*self.resource.kind, part, method) {
-            (_, "status", method) if served(self.resource.status) => match *method {
+        match (part, &self.resource.scale) {
+            ("status", _) if self.resource.status == Subresource::Served => match *method {
                 Method::GET => self.read(Some(name)),
                 Method::PUT => self.replace(name, writing::Part::Status),
                 Method::PATCH => self.patch(name, writing::Part::Status),
                 _ => Err(Status::method_not_allowed()),
             },
-            (_, "scale", method) if served(self.resource.scale) => self.scale(method, name),
-            ("Pod", "log", &Method::GET) => self.log(name),
-            ("Pod", "eviction", &Method::POST) => self.evict(name),
-            ("Pod", "binding", &Method::POST) => self.bind(name),
-            ("Pod", "log" | "eviction" | "binding", _) => Err(Status::method_not_allowed()),
-            _ => Err(Status::no_resource()),
+            ("scale", Some(scale)) => self.scale(scale, method, name),
+            _ => {
+                let found = self.resource.parts.iter().find(|it| it.name == part);
+                let part = found.ok_or_else(Status::no_resource)?;
+                (part.answer)(self, method, name)
+            }
         }
     }
 

@@ -3,8 +3,14 @@
 mod kinds;
 mod registry;
 
+use hyper::Method;
 use serde_json::Value;
 use sluice_controller::FieldError;
+
+use crate::answer::Answer;
+use crate::http::Call;
+use crate::status::Status;
+use crate::table::Table;
 
 pub use kinds::KINDS;
 pub use registry::Registry;
@@ -26,14 +32,22 @@ pub struct Resource {
     pub categories: Vec<String>,
     /// Whether `status` is a subresource.
     pub status: Subresource,
-    /// Whether `scale` is a subresource.
-    pub scale: Subresource,
+    /// The subresource `scale`, if it is served.
+    pub scale: Option<Scale>,
+    /// The other subresources.
+    pub(crate) parts: &'static [Part],
     /// The fields that a `fieldSelector` may name, beside `metadata.name` and `metadata.namespace`.
     pub fields: Vec<String>,
     /// The JSON of an empty object of this kind, after `metadata`: a bookmark is such an object.
     pub blank: &'static str,
     /// The rule for `metadata.name`.
     pub name: NameRule,
+    /// Completes a new object: its first status. Clients cannot set a status that is a subresource.
+    pub(crate) begin: fn(&mut Value),
+    /// Nothing in the lab acts upon these objects: who writes one is told.
+    pub inert: bool,
+    /// The columns of kubectl.
+    pub(crate) table: Table,
     /// The object without fields that its Kubernetes type does not have.
     pub(crate) known: fn(&Value) -> Result<Value, FieldError>,
 }
@@ -43,6 +57,30 @@ pub struct Resource {
 pub enum Subresource {
     Served,
     Absent,
+}
+
+/// Where an object has its number of replicas, as JSON pointers.
+#[derive(Clone, Debug)]
+pub struct Scale {
+    /// The wanted number: `/spec/replicas`.
+    pub(crate) replicas: String,
+    /// The present number.
+    pub(crate) current: String,
+    /// The selector of the pods: a text, a `LabelSelector`, or a map of labels; empty: there is none.
+    pub(crate) selector: String,
+}
+
+/// A subresource that is neither `status` nor `scale`.
+#[derive(Debug)]
+pub(crate) struct Part {
+    /// Its name in paths: `eviction`.
+    pub(crate) name: &'static str,
+    /// `GROUP/VERSION` of what it takes and answers; empty: those of the object.
+    pub(crate) api_version: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) verbs: &'static [&'static str],
+    /// Answers a request for the part of the object with this name.
+    pub(crate) answer: fn(&Call<'_>, &Method, &str) -> Result<Answer, Status>,
 }
 
 /// What a name may look like (RFC 1123; for Services RFC 1035).
@@ -59,6 +97,11 @@ pub enum NameRule {
 }
 
 impl Resource {
+    /// Whether objects are of this group and kind.
+    pub(crate) fn is(&self, group: &str, kind: &str) -> bool {
+        (&*self.group, &*self.kind) == (group, kind)
+    }
+
     /// Whether both are versions of one collection.
     pub fn is_same(&self, other: &Self) -> bool {
         (&self.group, &self.plural) == (&other.group, &other.plural)

@@ -5,7 +5,7 @@ mod dependents;
 mod expiry;
 mod hooks;
 mod names;
-mod namespaces;
+pub(crate) mod namespaces;
 mod options;
 mod restore;
 mod write;

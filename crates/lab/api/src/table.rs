@@ -3,13 +3,14 @@
 
 mod age;
 mod columns;
-mod network;
-mod node;
-mod objects;
-mod pod;
+pub(crate) mod network;
+pub(crate) mod node;
+pub(crate) mod objects;
+mod path;
+pub(crate) mod pod;
 #[cfg(test)]
 mod tests;
-mod workload;
+pub(crate) mod workload;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -18,7 +19,8 @@ use crate::format::Include;
 use crate::list::Page;
 use crate::object::Object;
 use crate::resource::Resource;
-use columns::{Column, Kind};
+use columns::Column;
+pub(crate) use columns::Table;
 
 /// A table with one row.
 pub(crate) fn of_object(object: &Object, include: Include) -> Value {
@@ -55,14 +57,14 @@ pub(crate) fn blank(metadata: &Value) -> Value {
 
 fn table(resource: &Resource, metadata: &Value, rows: Vec<Value>) -> Value {
     let mut table = blank(metadata);
-    let columns = Kind::of(resource).columns.iter();
+    let columns = resource.table.columns.iter();
     table["columnDefinitions"] = columns.map(Column::definition).collect();
     table["rows"] = rows.into();
     table
 }
 
 fn row(resource: &Resource, object: &Value, include: Include, now: Timestamp) -> Value {
-    let mut row = json!({"cells": (Kind::of(resource).cells)(object, now)});
+    let mut row = json!({"cells": resource.table.cells(object, now)});
     match include {
         Include::None => {}
         Include::Metadata => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
-use sluice_api::{Resource, Subresource};
+use sluice_api::Resource;
 use sluice_cluster::client::{Client, Patch, kind, path};
 
 use super::manifests;
@@ -72,7 +72,7 @@ pub(super) fn delete(client: &Client, args: &DeleteArgs) -> anyhow::Result<()> {
 
 pub(super) fn scale(client: &Client, args: &ObjectArgs, replicas: u32) -> anyhow::Result<()> {
     let (resource, name, path) = one(args)?;
-    if resource.scale == Subresource::Absent {
+    if resource.scale.is_none() {
         bail!("{} have no replicas", resource.plural);
     }
     let scale = json!({"spec": {"replicas": replicas}});

@@ -1,12 +1,13 @@
 //! Subresources of Pods: log, eviction, binding.
 
-use hyper::StatusCode;
+use hyper::{Method, StatusCode};
 use serde_json::Value;
 
 use super::Call;
-use super::writing::Part;
+use super::writing::Part as Written;
 use crate::answer::{Answer, Content, Pieces, success, with_type};
 use crate::query::boolean;
+use crate::resource::Part;
 use crate::status::Status;
 
 /// Reads the logs of Pods.
@@ -38,8 +39,44 @@ pub struct LogOptions {
     pub since_time: Option<String>,
 }
 
+/// The subresources of Pods.
+pub(crate) const PARTS: &[Part] = &[
+    Part {
+        name: "binding",
+        api_version: "",
+        kind: "Binding",
+        verbs: &["create"],
+        answer: |call, method, name| call.post(method)?.bind(name),
+    },
+    Part {
+        name: "eviction",
+        api_version: "policy/v1",
+        kind: "Eviction",
+        verbs: &["create"],
+        answer: |call, method, name| call.post(method)?.evict(name),
+    },
+    Part {
+        name: "log",
+        api_version: "",
+        kind: "Pod",
+        verbs: &["get"],
+        answer: |call, method, name| match *method {
+            Method::GET => call.log(name),
+            _ => Err(Status::method_not_allowed()),
+        },
+    },
+];
+
 impl Call<'_> {
-    pub(super) fn log(&self, name: &str) -> Result<Answer, Status> {
+    /// Refuses all methods but POST.
+    fn post(&self, method: &Method) -> Result<&Self, Status> {
+        match *method {
+            Method::POST => Ok(self),
+            _ => Err(Status::method_not_allowed()),
+        }
+    }
+
+    fn log(&self, name: &str) -> Result<Answer, Status> {
         let pod = self.find(name)?;
         let number = |name: &str| match self.parameter(name) {
             None => Ok(None),
@@ -64,7 +101,7 @@ impl Call<'_> {
     }
 
     /// Deletes the Pod. There are no PodDisruptionBudgets.
-    pub(super) fn evict(&self, name: &str) -> Result<Answer, Status> {
+    fn evict(&self, name: &str) -> Result<Answer, Status> {
         let eviction = self.content()?;
         let options = self.delete_options(&eviction["deleteOptions"])?;
         let key = self.key(name);
@@ -73,7 +110,7 @@ impl Call<'_> {
     }
 
     /// Assigns the Pod to a node.
-    pub(super) fn bind(&self, name: &str) -> Result<Answer, Status> {
+    fn bind(&self, name: &str) -> Result<Answer, Status> {
         let binding = self.content()?;
         let Some(node) = binding["target"]["name"].as_str() else {
             return Err(Status::bad_request("target.name is missing"));
@@ -88,7 +125,7 @@ impl Call<'_> {
         }
         let mut bound = Value::clone(&pod);
         bound["spec"]["nodeName"] = node.into();
-        self.store(&pod, bound, Part::Whole, &self.options()?)?;
+        self.store(&pod, bound, Written::Whole, &self.options()?)?;
         Ok(created())
     }
 }

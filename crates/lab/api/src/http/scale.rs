@@ -9,13 +9,14 @@ use super::Call;
 use super::writing::Part;
 use crate::answer::{Answer, json_value};
 use crate::patch::{PatchType, patched};
+use crate::resource::Scale;
 use crate::selector::selector_text;
 use crate::status::{Cause, Status};
 
 impl Call<'_> {
-    pub(super) fn scale(&self, method: &Method, name: &str) -> Result<Answer, Status> {
+    pub(super) fn scale(&self, of: &Scale, method: &Method, name: &str) -> Result<Answer, Status> {
         let workload = self.find(name)?;
-        let scale = scale_of(&workload);
+        let scale = scale_of(of, &workload);
         let wanted = match *method {
             Method::GET => return Ok(json_value(&scale)),
             Method::PUT => self.content()?,
@@ -25,12 +26,13 @@ impl Call<'_> {
             }
             _ => return Err(Status::method_not_allowed()),
         };
-        let stored = self.set_replicas(name, &workload, &wanted)?;
-        Ok(json_value(&scale_of(&stored)))
+        let stored = self.set_replicas(of, name, &workload, &wanted)?;
+        Ok(json_value(&scale_of(of, &stored)))
     }
 
     fn set_replicas(
         &self,
+        of: &Scale,
         name: &str,
         workload: &Arc<Value>,
         scale: &Value,
@@ -50,7 +52,7 @@ impl Call<'_> {
             return Err(Status::invalid(&self.resource, name, &[cause]));
         };
         let mut new = Value::clone(workload);
-        new["spec"]["replicas"] = replicas.into();
+        *slot(&mut new, &of.replicas) = replicas.into();
         if let Some(version) = scale["metadata"]["resourceVersion"].as_str() {
             new["metadata"]["resourceVersion"] = version.into();
         }
@@ -58,9 +60,31 @@ impl Call<'_> {
     }
 }
 
-fn scale_of(workload: &Value) -> Value {
-    let (metadata, status) = (&workload["metadata"], &workload["status"]);
-    let selector = selector_text(&workload["spec"]["selector"]);
+/// The value at a pointer, whose missing fields are made.
+fn slot<'a>(value: &'a mut Value, pointer: &str) -> &'a mut Value {
+    let fields = pointer.split('/').skip(1);
+    fields.fold(value, |value, field| {
+        if !value.is_object() {
+            *value = json!({});
+        }
+        &mut value[field]
+    })
+}
+
+fn scale_of(of: &Scale, workload: &Value) -> Value {
+    let metadata = &workload["metadata"];
+    let number = |pointer: &str| workload.pointer(pointer).and_then(Value::as_i64);
+    let selector = match workload
+        .pointer(&of.selector)
+        .filter(|_| !of.selector.is_empty())
+    {
+        None => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(it) if it["matchLabels"].is_object() || it["matchExpressions"].is_array() => {
+            selector_text(it)
+        }
+        Some(labels) => selector_text(&json!({"matchLabels": labels})),
+    };
     json!({
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
@@ -71,9 +95,9 @@ fn scale_of(workload: &Value) -> Value {
             "resourceVersion": metadata["resourceVersion"],
             "creationTimestamp": metadata["creationTimestamp"],
         },
-        "spec": {"replicas": workload["spec"]["replicas"].as_i64().unwrap_or(1)},
+        "spec": {"replicas": number(&of.replicas).unwrap_or(1)},
         "status": {
-            "replicas": status["replicas"].as_i64().unwrap_or_default(),
+            "replicas": number(&of.current).unwrap_or_default(),
             "selector": selector,
         },
     })

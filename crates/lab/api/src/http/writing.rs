@@ -141,8 +141,12 @@ impl Call<'_> {
         let unknown = validation::conform(&self.resource, object)?;
         let named = unknown.iter().map(|it| format!("unknown field {it:?}"));
         let named: Vec<_> = named.collect();
+        let told = self.resource.inert.then(|| {
+            let plural = self.resource.full_name();
+            format!("the lab stores {plural}, nothing acts upon them")
+        });
         match options.unknown {
-            Unknown::Ignored => Ok(Vec::new()),
+            Unknown::Ignored => Ok(told.into_iter().collect()),
             Unknown::Refused if !named.is_empty() => {
                 let kind = &self.resource.kind;
                 Err(Status::bad_request(format!(
@@ -151,7 +155,7 @@ impl Call<'_> {
                     named.join(", ")
                 )))
             }
-            _ => Ok(named),
+            _ => Ok(told.into_iter().chain(named).collect()),
         }
     }
 

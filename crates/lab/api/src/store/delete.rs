@@ -46,7 +46,7 @@ impl Writer {
                 }
             }
         }
-        if resource.kind == "Namespace" {
+        if resource.is("", "Namespace") {
             return self.end_namespace(resource, &old);
         }
         let grace = grace(resource, &value, options);
@@ -103,7 +103,7 @@ impl Writer {
         if value["metadata"]["deletionTimestamp"].is_null() {
             return Ok(());
         }
-        if resource.kind == "Namespace" {
+        if resource.is("", "Namespace") {
             return self.settle_namespace(resource, &object);
         }
         let finalizers = value["metadata"]["finalizers"].as_array();
@@ -162,7 +162,7 @@ fn grace(resource: &Resource, object: &Value, options: &DeleteOptions) -> u64 {
     let on_node = object["spec"]["nodeName"]
         .as_str()
         .is_some_and(|it| !it.is_empty());
-    if resource.kind != "Pod" || is_over || !on_node {
+    if !resource.is("", "Pod") || is_over || !on_node {
         return 0;
     }
     let own = object["spec"]["terminationGracePeriodSeconds"].as_u64();

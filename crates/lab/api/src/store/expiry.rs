@@ -28,7 +28,8 @@ struct Written {
 impl Expiry {
     /// Updates the index after a change at `now`.
     pub(super) fn follow(&mut self, resource: &Arc<Resource>, change: &Event, now: Instant) {
-        if resource.kind != "Event" {
+        let groups = ["", "events.k8s.io"];
+        if !groups.iter().any(|it| resource.is(it, "Event")) {
             return;
         }
         if let Some(previous) = &change.previous {

@@ -65,7 +65,7 @@ impl Writer {
         resource: &Resource,
         key: &Key,
     ) -> Result<(), Status> {
-        if resource.kind == "Namespace" && SYSTEM.contains(&key.name.as_str()) {
+        if resource.is("", "Namespace") && SYSTEM.contains(&key.name.as_str()) {
             let why = "this namespace may not be deleted";
             return Err(Status::forbidden(resource, &key.name, why));
         }
@@ -157,7 +157,7 @@ impl Writer {
 
 /// Completes a Namespace (`registry/core/namespace/strategy.go`, `core/v1/defaults.go`). The
 /// finalizer in `spec` is left out: no other controller cleans up.
-pub(super) fn complete(namespace: &mut Value) {
+pub(crate) fn complete(namespace: &mut Value) {
     let name = namespace["metadata"]["name"].clone();
     let labels = &mut namespace["metadata"]["labels"];
     if !labels.is_object() {

@@ -26,7 +26,7 @@ impl Writer {
                     .push_back(Chore::Collect(resource.clone(), key.clone()));
             }
             if !value["metadata"]["deletionTimestamp"].is_null() {
-                if resource.kind == "Namespace" {
+                if resource.is("", "Namespace") {
                     let contents = self.contents(&key.name);
                     self.chores.extend(contents);
                 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::delete::has_finalizers;
 use super::writer::{Chore, Writer};
-use super::{Effect, namespaces, unknown_kind};
+use super::{Effect, unknown_kind};
 use crate::history::now;
 use crate::object::{Key, Object};
 use crate::resource::{Resource, Subresource};
@@ -45,7 +45,7 @@ impl Writer {
             key.name = self.generate(resource, &key, &prefix);
             new["metadata"]["name"] = key.name.clone().into();
         }
-        begin_status(resource, &mut new);
+        (resource.begin)(&mut new);
         validation::check_name(resource, &key.name)?;
         self.check_namespace(resource, &key)?;
         if self.get(resource, &key).is_some() {
@@ -134,7 +134,7 @@ impl Writer {
 
     /// Whether a deleted object can be removed. A namespace must be empty, whatever its finalizers.
     fn may_go(&self, resource: &Resource, key: &Key) -> bool {
-        resource.kind != "Namespace" || self.contents(&key.name).is_empty()
+        !resource.is("", "Namespace") || self.contents(&key.name).is_empty()
     }
 
     fn finish(
@@ -190,20 +190,6 @@ fn key_of(object: &Value) -> Key {
     let metadata = &object["metadata"];
     let text = |field: &str| metadata[field].as_str().unwrap_or_default();
     Key::new(text("namespace"), text("name"))
-}
-
-/// The status of a new object. Only Nodes keep the status that the client sends, because kubelets
-/// create them (`registry/core/{node,pod,namespace}/strategy.go`).
-fn begin_status(resource: &Resource, new: &mut Value) {
-    if resource.status == Subresource::Absent || resource.kind == "Node" {
-        return;
-    }
-    match &*resource.kind {
-        "Namespace" => namespaces::complete(new),
-        "Pod" => new["status"] = json!({"phase": "Pending"}),
-        "Service" => new["status"] = json!({"loadBalancer": {}}),
-        _ => new["status"] = json!({}),
-    }
 }
 
 /// Checks that `new` is a version of the stored object, and copies the metadata that only the

@@ -1,131 +1,153 @@
-//! The columns of each kind.
+//! The columns of a kind.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{network, node, objects, pod, workload};
-use crate::resource::Resource;
+use super::age::since;
+use super::items;
+use super::path::{Path, shown};
 
-/// The columns of a kind, and the function that fills them.
-pub(super) struct Kind {
-    pub(super) columns: &'static [Column],
-    /// The value of each column.
-    pub(super) cells: fn(&Value, Timestamp) -> Vec<Value>,
+/// The columns of a kind, and what fills them.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    pub(super) columns: Vec<Column>,
+    /// The value of each column; `None` when each has a path.
+    cells: Option<fn(&Value, Timestamp) -> Vec<Value>>,
 }
 
-pub(super) struct Column {
-    name: &'static str,
-    /// The values are numbers.
-    is_number: bool,
-    is_wide: bool,
+/// One column (`TableColumnDefinition` of `meta.k8s.io/v1`).
+#[derive(Clone, Debug)]
+pub(crate) struct Column {
+    pub(crate) name: String,
+    /// `string`, `integer`, `number`, `boolean` or `date`.
+    pub(crate) sort: String,
+    pub(crate) format: String,
+    pub(crate) description: String,
+    /// kubectl shows columns above 0 with `-o wide` only.
+    pub(crate) priority: i64,
+    pub(crate) source: Source,
 }
 
-const fn column(name: &'static str) -> Column {
-    Column {
-        name,
-        is_number: false,
-        is_wide: false,
+/// Where the value of a column is.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    /// The function of the table knows it.
+    Row,
+    /// At this path, or else the value.
+    At(Path, Value),
+    /// The time since the time at this path.
+    Since(Path),
+    /// The number of items at this path.
+    Count(Path),
+}
+
+impl Table {
+    /// Reads columns such as `Name, Handler=.handler, Webhooks#=*.webhooks, Age`. After the name: `#` an integer, `!` a
+    /// boolean, `%` a date, `+` for `-o wide`. A value is at a path, `?` says what stands for a missing one; `@` is the
+    /// time since then, `*` the number of items.
+    pub(crate) fn of(columns: &str) -> Self {
+        let columns = columns.split(',').map(|it| Column::read(it.trim()));
+        Self {
+            columns: columns.collect(),
+            cells: None,
+        }
     }
-}
 
-const fn number(name: &'static str) -> Column {
-    Column {
-        is_number: true,
-        ..column(name)
+    /// As [`of`](Self::of); `cells` has the values of all columns.
+    pub(crate) fn rows(columns: &str, cells: fn(&Value, Timestamp) -> Vec<Value>) -> Self {
+        Self {
+            cells: Some(cells),
+            ..Self::of(columns)
+        }
     }
-}
 
-const fn wide(name: &'static str) -> Column {
-    Column {
-        is_wide: true,
-        ..column(name)
+    pub(super) fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        match self.cells {
+            Some(cells) => cells(object, now),
+            None => {
+                let columns = self.columns.iter();
+                columns.map(|it| it.cell(object, now)).collect()
+            }
+        }
     }
 }
 
 impl Column {
+    fn read(text: &str) -> Self {
+        let (name, source) = match text.split_once('=') {
+            Some((name, source)) => (name, source),
+            None => (text, ""),
+        };
+        let plain = name.trim_end_matches(['#', '!', '%', '+']);
+        let has = |it| name[plain.len()..].contains(it);
+        let sort = match () {
+            () if has('#') => "integer",
+            () if has('!') => "boolean",
+            () if has('%') => "date",
+            () => "string",
+        };
+        let source = match (plain, source) {
+            ("Name", "") => Source::At(Path::of(".metadata.name"), Value::Null),
+            ("Age", "") => Source::Since(Path::of(".metadata.creationTimestamp")),
+            (_, "") => Source::Row,
+            (_, source) => match source.split_at(1) {
+                ("@", path) => Source::Since(Path::of(path)),
+                ("*", path) => Source::Count(Path::of(path)),
+                _ => {
+                    let (path, otherwise) = source.split_once('?').unwrap_or((source, ""));
+                    let otherwise = serde_json::from_str(otherwise);
+                    let text = || source.split_once('?').map_or("", |(_, it)| it).into();
+                    Source::At(Path::of(path), otherwise.unwrap_or_else(|_| text()))
+                }
+            },
+        };
+        Self {
+            name: plain.to_owned(),
+            sort: sort.to_owned(),
+            format: if plain == "Name" { "name" } else { "" }.to_owned(),
+            description: String::new(),
+            priority: i64::from(has('+')),
+            source,
+        }
+    }
+
     pub(super) fn definition(&self) -> Value {
         json!({
             "name": self.name,
-            "type": if self.is_number { "integer" } else { "string" },
-            "format": if self.name == "Name" { "name" } else { "" },
-            "description": "",
-            "priority": i32::from(self.is_wide),
+            "type": self.sort,
+            "format": self.format,
+            "description": self.description,
+            "priority": self.priority,
         })
     }
-}
 
-macro_rules! kinds {
-    ($($kind:literal $cells:path: $($column:expr),*;)*) => {
-        fn find(kind: &str) -> Kind {
-            match kind {
-                $($kind => Kind {
-                    columns: const { &[column("Name"), $($column),*] },
-                    cells: $cells,
-                },)*
-                _ => Kind {
-                    columns: const { &[column("Name"), column("Age")] },
-                    cells: objects::plain,
-                },
+    /// The value of the column (`cellForJSONValue` in `apiextensions-apiserver/pkg/registry/customresource/tableconvertor`).
+    fn cell(&self, object: &Value, now: Timestamp) -> Value {
+        match &self.source {
+            Source::Row => Value::Null,
+            Source::At(path, otherwise) => {
+                let found = path.find(object);
+                match (found.as_slice(), self.sort.as_str()) {
+                    ([], _) => otherwise.clone(),
+                    (all, "string") => {
+                        let texts: Vec<_> = all.iter().map(|it| shown(it)).collect();
+                        texts.join(" ").into()
+                    }
+                    ([first @ Value::Number(_), ..], "integer" | "number")
+                    | ([first @ Value::Bool(_), ..], "boolean")
+                    | ([first @ Value::String(_), ..], "date") => (*first).clone(),
+                    _ => Value::Null,
+                }
             }
-        }
-    };
-}
-
-kinds! {
-    "Pod" pod::cells: column("Ready"), column("Status"), column("Restarts"), column("Age"),
-        wide("IP"), wide("Node"), wide("Nominated Node"), wide("Readiness Gates");
-    "Service" network::service: column("Type"), column("Cluster-IP"), column("External-IP"),
-        column("Port(s)"), column("Age"), wide("Selector");
-    "Node" node::cells: column("Status"), column("Roles"), column("Age"), column("Version"),
-        wide("Internal-IP"), wide("External-IP"), wide("OS-Image"), wide("Kernel-Version"),
-        wide("Container-Runtime");
-    "Namespace" objects::namespace: column("Status"), column("Age");
-    "Deployment" workload::deployment: column("Ready"), column("Up-to-date"), column("Available"),
-        column("Age"), wide("Containers"), wide("Images"), wide("Selector");
-    "ReplicaSet" workload::replica_set: number("Desired"), number("Current"), number("Ready"),
-        column("Age"), wide("Containers"), wide("Images"), wide("Selector");
-    "StatefulSet" workload::stateful_set: column("Ready"), column("Age"), wide("Containers"),
-        wide("Images");
-    "DaemonSet" workload::daemon_set: number("Desired"), number("Current"), number("Ready"),
-        number("Up-to-date"), number("Available"), column("Node Selector"), column("Age"),
-        wide("Containers"), wide("Images"), wide("Selector");
-    "ControllerRevision" workload::revision: column("Controller"), number("Revision"),
-        column("Age");
-    "Endpoints" network::endpoints: column("Endpoints"), column("Age");
-    "EndpointSlice" network::slice: column("AddressType"), column("Ports"), column("Endpoints"),
-        column("Age");
-    "ServiceCIDR" network::cidr: column("CIDRs"), column("Age");
-    "IPAddress" network::address: column("ParentRef"), column("Age");
-    "ConfigMap" objects::config_map: number("Data"), column("Age");
-    "Secret" objects::secret: column("Type"), number("Data"), column("Age");
-    "ServiceAccount" objects::service_account: number("Secrets"), column("Age");
-}
-
-/// The first column of Events is their time, not their name.
-const EVENT: Kind = Kind {
-    columns: &[
-        column("Last Seen"),
-        column("Type"),
-        column("Reason"),
-        column("Object"),
-        wide("Subobject"),
-        wide("Source"),
-        column("Message"),
-        wide("First Seen"),
-        wide("Count"),
-        Column {
-            is_wide: true,
-            ..column("Name")
-        },
-    ],
-    cells: objects::event,
-};
-
-impl Kind {
-    pub(super) fn of(resource: &Resource) -> Self {
-        match &*resource.kind {
-            "Event" => EVENT,
-            kind => find(kind),
+            Source::Since(path) => match path.find(object).first() {
+                Some(time) => since(time, now).into(),
+                None => Value::Null,
+            },
+            Source::Count(path) => {
+                let found = path.find(object);
+                let count = found.first().map_or(0, |it| items(it).count());
+                count.into()
+            }
         }
     }
 }

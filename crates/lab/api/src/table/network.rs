@@ -10,7 +10,7 @@ use super::{NONE, items, joined, labels, number, text};
 /// Most items that a cell shows.
 const SHOWN: usize = 3;
 
-pub(super) fn service(object: &Value, now: Timestamp) -> Vec<Value> {
+pub(crate) fn service(object: &Value, now: Timestamp) -> Vec<Value> {
     let spec = &object["spec"];
     let sort = text(&spec["type"], "ClusterIP");
     let cluster_ip = match sort {
@@ -57,7 +57,7 @@ fn ports(ports: &Value) -> String {
     joined(ports.iter().map(String::as_str))
 }
 
-pub(super) fn endpoints(object: &Value, now: Timestamp) -> Vec<Value> {
+pub(crate) fn endpoints(object: &Value, now: Timestamp) -> Vec<Value> {
     let mut all = Vec::new();
     for subset in items(&object["subsets"]) {
         for address in items(&subset["addresses"]) {
@@ -79,7 +79,7 @@ pub(super) fn endpoints(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![name(object), shortened(&all, NONE).into(), age(object, now)]
 }
 
-pub(super) fn slice(object: &Value, now: Timestamp) -> Vec<Value> {
+pub(crate) fn slice(object: &Value, now: Timestamp) -> Vec<Value> {
     let ports = items(&object["ports"]).map(|it| match number(&it["port"]) {
         0 => "*".to_owned(),
         port => port.to_string(),
@@ -111,12 +111,12 @@ fn shortened(all: &[String], none: &str) -> String {
     }
 }
 
-pub(super) fn cidr(object: &Value, now: Timestamp) -> Vec<Value> {
+pub(crate) fn cidr(object: &Value, now: Timestamp) -> Vec<Value> {
     let cidrs = joined(items(&object["spec"]["cidrs"]).filter_map(Value::as_str));
     vec![name(object), cidrs.into(), age(object, now)]
 }
 
-pub(super) fn address(object: &Value, now: Timestamp) -> Vec<Value> {
+pub(crate) fn address(object: &Value, now: Timestamp) -> Vec<Value> {
     let parent = &object["spec"]["parentRef"];
     let place = ["group", "resource", "namespace", "name"].map(|it| text(&parent[it], ""));
     let parent = match place {

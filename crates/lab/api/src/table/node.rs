@@ -10,7 +10,7 @@ use super::{NONE, items, joined, text};
 /// Label whose suffix is a role of the node.
 const ROLE: &str = "node-role.kubernetes.io/";
 
-pub(super) fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+pub(crate) fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
     let info = &object["status"]["nodeInfo"];
     let known = |field: &str| Value::from(text(&info[field], "<unknown>"));
     vec![

@@ -4,35 +4,21 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::age::{age, since};
-use super::{items, number, text};
-
-pub(super) fn plain(object: &Value, now: Timestamp) -> Vec<Value> {
-    vec![name(object), age(object, now)]
-}
+use super::{number, text};
 
 pub(super) fn name(object: &Value) -> Value {
     object["metadata"]["name"].clone()
 }
 
-pub(super) fn namespace(object: &Value, now: Timestamp) -> Vec<Value> {
-    let phase = object["status"]["phase"].clone();
-    vec![name(object), phase, age(object, now)]
-}
-
-pub(super) fn config_map(object: &Value, now: Timestamp) -> Vec<Value> {
+pub(crate) fn config_map(object: &Value, now: Timestamp) -> Vec<Value> {
     let count = count(&object["data"]) + count(&object["binaryData"]);
     vec![name(object), count.into(), age(object, now)]
 }
 
-pub(super) fn secret(object: &Value, now: Timestamp) -> Vec<Value> {
+pub(crate) fn secret(object: &Value, now: Timestamp) -> Vec<Value> {
     let count = count(&object["data"]).into();
     let sort = text(&object["type"], "Opaque").into();
     vec![name(object), sort, count, age(object, now)]
-}
-
-pub(super) fn service_account(object: &Value, now: Timestamp) -> Vec<Value> {
-    let count = items(&object["secrets"]).count();
-    vec![name(object), count.into(), age(object, now)]
 }
 
 fn count(map: &Value) -> usize {
@@ -40,7 +26,7 @@ fn count(map: &Value) -> usize {
 }
 
 /// Events of both API groups, whose fields have different names.
-pub(super) fn event(object: &Value, now: Timestamp) -> Vec<Value> {
+pub(crate) fn event(object: &Value, now: Timestamp) -> Vec<Value> {
     let first = |fields: &[&str]| {
         let values = fields
             .iter()

@@ -7,7 +7,7 @@ use super::age::{age, since};
 use super::objects::name;
 use super::{NONE, items, number, text};
 
-pub(super) fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+pub(crate) fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, status) = (&object["spec"], &object["status"]);
     let summary = Summary::of(object);
     let restarts = match summary.last_restart {

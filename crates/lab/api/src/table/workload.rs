@@ -8,7 +8,7 @@ use super::objects::name;
 use super::{NONE, items, joined, labels, number, text};
 use crate::selector::selector_text;
 
-pub(super) fn deployment(object: &Value, now: Timestamp) -> Vec<Value> {
+pub(crate) fn deployment(object: &Value, now: Timestamp) -> Vec<Value> {
     let status = &object["status"];
     let mut cells = vec![
         name(object),
@@ -22,7 +22,7 @@ pub(super) fn deployment(object: &Value, now: Timestamp) -> Vec<Value> {
     cells
 }
 
-pub(super) fn replica_set(object: &Value, now: Timestamp) -> Vec<Value> {
+pub(crate) fn replica_set(object: &Value, now: Timestamp) -> Vec<Value> {
     let status = &object["status"];
     let mut cells = vec![
         name(object),
@@ -36,7 +36,7 @@ pub(super) fn replica_set(object: &Value, now: Timestamp) -> Vec<Value> {
     cells
 }
 
-pub(super) fn stateful_set(object: &Value, now: Timestamp) -> Vec<Value> {
+pub(crate) fn stateful_set(object: &Value, now: Timestamp) -> Vec<Value> {
     let ready = number(&object["status"]["readyReplicas"]);
     let ready = format!("{ready}/{}", desired(object));
     let mut cells = vec![name(object), ready.into(), age(object, now)];
@@ -44,7 +44,7 @@ pub(super) fn stateful_set(object: &Value, now: Timestamp) -> Vec<Value> {
     cells
 }
 
-pub(super) fn daemon_set(object: &Value, now: Timestamp) -> Vec<Value> {
+pub(crate) fn daemon_set(object: &Value, now: Timestamp) -> Vec<Value> {
     let status = |field: &str| Value::from(number(&object["status"][field]));
     let mut cells = vec![
         name(object),
@@ -61,7 +61,7 @@ pub(super) fn daemon_set(object: &Value, now: Timestamp) -> Vec<Value> {
     cells
 }
 
-pub(super) fn revision(object: &Value, now: Timestamp) -> Vec<Value> {
+pub(crate) fn revision(object: &Value, now: Timestamp) -> Vec<Value> {
     let mut owners = items(&object["metadata"]["ownerReferences"]);
     let owner = owners.find(|it| it["controller"] == true);
     let owner = owner.map_or(NONE.to_owned(), |it| {
