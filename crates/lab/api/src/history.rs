@@ -87,7 +87,11 @@ impl History {
     ///
     /// The kind is not served, or the metadata is wrong.
     pub fn read(&self, object: Value) -> Result<Incoming, Misplaced> {
-        Incoming::read(object, |api_version, kind| self.of_kind(api_version, kind))
+        let registry = self.registry();
+        Incoming::read(object, |api_version, kind| {
+            let given = registry.of_kind(api_version, kind)?;
+            registry.stored_as(given).cloned()
+        })
     }
 
     /// A receiver that is woken after every change from now on.

@@ -171,8 +171,9 @@ impl Page {
     }
 
     /// The body as chunks, written while it is sent.
-    pub fn body(self, resource: &Resource) -> Pieces {
-        let mut head = self.head(resource).into_bytes();
+    pub fn body(self, resource: &Arc<Resource>) -> Pieces {
+        let resource = resource.clone();
+        let mut head = self.head(&resource).into_bytes();
         head.push(b'[');
         let mut items = self.items.into_iter().enumerate();
         let mut piece = Some(head);
@@ -182,7 +183,7 @@ impl Page {
                 if index > 0 {
                     bytes.push(b',');
                 }
-                bytes.extend_from_slice(&item.bare);
+                bytes.extend_from_slice(&item.item(&resource));
                 if bytes.len() >= PIECE {
                     piece = Some(Vec::with_capacity(PIECE + item.bare.len()));
                     return Some(bytes.into());

@@ -33,7 +33,7 @@ pub struct Object {
     pub(crate) labels: BTreeMap<String, String>,
     /// The values of the fields that a field selector may name ([`Resource::fields`]), in their order.
     pub(crate) fields: Vec<String>,
-    /// JSON without `kind` and `apiVersion`, as in the items of a list.
+    /// JSON without `kind` and `apiVersion`.
     pub(crate) bare: Bytes,
     /// `metadata.uid`, by which owner references name the object.
     pub(crate) uid: Value,
@@ -95,14 +95,26 @@ impl Object {
         )
     }
 
-    /// The whole JSON, as in an answer to GET and in a watch event.
-    pub fn typed(&self) -> Bytes {
-        let mut text = self.resource.opening("").into_bytes();
-        text.extend_from_slice(&self.bare[1..]);
+    /// The whole JSON in the version `asked`, as in an answer to GET and in a watch event.
+    pub fn typed(&self, asked: &Resource) -> Bytes {
+        let mut text = asked.opening("").into_bytes();
+        text.extend_from_slice(&self.item(asked)[1..]);
         text.into()
     }
 
-    /// The whole object.
+    /// The JSON without `kind` and `apiVersion` in the version `asked`, as in the items of a list.
+    pub(crate) fn item(&self, asked: &Resource) -> Bytes {
+        if asked.version == self.resource.version || asked.conversion.is_none() {
+            return self.bare.clone();
+        }
+        let mut object = Value::clone(&asked.show(self.value()));
+        if let Some(fields) = object.as_object_mut() {
+            fields.retain(|it, _| !["kind", "apiVersion"].contains(&it.as_str()));
+        }
+        object.to_string().into()
+    }
+
+    /// The whole object in the version in which it is stored.
     pub fn value(&self) -> Arc<Value> {
         let value = self.value.get_or_init(|| {
             let mut body = self.body();

@@ -1,5 +1,7 @@
 //! GET, LIST and WATCH.
 
+use std::sync::Arc;
+
 use crate::answer::{Answer, Content, json_text, json_value};
 use crate::format::Format;
 use crate::history::History;
@@ -24,8 +26,8 @@ pub fn get(
     let found = history.lock().collection(resource).get(key).cloned();
     let found = found.ok_or_else(|| Status::not_found(resource, &key.name))?;
     Ok(match format {
-        Format::Plain => json_text(Content::whole(found.typed())),
-        Format::Table(include) => json_value(&table::of_object(&found, include)),
+        Format::Plain => json_text(Content::whole(found.typed(resource))),
+        Format::Table(include) => json_value(&table::of_object(resource, &found, include)),
     })
 }
 
@@ -36,7 +38,7 @@ pub fn get(
 /// See [`choose`].
 pub fn list(
     history: &History,
-    resource: &Resource,
+    resource: &Arc<Resource>,
     query: &Query,
     most: Option<usize>,
     format: Format,

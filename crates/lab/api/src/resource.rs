@@ -3,6 +3,8 @@
 mod kinds;
 mod registry;
 
+use std::sync::Arc;
+
 use hyper::Method;
 use serde_json::Value;
 use sluice_controller::FieldError;
@@ -42,6 +44,8 @@ pub struct Resource {
     pub blank: &'static str,
     /// The rule for `metadata.name`.
     pub name: NameRule,
+    /// How objects of this version differ from stored ones. `None`: only in `apiVersion`.
+    pub(crate) conversion: Option<Conversion>,
     /// Completes a new object: its first status. Clients cannot set a status that is a subresource.
     pub(crate) begin: fn(&mut Value),
     /// Nothing in the lab acts upon these objects: who writes one is told.
@@ -83,6 +87,15 @@ pub(crate) struct Part {
     pub(crate) answer: fn(&Call<'_>, &Method, &str) -> Result<Answer, Status>,
 }
 
+/// Changes an object from one version to another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Conversion {
+    /// To the version in which the collection is stored.
+    pub(crate) store: fn(&mut Value),
+    /// From that version.
+    pub(crate) show: fn(&mut Value),
+}
+
 /// What a name may look like (RFC 1123; for Services RFC 1035).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {
@@ -113,6 +126,20 @@ impl Resource {
             "" => self.version.clone(),
             group => format!("{group}/{}", self.version),
         }
+    }
+
+    /// A stored object in this version.
+    pub(crate) fn show(&self, object: Arc<Value>) -> Arc<Value> {
+        let version = self.api_version();
+        if object["apiVersion"] == *version {
+            return object;
+        }
+        let mut object = Arc::unwrap_or_clone(object);
+        object["apiVersion"] = version.into();
+        if let Some(conversion) = self.conversion {
+            (conversion.show)(&mut object);
+        }
+        Arc::new(object)
     }
 
     /// The name in error messages, which identifies the collection: `endpointslices.discovery.k8s.io`.

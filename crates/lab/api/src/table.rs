@@ -23,15 +23,11 @@ use columns::Column;
 pub(crate) use columns::Table;
 
 /// A table with one row.
-pub(crate) fn of_object(object: &Object, include: Include) -> Value {
+pub(crate) fn of_object(resource: &Resource, object: &Object, include: Include) -> Value {
     let metadata = json!({"resourceVersion": object.revision.to_string()});
-    let rows = vec![row(
-        &object.resource,
-        &object.value(),
-        include,
-        Timestamp::now(),
-    )];
-    table(&object.resource, &metadata, rows)
+    let object = resource.show(object.value());
+    let rows = vec![row(resource, &object, include, Timestamp::now())];
+    table(resource, &metadata, rows)
 }
 
 /// A table of a list.
@@ -40,7 +36,7 @@ pub(crate) fn of_page(resource: &Resource, page: &Page, include: Include) -> Val
     let rows = page
         .items
         .iter()
-        .map(|it| row(resource, &it.value(), include, now));
+        .map(|it| row(resource, &resource.show(it.value()), include, now));
     table(resource, &page.metadata(), rows.collect())
 }
 

@@ -206,7 +206,7 @@ impl Watching {
             lines.len() >= PIECE
         };
         for object in self.initial.by_ref() {
-            if push(&self.format.line(EventType::Added, &object)) {
+            if push(&self.format.line(&self.resource, EventType::Added, &object)) {
                 return Ok(Some(lines.freeze()));
             }
         }
@@ -221,7 +221,7 @@ impl Watching {
             self.position = event.revision;
             let mut is_full = self
                 .format
-                .event(event, &self.filter)
+                .event(&self.resource, event, &self.filter)
                 .is_some_and(|line| push(&line));
             self.end_after = self.end_after.map(|it| it - 1);
             if self.end_after == Some(0) {

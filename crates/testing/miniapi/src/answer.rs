@@ -146,7 +146,7 @@ impl Task<'_> {
         read::get(&self.shared.history, resource, &key, Format::Plain)
     }
 
-    fn list(&self, resource: &Resource, query: &Query) -> Result<Answer, Status> {
+    fn list(&self, resource: &Arc<Resource>, query: &Query) -> Result<Answer, Status> {
         let (history, limit) = (&self.shared.history, self.shared.options.page_limit);
         read::list(history, resource, query, limit, Format::Plain)
     }

@@ -27,7 +27,7 @@ pub struct Event {
     /// deleted.
     object: Arc<Object>,
     pub(crate) previous: Option<Arc<Object>>,
-    /// The watch event of each type as a line. Written for the first watch that needs it, then
+    /// The watch event of each type as a line, in the stored version. Written for the first watch that needs it, then
     /// shared.
     lines: [OnceLock<Bytes>; 3],
 }
@@ -83,12 +83,14 @@ impl Event {
         (!self.is_deletion).then_some(&self.object)
     }
 
-    /// The watch event for a watch with `filter`, if it gets one.
-    pub(crate) fn line(&self, filter: &Filter) -> Option<Bytes> {
+    /// The watch event in the version `asked` for a watch with `filter`, if it gets one.
+    pub(crate) fn line(&self, asked: &Resource, filter: &Filter) -> Option<Bytes> {
         let event_type = self.event_type(filter)?;
-        let line = self.lines[event_type as usize]
-            .get_or_init(|| event_type.line(&self.object_for(event_type)));
-        Some(line.clone())
+        let line = || event_type.line(asked, &self.object_for(event_type));
+        if asked.version != self.resource().version {
+            return Some(line());
+        }
+        Some(self.lines[event_type as usize].get_or_init(line).clone())
     }
 
     /// The type of the watch event for a watch with `filter`: ADDED for an object that begins to
@@ -117,8 +119,8 @@ impl Event {
 
 impl EventType {
     /// The watch event as a line.
-    pub(crate) fn line(self, object: &Object) -> Bytes {
-        self.line_with(&object.typed())
+    pub(crate) fn line(self, asked: &Resource, object: &Object) -> Bytes {
+        self.line_with(&object.typed(asked))
     }
 
     /// The watch event as a line, with this JSON in place of the object.

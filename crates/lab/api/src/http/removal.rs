@@ -18,7 +18,7 @@ impl Call<'_> {
         // As kube-apiserver: the object while it still exists, else a Status `Success`.
         let object = self.api.store.object(&self.resource, &key);
         if object.is_some_and(|it| it.value()["metadata"]["uid"] == last["metadata"]["uid"]) {
-            return Ok(json_value(&last));
+            return Ok(json_value(&self.resource.show(last)));
         }
         Ok(success(&json!({
             "name": name,
@@ -45,7 +45,7 @@ impl Call<'_> {
                 .store
                 .delete_of(&self.resource, &object.key, &options)
             {
-                Ok(last) => items.push(Value::clone(&last)),
+                Ok(last) => items.push(Value::clone(&self.resource.show(last))),
                 // Another client deleted it since the list.
                 Err(status) if status.reason() == "NotFound" => {}
                 Err(status) => return Err(status),

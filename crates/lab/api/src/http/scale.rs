@@ -27,7 +27,7 @@ impl Call<'_> {
             _ => return Err(Status::method_not_allowed()),
         };
         let stored = self.set_replicas(of, name, &workload, &wanted)?;
-        Ok(json_value(&scale_of(of, &stored)))
+        Ok(json_value(&scale_of(of, &self.resource.show(stored))))
     }
 
     fn set_replicas(

@@ -99,7 +99,7 @@ impl Call<'_> {
     pub(super) fn find(&self, name: &str) -> Result<Arc<Value>, Status> {
         let found = self.api.store.object(&self.resource, &self.key(name));
         let found = found.ok_or_else(|| Status::not_found(&self.resource, name))?;
-        Ok(found.value())
+        Ok(self.resource.show(found.value()))
     }
 
     /// Completes `object` from the path, see [`body::fit`](crate::body::fit).
@@ -160,9 +160,9 @@ impl Call<'_> {
     }
 
     /// The object in the form that the client accepts.
-    pub(super) fn shown(&self, object: &Value) -> Result<Answer, Status> {
+    pub(super) fn shown(&self, object: &Arc<Value>) -> Result<Answer, Status> {
         Format::of(self.accept, Include::None)?;
-        Ok(json_value(object))
+        Ok(json_value(&self.resource.show(object.clone())))
     }
 }
 

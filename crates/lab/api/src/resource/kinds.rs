@@ -200,6 +200,7 @@ fn namespaced<T: Typed + k8s_openapi::Resource>() -> Resource {
         status: Subresource::Absent,
         scale: None,
         parts: &[],
+        conversion: None,
         begin: |_| {},
         inert: false,
         table: Table::of("Name, Age"),

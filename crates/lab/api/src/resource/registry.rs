@@ -22,6 +22,11 @@ impl Registry {
         first.map(|(_, it)| it)
     }
 
+    /// The version in which the collection of `resource` is stored.
+    pub fn stored_as(&self, resource: &Resource) -> Option<&Arc<Resource>> {
+        self.0.iter().find(|it| it.is_same(resource))
+    }
+
     /// These kinds and the versions of one collection, the preferred one first, in place of what it had.
     #[must_use]
     pub fn with(&self, versions: Vec<Resource>) -> Self {

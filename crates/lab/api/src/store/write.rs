@@ -159,15 +159,23 @@ impl Writer {
         }
     }
 
-    /// The collection of an object. Fills in its namespace.
+    /// The collection of an object, which gets the version in which that is stored. Fills in its namespace.
     fn place(&self, object: &mut Value) -> Result<Arc<Resource>, Status> {
         let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
         if !object.is_object() || !object["metadata"].is_object() {
             return Err(Status::bad_request("the object has no metadata"));
         }
         let (api_version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
-        let found = self.history.of_kind(&api_version, &kind);
-        let resource = found.ok_or_else(|| unknown_kind(&api_version, &kind))?;
+        let registry = self.history.registry();
+        let given = registry.of_kind(&api_version, &kind);
+        let given = given.ok_or_else(|| unknown_kind(&api_version, &kind))?;
+        let resource = registry.stored_as(given).unwrap_or(given).clone();
+        if resource.version != given.version {
+            object["apiVersion"] = resource.api_version().into();
+            if let Some(conversion) = given.conversion {
+                (conversion.store)(object);
+            }
+        }
         let namespace = text(&object["metadata"]["namespace"]);
         match (resource.namespaced, namespace.as_str()) {
             (true, "") => object["metadata"]["namespace"] = "default".into(),

@@ -12,22 +12,28 @@ use crate::table;
 
 impl Format {
     /// The line of a watch event.
-    pub(super) fn line(self, change: EventType, object: &Object) -> Bytes {
+    pub(super) fn line(self, resource: &Resource, change: EventType, object: &Object) -> Bytes {
         match self {
-            Self::Plain => change.line(object),
+            Self::Plain => change.line(resource, object),
             Self::Table(include) => {
-                change.line_with(table::of_object(object, include).to_string().as_bytes())
+                let table = table::of_object(resource, object, include);
+                change.line_with(table.to_string().as_bytes())
             }
         }
     }
 
     /// The line for a watch with `filter`, if it gets the event.
-    pub(super) fn event(self, event: &Event, filter: &Filter) -> Option<Bytes> {
+    pub(super) fn event(
+        self,
+        resource: &Resource,
+        event: &Event,
+        filter: &Filter,
+    ) -> Option<Bytes> {
         match self {
-            Self::Plain => event.line(filter),
+            Self::Plain => event.line(resource, filter),
             Self::Table(_) => {
                 let event_type = event.event_type(filter)?;
-                Some(self.line(event_type, &event.object_for(event_type)))
+                Some(self.line(resource, event_type, &event.object_for(event_type)))
             }
         }
     }
