@@ -35,6 +35,7 @@ pub mod query;
 pub mod read;
 mod resource;
 mod route;
+mod schema;
 mod selector;
 mod server;
 mod status;

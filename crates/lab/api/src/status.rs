@@ -32,12 +32,23 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// A field with a value that is not allowed.
-    pub fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
+    /// What is wrong with a field. The first words of `message` tell the reason
+    /// (`apimachinery/pkg/util/validation/field/errors.go`).
+    pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        let message = message.into();
+        let reasons = [
+            ("Required value", "FieldValueRequired"),
+            ("Duplicate value", "FieldValueDuplicate"),
+            ("Unsupported value", "FieldValueNotSupported"),
+            ("Forbidden", "FieldValueForbidden"),
+            ("Too long", "FieldValueTooLong"),
+            ("Too many", "FieldValueTooMany"),
+        ];
+        let found = reasons.iter().find(|(words, _)| message.starts_with(words));
         Self {
-            reason: "FieldValueInvalid",
+            reason: found.map_or("FieldValueInvalid", |(_, reason)| reason),
             field: field.into(),
-            message: message.into(),
+            message,
         }
     }
 }

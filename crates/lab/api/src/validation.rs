@@ -10,7 +10,7 @@ use crate::status::{Cause, Status};
 
 pub(crate) fn check_name(resource: &Resource, name: &str) -> Result<(), Status> {
     let rule = match resource.name {
-        _ if name.is_empty() => "name or generateName is required",
+        _ if name.is_empty() => "Required value: name or generateName is required",
         NameRule::Label if !is_label(name) => {
             "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
              and must start and end with an alphanumeric character, at most 63 of them"
@@ -38,10 +38,7 @@ pub(crate) fn check_name(resource: &Resource, name: &str) -> Result<(), Status> 
         "" => rule.to_owned(),
         _ => format!("Invalid value: {name:?}: {rule}"),
     };
-    let mut cause = Cause::invalid("metadata.name", message);
-    if name.is_empty() {
-        cause.reason = "FieldValueRequired";
-    }
+    let cause = Cause::new("metadata.name", message);
     Err(Status::invalid(resource, name, &[cause]))
 }
 

@@ -316,7 +316,7 @@ fn checked(
 ) -> Result<(), Status> {
     let causes = causes.into_iter();
     let causes: Vec<Cause> = causes
-        .map(|(field, message)| Cause::invalid(field, message))
+        .map(|(field, message)| Cause::new(field, message))
         .collect();
     if causes.is_empty() {
         return Ok(());

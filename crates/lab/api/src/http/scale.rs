@@ -48,7 +48,7 @@ impl Call<'_> {
                 "Invalid value: {}: must be greater than or equal to 0",
                 scale["spec"]["replicas"]
             );
-            let cause = Cause::invalid("spec.replicas", message);
+            let cause = Cause::new("spec.replicas", message);
             return Err(Status::invalid(&self.resource, name, &[cause]));
         };
         let mut new = Value::clone(workload);

@@ -1,0 +1,283 @@
+//! Validation by the rules of a schema, in the words of kube-apiserver
+//! (`apiextensions-apiserver/pkg/apiserver/validation`, `kube-openapi/pkg/validation/errors`).
+
+use std::collections::BTreeSet;
+
+use regex::bytes::{Regex, RegexBuilder};
+use serde_json::{Map, Value};
+
+use super::{Field, ListType, Rules, Schema, Shape};
+use crate::status::Cause;
+
+/// A regular expression of a schema.
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern {
+    text: Box<str>,
+    read: Regex,
+}
+
+impl Pattern {
+    /// `None`: it cannot be read.
+    pub(crate) fn new(text: &str) -> Option<Self> {
+        let mut builder = RegexBuilder::new(text);
+        // Go's classes are ASCII, and a large expression of a client costs memory.
+        let read = builder.unicode(false).size_limit(1 << 20).build().ok()?;
+        Some(Self {
+            text: text.into(),
+            read,
+        })
+    }
+}
+
+impl Schema {
+    /// What is wrong with a decoded value at `path`.
+    pub(crate) fn check(&self, path: &str, value: &Value) -> Vec<Cause> {
+        let mut checker = Checker::default();
+        checker.value(self, path, value);
+        checker.causes
+    }
+
+    /// Whether a value of a CustomResourceDefinition's schema has the right type; otherwise its name.
+    fn type_name(&self, value: &Value) -> Option<&'static str> {
+        let (name, is_right) = match &self.shape {
+            Shape::Any | Shape::Named(_) => return None,
+            Shape::Bool => ("boolean", value.is_boolean()),
+            Shape::Int32 | Shape::Int64 => ("integer", is_whole(value)),
+            Shape::Double => ("number", value.is_number()),
+            Shape::IntOrString => ("integer,string", value.is_string() || is_whole(value)),
+            Shape::List(_) => ("array", value.is_array()),
+            Shape::Map(_) | Shape::Object(_) => ("object", value.is_object()),
+            _ => ("string", value.is_string()),
+        };
+        (!is_right).then_some(name)
+    }
+}
+
+#[derive(Default)]
+struct Checker {
+    causes: Vec<Cause>,
+}
+
+impl Checker {
+    fn push(&mut self, path: &str, message: impl Into<String>) {
+        self.causes.push(Cause::new(path, message));
+    }
+
+    /// `path in body WHY`.
+    fn invalid(&mut self, path: &str, value: &Value, why: &str) {
+        self.push(
+            path,
+            format!("Invalid value: {value}: {path} in body {why}"),
+        );
+    }
+
+    fn value(&mut self, schema: &Schema, path: &str, value: &Value) {
+        let rules = schema.rules.as_deref();
+        if value.is_null() && rules.is_some_and(|it| it.nullable) {
+            return;
+        }
+        if let Some(name) = schema.type_name(value) {
+            let given = given_type(value);
+            let message = format!(
+                "Invalid value: {given:?}: {path} in body must be of type {name}: {given:?}"
+            );
+            let mut cause = Cause::new(path, message);
+            cause.reason = "FieldValueTypeInvalid";
+            self.causes.push(cause);
+            return;
+        }
+        if let Some(rules) = rules {
+            self.rules(rules, path, value);
+        }
+        match value {
+            Value::Object(map) => self.object(schema, path, map),
+            Value::Array(list) => {
+                self.keys(schema, path, list);
+                if let Some(items) = schema.items() {
+                    for (at, item) in list.iter().enumerate() {
+                        self.value(items, &format!("{path}[{at}]"), item);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn object(&mut self, schema: &Schema, path: &str, map: &Map<String, Value>) {
+        let join = |name: &str| match path {
+            "" => name.to_owned(),
+            path => format!("{path}.{name}"),
+        };
+        if let Shape::Map(values) = &schema.shape {
+            for (key, value) in map {
+                self.value(values, &join(key), value);
+            }
+        }
+        let Some(own) = schema.object() else {
+            return;
+        };
+        let is_go = !own.name.is_empty();
+        let is_missing = |field: &&Field| match map.get(&*field.name) {
+            None | Some(Value::Null) => true,
+            Some(Value::String(it)) => is_go && it.is_empty(),
+            Some(_) => false,
+        };
+        for field in own.fields.iter().filter(|it| it.required) {
+            if is_missing(&field) {
+                self.push(&join(&field.name), "Required value");
+            }
+        }
+        for (name, value) in map {
+            if let Some(field) = own.field(name).filter(|it| !(is_go && is_missing(it))) {
+                self.value(&field.schema, &join(name), value);
+            }
+        }
+    }
+
+    fn rules(&mut self, rules: &Rules, path: &str, value: &Value) {
+        if !rules.allowed.is_empty() && !rules.allowed.contains(value) {
+            let allowed = rules.allowed.iter().map(ToString::to_string);
+            let allowed = allowed.collect::<Vec<_>>().join(", ");
+            let message = format!("Unsupported value: {value}: supported values: {allowed}");
+            self.push(path, message);
+        }
+        match value {
+            Value::Number(it) => self.number(rules, path, value, it.as_f64().unwrap_or_default()),
+            Value::String(text) => {
+                let length = text.chars().count() as u64;
+                if let Some(most) = rules.max_length.filter(|it| length > *it) {
+                    self.push(path, format!("Too long: may not be more than {most} bytes"));
+                }
+                if let Some(least) = rules.min_length.filter(|it| length < *it) {
+                    let why = format!("should be at least {least} chars long");
+                    self.invalid(path, value, &why);
+                }
+                let pattern = rules.pattern.as_ref();
+                if let Some(it) = pattern.filter(|it| !it.read.is_match(text.as_bytes())) {
+                    self.invalid(path, value, &format!("should match '{}'", it.text));
+                }
+            }
+            Value::Array(list) => {
+                let (least, most) = (rules.min_items, rules.max_items);
+                self.count(path, value, list.len() as u64, (least, most), "items");
+                let unique: BTreeSet<_> = list.iter().map(ToString::to_string).collect();
+                if rules.unique_items && unique.len() < list.len() {
+                    self.invalid(path, value, "shouldn't contain duplicates");
+                }
+            }
+            Value::Object(map) => {
+                let (least, most) = (rules.min_properties, rules.max_properties);
+                self.count(path, value, map.len() as u64, (least, most), "properties");
+            }
+            _ => {}
+        }
+        self.combined(rules, path, value);
+    }
+
+    fn number(&mut self, rules: &Rules, path: &str, value: &Value, number: f64) {
+        let least = rules
+            .minimum
+            .filter(|it| number < *it || rules.exclusive_minimum && number <= *it);
+        let most = rules
+            .maximum
+            .filter(|it| number > *it || rules.exclusive_maximum && number >= *it);
+        let equal = |is_exclusive: bool| if is_exclusive { "" } else { " or equal to" };
+        if let Some(it) = least {
+            let than = equal(rules.exclusive_minimum);
+            self.invalid(path, value, &format!("should be greater than{than} {it}"));
+        }
+        if let Some(it) = most {
+            let than = equal(rules.exclusive_maximum);
+            self.invalid(path, value, &format!("should be less than{than} {it}"));
+        }
+        let factor = rules.multiple_of;
+        if let Some(it) = factor.filter(|it| (number / it).fract() != 0.0) {
+            self.invalid(path, value, &format!("should be a multiple of {it}"));
+        }
+    }
+
+    fn count(
+        &mut self,
+        path: &str,
+        value: &Value,
+        count: u64,
+        (least, most): (Option<u64>, Option<u64>),
+        what: &str,
+    ) {
+        if let Some(most) = most.filter(|it| count > *it) {
+            self.push(
+                path,
+                format!("Too many: {count}: must have at most {most} items"),
+            );
+        }
+        if let Some(least) = least.filter(|it| count < *it) {
+            self.invalid(path, value, &format!("should have at least {least} {what}"));
+        }
+    }
+
+    /// `allOf`, `anyOf`, `oneOf` and `not`.
+    fn combined(&mut self, rules: &Rules, path: &str, value: &Value) {
+        for it in &rules.all_of {
+            self.value(it, path, value);
+        }
+        let fits = |it: &&Schema| it.check(path, value).is_empty();
+        let counted = |all: &[Schema]| all.iter().filter(fits).count();
+        for (is_wrong, why) in [
+            (
+                !rules.any_of.is_empty() && counted(&rules.any_of) == 0,
+                "must validate at least one schema (anyOf)",
+            ),
+            (
+                !rules.one_of.is_empty() && counted(&rules.one_of) != 1,
+                "must validate one and only one schema (oneOf)",
+            ),
+            (
+                rules.not.iter().any(|it| fits(&it)),
+                "must not validate the schema (not)",
+            ),
+        ] {
+            if is_wrong {
+                self.push(path, format!("Invalid value: {value}: {path:?} {why}"));
+            }
+        }
+    }
+
+    /// Items of a set, and of a list with keys, differ. Kubernetes' own types say so in their validation.
+    fn keys(&mut self, schema: &Schema, path: &str, list: &[Value]) {
+        let is_own = matches!(schema.items(), Some(it) if matches!(it.shape, Shape::Named(_)));
+        if is_own || schema.list == ListType::Atomic {
+            return;
+        }
+        let mut known = BTreeSet::new();
+        for (at, item) in list.iter().enumerate() {
+            let text = match &schema.list {
+                ListType::Keyed(keys) => {
+                    let keys = keys
+                        .iter()
+                        .map(|key| (key.to_string(), item[&**key].clone()));
+                    Value::Object(keys.collect()).to_string()
+                }
+                _ => item.to_string(),
+            };
+            if !known.insert(text.clone()) {
+                self.push(&format!("{path}[{at}]"), format!("Duplicate value: {text}"));
+            }
+        }
+    }
+}
+
+fn is_whole(value: &Value) -> bool {
+    value.as_f64().is_some_and(|it| it.fract() == 0.0)
+}
+
+fn given_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) if is_whole(value) => "integer",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}

@@ -1,0 +1,36 @@
+//! Defaults.
+
+use serde_json::Value;
+
+use super::Schema;
+
+impl Schema {
+    /// Gives missing fields their defaults, also those inside of defaults.
+    pub(crate) fn complete(&self, value: &mut Value) {
+        match value {
+            Value::Object(map) => {
+                for field in self.object().into_iter().flat_map(|it| &it.fields) {
+                    let Some(default) = &field.schema.default else {
+                        continue;
+                    };
+                    let slot = map.get(&*field.name);
+                    let is_nullable = field.schema.rules.as_ref().is_some_and(|it| it.nullable);
+                    if slot.is_none_or(|it| it.is_null() && !is_nullable) {
+                        map.insert(field.name.to_string(), default.clone());
+                    }
+                }
+                for (name, value) in map {
+                    if let Some(schema) = self.field(name) {
+                        schema.complete(value);
+                    }
+                }
+            }
+            Value::Array(list) => {
+                if let Some(items) = self.items() {
+                    list.iter_mut().for_each(|it| items.complete(it));
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! Decoding: the one form of an object, as if Go had decoded it into its types and encoded it again.
+
+use std::fmt;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use super::{Field, Form, Quantity, Schema, Shape, Type};
+use crate::history::seconds;
+
+/// Why a value has not the type of its field, in the words of Go's decoder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wrong(String);
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Where the decoder is.
+#[derive(Default)]
+struct Decoder<'a> {
+    /// `spec.containers[0]`.
+    path: String,
+    /// The names of the fields in `path`, as errors show them.
+    fields: Vec<&'a str>,
+    /// The innermost type.
+    owner: &'a str,
+    /// Whether the innermost type is Go's. Those of a CustomResourceDefinition are left to
+    /// [`check`](Schema::check).
+    is_go: bool,
+    unknown: Vec<String>,
+}
+
+impl Schema {
+    /// Brings an object into its one form: unknown fields and fields without a value go, fields that are
+    /// always there come, quantities and times are written in one way. Decoding twice changes nothing more.
+    /// Returns the paths of the unknown fields.
+    ///
+    /// # Errors
+    ///
+    /// The first value whose type is wrong.
+    pub(crate) fn decode(&self, value: &mut Value) -> Result<Vec<String>, Wrong> {
+        let mut decoder = Decoder::default();
+        decoder.value(self, value)?;
+        Ok(decoder.unknown)
+    }
+
+    /// The value of a field that is always there and was not given.
+    fn zero(&self) -> Value {
+        match &self.shape {
+            Shape::Text => "".into(),
+            Shape::Bool => false.into(),
+            Shape::Int32 | Shape::Int64 | Shape::Double | Shape::IntOrString => 0.into(),
+            Shape::Quantity => "0".into(),
+            Shape::Named(_) | Shape::Object(_) => {
+                let mut object = Map::new().into();
+                // Nothing in it can have the wrong type.
+                let _ = self.decode(&mut object);
+                object
+            }
+            _ => Value::Null,
+        }
+    }
+
+    /// The name of the type in Go.
+    fn go_type(&self) -> String {
+        if let Some(name) = &self.go {
+            return name.to_string();
+        }
+        match &self.shape {
+            Shape::Bool => "bool".to_owned(),
+            Shape::Int32 => "int32".to_owned(),
+            Shape::Int64 => "int64".to_owned(),
+            Shape::Double => "float64".to_owned(),
+            Shape::Bytes => "[]uint8".to_owned(),
+            Shape::Named(it) => {
+                let parts: Vec<_> = it.get().name.rsplitn(3, '.').collect();
+                format!("{}.{}", parts[1], parts[0])
+            }
+            Shape::List(items) => format!("[]{}", items.go_type()),
+            Shape::Map(values) => format!("map[string]{}", values.go_type()),
+            _ => "string".to_owned(),
+        }
+    }
+}
+
+impl<'a> Decoder<'a> {
+    fn value(&mut self, schema: &'a Schema, value: &mut Value) -> Result<(), Wrong> {
+        match (&schema.shape, &mut *value) {
+            (Shape::Any, _)
+            | (Shape::Text, Value::String(_))
+            | (Shape::Bool, Value::Bool(_))
+            | (Shape::Double, Value::Number(_))
+            | (Shape::IntOrString, Value::String(_)) => Ok(()),
+            (Shape::Int32 | Shape::IntOrString, Value::Number(it))
+                if it.as_i64().is_some_and(|it| i32::try_from(it).is_ok()) =>
+            {
+                Ok(())
+            }
+            (Shape::Int64, Value::Number(it)) if it.is_i64() => Ok(()),
+            (Shape::List(items), Value::Array(list)) => {
+                let length = self.path.len();
+                for (index, item) in list.iter_mut().enumerate() {
+                    self.path.push_str(&format!("[{index}]"));
+                    self.entry(items, item)?;
+                    self.path.truncate(length);
+                }
+                Ok(())
+            }
+            (Shape::Map(values), Value::Object(map)) => {
+                let length = self.path.len();
+                for (key, item) in map {
+                    self.step(key);
+                    self.entry(values, item)?;
+                    self.path.truncate(length);
+                }
+                Ok(())
+            }
+            (Shape::Named(name), Value::Object(map)) => self.object(name.get(), true, map),
+            (Shape::Object(own), Value::Object(map)) => self.object(own, false, map),
+            _ if !self.is_go => Ok(()),
+            (Shape::Bytes, Value::String(text)) => bytes(text),
+            (Shape::Quantity, given @ (Value::String(_) | Value::Number(_))) => quantity(given),
+            (Shape::Time | Shape::MicroTime, Value::String(text)) => time(&schema.shape, text),
+            (shape, _) => Err(self.wrong(schema, shape, value)),
+        }
+    }
+
+    /// An item of a list or a value of a map.
+    fn entry(&mut self, schema: &'a Schema, value: &mut Value) -> Result<(), Wrong> {
+        if value.is_null() && self.is_go {
+            *value = schema.zero();
+            return Ok(());
+        }
+        self.value(schema, value)
+    }
+
+    fn object(
+        &mut self,
+        own: &'a Type,
+        is_go: bool,
+        map: &mut Map<String, Value>,
+    ) -> Result<(), Wrong> {
+        let outer = (self.owner, self.is_go);
+        (self.owner, self.is_go) = (&own.name, is_go);
+        let mut outcome = Ok(());
+        map.retain(|name, value| {
+            if outcome.is_err() {
+                return true;
+            }
+            let length = self.path.len();
+            self.step(name);
+            let stays = match own.field(name) {
+                None if own.open => true,
+                None => {
+                    self.unknown.push(self.path.clone());
+                    false
+                }
+                Some(field) => {
+                    self.fields.push(&field.name);
+                    let stays = self.field(field, value);
+                    self.fields.pop();
+                    stays.unwrap_or_else(|wrong| {
+                        outcome = Err(wrong);
+                        true
+                    })
+                }
+            };
+            self.path.truncate(length);
+            stays
+        });
+        (self.owner, self.is_go) = outer;
+        let wanted = |it: &&Field| matches!(it.form, Form::Always | Form::Null);
+        for field in own.fields.iter().filter(wanted) {
+            if !map.contains_key(&*field.name) {
+                let value = match field.form {
+                    Form::Null => Value::Null,
+                    _ => field.schema.zero(),
+                };
+                map.insert(field.name.to_string(), value);
+            }
+        }
+        outcome
+    }
+
+    /// Decodes a field. Returns whether it stays.
+    fn field(&mut self, field: &'a Field, value: &mut Value) -> Result<bool, Wrong> {
+        let schema = &field.schema;
+        if value.is_null() {
+            let rules = schema.rules.as_ref();
+            return Ok(field.form == Form::AsGiven
+                && (rules.is_some_and(|it| it.nullable) || schema.default.is_none()));
+        }
+        self.value(schema, value)?;
+        match field.form {
+            Form::Omitted => Ok(!is_zero(value)),
+            // An empty list is none after it was stored.
+            Form::Always if is_collection(&schema.shape) && is_zero(value) => Ok(false),
+            _ => Ok(true),
+        }
+    }
+
+    fn step(&mut self, name: &str) {
+        if !self.path.is_empty() {
+            self.path.push('.');
+        }
+        self.path.push_str(name);
+    }
+
+    fn wrong(&self, schema: &Schema, shape: &Shape, value: &Value) -> Wrong {
+        let what = match (shape, value) {
+            (Shape::Int32 | Shape::Int64 | Shape::IntOrString, Value::Number(it)) => {
+                format!("number {it}")
+            }
+            (_, Value::Number(_)) => "number".to_owned(),
+            (_, Value::Bool(_)) => "bool".to_owned(),
+            (_, Value::String(_)) => "string".to_owned(),
+            (_, Value::Array(_)) => "array".to_owned(),
+            _ => "object".to_owned(),
+        };
+        Wrong(match shape {
+            Shape::Quantity => Quantity::FORMAT.to_owned(),
+            Shape::Time | Shape::MicroTime => {
+                format!("json: cannot unmarshal {what} into Go value of type string")
+            }
+            Shape::IntOrString => {
+                format!("json: cannot unmarshal {what} into Go value of type int32")
+            }
+            _ => format!(
+                "json: cannot unmarshal {what} into Go struct field {}.{} of type {}",
+                self.owner.rsplit('.').next().unwrap_or_default(),
+                self.fields.join("."),
+                schema.go_type()
+            ),
+        })
+    }
+}
+
+fn is_collection(shape: &Shape) -> bool {
+    matches!(shape, Shape::List(_) | Shape::Map(_) | Shape::Bytes)
+}
+
+/// Go's zero values, which `omitempty` leaves out.
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(it) => !it,
+        Value::Number(it) => it.as_f64() == Some(0.0),
+        Value::String(it) => it.is_empty(),
+        Value::Object(it) => it.is_empty(),
+        Value::Array(it) => it.is_empty(),
+    }
+}
+
+fn bytes(text: &mut String) -> Result<(), Wrong> {
+    text.retain(|it| !['\r', '\n'].contains(&it));
+    let at = match BASE64_STANDARD.decode(&*text) {
+        Ok(_) => return Ok(()),
+        Err(
+            base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _),
+        ) => at,
+        Err(_) => text.len(),
+    };
+    Err(Wrong(format!("illegal base64 data at input byte {at}")))
+}
+
+fn quantity(value: &mut Value) -> Result<(), Wrong> {
+    let text = match &*value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let read: Quantity = text.parse().map_err(|it: &str| Wrong(it.to_owned()))?;
+    *value = read.to_string().into();
+    Ok(())
+}
+
+fn time(shape: &Shape, text: &mut String) -> Result<(), Wrong> {
+    let read: Timestamp = text.parse().map_err(|_| {
+        Wrong(format!(
+            "parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?} as \"2006\""
+        ))
+    })?;
+    *text = match shape {
+        Shape::MicroTime => read.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),
+        _ => seconds(read),
+    };
+    Ok(())
+}
