@@ -26,7 +26,7 @@ INSTALL_TOOL := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off 
 # What the tests of deploy/ build; `make package` is always a release.
 PROFILE ?= dev
 
-.PHONY: help setup setup-bpf setup-vm demo test test-fast test-vm test-deploy check bench bless book static package setup-deploy setup-web setup-bench
+.PHONY: help setup setup-bpf setup-vm demo test test-fast test-vm test-deploy check bench bless schema book static package setup-deploy setup-web setup-bench
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 20
@@ -135,6 +135,12 @@ bench: setup setup-bench ## the numbers of docs/benchmarks.md, measured here (ro
 
 bless: setup-web ## rewrite the golden files and the pictures of the docs; review the diff
 	SLUICE_BLESS=1 $(CARGO) nextest run --workspace golden
+
+SCHEMA := crates/lab/api/src/schema/kubernetes.txt
+
+schema: ## rewrite the facts of Kubernetes' types, from its Go modules (Go 1.26); review the diff
+	cd xtask/schema && go mod download k8s.io/kubernetes@v1.36.2 && go run . >$(CURDIR)/$(SCHEMA).new
+	mv $(SCHEMA).new $(SCHEMA)
 
 # mdBook (MPL-2.0) is a program that runs here: nothing of it is linked into Sluice. The pages have its styles and scripts.
 MDBOOK_VERSION := 0.5.4

@@ -59,6 +59,8 @@ type property struct {
 }
 
 var (
+	// root is the folder of the modules.
+	root       string
 	documented = map[string]property{}
 	kinds      = map[reflect.Type][]string{}
 	packages   = map[string]string{}
@@ -69,7 +71,7 @@ var (
 func main() {
 	cache, err := exec.Command("go", "env", "GOMODCACHE").Output()
 	check(err)
-	root := strings.TrimSpace(string(cache))
+	root = strings.TrimSpace(string(cache))
 	read(filepath.Join(root, "k8s.io/kubernetes@"+kubernetes, "api/openapi-spec/v3"))
 	info, _ := debug.ReadBuildInfo()
 	head := "# k8s.io/kubernetes " + kubernetes
@@ -160,9 +162,22 @@ func visit(it reflect.Type) string {
 	if documented[full].MapType == "atomic" {
 		line += " atomic"
 	}
+	if countsGenerations(parts[len(parts)-3], it.Name()) {
+		line += " generation"
+	}
 	printed[name] = []string{strings.Join(append([]string{line}, kinds[it]...), " ")}
 	printed[name] = append(printed[name], fields(it, "", documented[full])...)
 	return name
+}
+
+// countsGenerations reports whether the strategy of a kind sets metadata.generation.
+func countsGenerations(group, kind string) bool {
+	folder := filepath.Join(root, "k8s.io/kubernetes@"+kubernetes, "pkg/registry", group)
+	if group == "apiextensions" {
+		folder = filepath.Join(sources["k8s.io/apiextensions-apiserver"], "pkg/registry")
+	}
+	text, err := os.ReadFile(filepath.Join(folder, strings.ToLower(kind), "strategy.go"))
+	return err == nil && bytes.Contains(text, []byte("Generation = 1"))
 }
 
 func fields(it reflect.Type, within string, schema property) (lines []string) {

@@ -48,14 +48,14 @@ pub(crate) fn applied(
     conflicts: Conflicts,
     now: &str,
 ) -> Result<Value, Status> {
-    let kind = &*resource.kind;
+    let schema = &resource.schema;
     let mut managers = Managers::of(live.unwrap_or(&Value::Null));
-    let wanted = Fields::of(kind, config);
+    let wanted = Fields::of(schema, config);
     let before = managers.take(manager, Operation::Apply);
     let mut object = match live {
         None => config.clone(),
         Some(live) => {
-            let (have, set) = (fields::values(kind, live), fields::values(kind, config));
+            let (have, set) = (fields::values(schema, live), fields::values(schema, config));
             let changed = wanted.only(|it| wanted.is_leaf(it) && have.get(it) != set.get(it));
             let foreign = managers.owning(&changed);
             if conflicts == Conflicts::Refused && !foreign.is_empty() {
@@ -63,11 +63,11 @@ pub(crate) fn applied(
             }
             managers.disown(&changed);
             let mut object = live.clone();
-            merge::merge(kind, "", &mut object, config);
+            merge::merge(Some(schema), &mut object, config);
             if let Some((before, _)) = &before {
                 let gone = before.without(&wanted);
                 let gone = gone.only(|it| !managers.own_below(it) && !wanted.contains_below(it));
-                fields::remove(kind, &mut object, &gone);
+                fields::remove(schema, &mut object, &gone);
             }
             object
         }
@@ -90,14 +90,14 @@ pub(crate) fn written(
     manager: &Manager,
     now: &str,
 ) {
-    let kind = &*resource.kind;
+    let schema = &resource.schema;
     let mut managers = Managers::of(new);
-    let fields = Fields::of(kind, new);
+    let fields = Fields::of(schema, new);
     let nothing = Value::Null;
     let old = old.unwrap_or(&nothing);
-    let (before, after) = (fields::values(kind, old), fields::values(kind, new));
+    let (before, after) = (fields::values(schema, old), fields::values(schema, new));
     let changed = fields.only(|it| before.get(it) != after.get(it));
-    let gone = Fields::of(kind, old).without(&fields);
+    let gone = Fields::of(schema, old).without(&fields);
     managers.disown(&gone);
     if !changed.is_empty() {
         managers.disown(&changed.only(|it| fields.is_leaf(it)));

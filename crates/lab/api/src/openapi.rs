@@ -2,7 +2,8 @@
 //!
 //! The document of version 2 is empty: kubectl before 1.25 then leaves validation to the server,
 //! and patches by the types it was built with. The documents of version 3 name the kinds and the
-//! parameters `fieldValidation` and `dryRun`, which kubectl looks for before it uses them.
+//! parameters `fieldValidation` and `dryRun`, which kubectl looks for before it uses them, and the
+//! types of the objects, for `kubectl explain` and `diff`.
 
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::answer::{Answer, Content, json_value, with_type};
 use crate::resource::{Registry, Resource};
+use crate::schema::components;
 
 /// The only form of version 2 that kubectl asks for, spelled as kube-apiserver answers: Go's reader
 /// of media types takes no `@`.
@@ -56,7 +58,7 @@ fn document(kinds: &[&Arc<Resource>]) -> Value {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "v1.36.0"},
         "paths": paths,
-        "components": {"schemas": {}},
+        "components": {"schemas": components(kinds.iter().map(|it| &it.schema))},
     })
 }
 

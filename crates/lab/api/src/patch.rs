@@ -1,6 +1,5 @@
 //! PATCH: applies a patch to an object.
 
-pub(crate) mod lists;
 mod strategic;
 #[cfg(test)]
 mod tests;
@@ -9,7 +8,7 @@ use json_patch::{Patch, PatchOperation};
 use serde_json::Value;
 
 use crate::body;
-use crate::resource::Resource;
+use crate::schema::{Schema, Shape};
 use crate::status::Status;
 
 /// Most operations of a JSON patch (`apiserver/pkg/endpoints/handlers/patch.go`).
@@ -38,12 +37,17 @@ impl PatchType {
             "application/merge-patch+json" => Ok(Self::Merge),
             "application/strategic-merge-patch+json" => Ok(Self::Strategic),
             "application/apply-patch+yaml" => Ok(Self::Apply),
-            other => Err(Status::unsupported_media_type(format!(
-                "the body of the request was in an unknown format - accepted media types include: \
-                 application/json-patch+json, application/merge-patch+json, \
-                 application/strategic-merge-patch+json, application/apply-patch+yaml; not {other:?}"
-            ))),
+            other => Err(Self::unsupported(other)),
         }
+    }
+
+    /// 415.
+    fn unsupported(given: &str) -> Status {
+        Status::unsupported_media_type(format!(
+            "the body of the request was in an unknown format - accepted media types include: \
+             application/json-patch+json, application/merge-patch+json, \
+             application/strategic-merge-patch+json, application/apply-patch+yaml; not {given:?}"
+        ))
     }
 }
 
@@ -53,7 +57,7 @@ impl PatchType {
 ///
 /// The patch cannot be read, or does not fit the object.
 pub(crate) fn patched(
-    resource: &Resource,
+    schema: &Schema,
     object: &Value,
     patch_type: PatchType,
     text: &[u8],
@@ -66,8 +70,13 @@ pub(crate) fn patched(
             return Err(Status::bad_request("the patch is no JSON object"));
         }
         PatchType::Merge => json_patch::merge(&mut new, &patch),
+        PatchType::Strategic if matches!(schema.shape, Shape::Object(_)) => {
+            return Err(PatchType::unsupported(
+                "application/strategic-merge-patch+json",
+            ));
+        }
         PatchType::Strategic | PatchType::Apply => {
-            strategic::merge(&resource.kind, &mut new, patch)?;
+            strategic::merge(Some(schema), &mut new, patch)?;
         }
     }
     Ok(new)

@@ -2,10 +2,9 @@
 //! does not fall back to JSON when they are refused.
 //!
 //! A body is the magic `k8s\0` and a `runtime.Unknown`, which holds the message of the kind
-//! (`apimachinery/pkg/runtime/generated.proto`). A kind or field that [`messages`] lacks is
-//! refused, so that no field is dropped silently.
+//! (`apimachinery/pkg/runtime/generated.proto`). A kind or field that the [schema] lacks is refused,
+//! so that no field is dropped silently.
 
-mod messages;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -15,9 +14,8 @@ use base64::prelude::BASE64_STANDARD;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use crate::history::seconds;
+use crate::schema::{self, Field, Schema, Shape, Type};
 use crate::status::Status;
-use messages::{Field, Type};
 use wire::{Piece, pieces};
 
 const MAGIC: &[u8] = b"k8s\0";
@@ -45,28 +43,51 @@ pub(crate) fn read(body: &[u8]) -> Result<Value, Status> {
             _ => {}
         }
     }
-    let message = messages::of_kind(&kind).ok_or_else(|| unknown(&kind))?;
-    let mut object = read_message(message, raw, &kind)?;
+    let schema = schema::of_kind(&api_version, &kind).or_else(|| match &*kind {
+        // Every group has its own name for these options.
+        "DeleteOptions" => schema::of_type("meta.v1.DeleteOptions"),
+        _ => None,
+    });
+    let schema = schema.ok_or_else(|| unknown(&kind))?;
+    let mut object = Map::new();
+    if let Some(own) = schema.object() {
+        read_message(own, &mut Vec::new(), raw, &kind, &mut object)?;
+    }
     object.insert("kind".to_owned(), kind.into());
     object.insert("apiVersion".to_owned(), api_version.into());
-    Ok(object.into())
+    let mut object = object.into();
+    let decoded = schema.decode(&mut object);
+    decoded.map_err(|it| Status::bad_request(it.to_string()))?;
+    Ok(object)
 }
 
-fn read_message(message: &[Field], bytes: &[u8], path: &str) -> Result<Map<String, Value>, Status> {
-    let mut object = Map::new();
+/// Reads a message into `object`. `within` are the numbers of the fields that hold it and that JSON does not have.
+fn read_message(
+    own: &Type,
+    within: &mut Vec<u32>,
+    bytes: &[u8],
+    path: &str,
+    object: &mut Map<String, Value>,
+) -> Result<(), Status> {
     for piece in pieces(bytes) {
         let (number, piece) = piece.ok_or_else(broken)?;
-        let Some(field) = message.iter().find(|it| it.number == number) else {
-            // Go writes empty messages for structs without a value.
-            if matches!(piece, Piece::Bytes([]) | Piece::Number(0)) {
-                continue;
+        within.push(u32::try_from(number).map_err(|_| broken())?);
+        let mut inside = own
+            .fields
+            .iter()
+            .filter(|it| it.numbers.starts_with(within));
+        match (inside.next(), piece) {
+            (Some(field), piece) if field.numbers == *within => {
+                insert(object, field, piece, &format!("{path}.{}", field.name))?;
             }
-            return Err(unknown(&format!("field {number} of {path}")));
-        };
-        let path = format!("{path}.{}", field.name);
-        insert(&mut object, field, piece, &path)?;
+            (Some(_), Piece::Bytes(bytes)) => read_message(own, within, bytes, path, object)?,
+            // Go writes empty messages for structs without a value.
+            (None, Piece::Bytes([]) | Piece::Number(0)) => {}
+            _ => return Err(unknown(&format!("field {number} of {path}"))),
+        }
+        within.pop();
     }
-    Ok(object)
+    Ok(())
 }
 
 fn insert(
@@ -75,88 +96,95 @@ fn insert(
     piece: Piece<'_>,
     path: &str,
 ) -> Result<(), Status> {
-    let name = field.name.to_owned();
-    let value = match (field.value, piece) {
-        (Type::Labels | Type::Data | Type::Quantities, Piece::Bytes(bytes)) => {
-            let (key, value) = entry(bytes, field.value)?;
-            let map = object.entry(name).or_insert_with(|| Map::new().into());
-            if let Some(map) = map.as_object_mut() {
+    let name = field.name.to_string();
+    match (&field.schema.shape, piece) {
+        (Shape::Map(values), Piece::Bytes(bytes)) => {
+            let (key, value) = entry(bytes, values, path)?;
+            if let Value::Object(map) = object.entry(name).or_insert_with(|| Map::new().into()) {
                 map.insert(key, value);
             }
-            return Ok(());
         }
-        (Type::Text, Piece::Bytes(bytes)) => text(bytes)?.into(),
-        (Type::Message(message), Piece::Bytes(bytes)) => {
-            read_message(messages::fields(message), bytes, path)?.into()
+        (Shape::List(items), piece) => {
+            let value = value(items, piece, path)?;
+            if let Value::Array(list) = object
+                .entry(name)
+                .or_insert_with(|| Value::Array(Vec::new()))
+            {
+                list.push(value);
+            }
         }
-        (Type::Time, Piece::Bytes(bytes)) => time(bytes)?,
-        (Type::IntOrString, Piece::Bytes(bytes)) => int_or_string(bytes)?,
-        (Type::Int, Piece::Number(number)) => (number as i64).into(),
-        (Type::Bool, Piece::Number(number)) => (number != 0).into(),
-        _ => return Err(broken()),
-    };
-    if field.is_list {
-        let list = object
-            .entry(name)
-            .or_insert_with(|| Value::Array(Vec::new()));
-        if let Some(list) = list.as_array_mut() {
-            list.push(value);
+        (_, piece) => {
+            object.insert(name, value(&field.schema, piece, path)?);
         }
-    } else if field.keeps_zero || !is_zero(&value) {
-        object.insert(name, value);
     }
     Ok(())
 }
 
-/// Go's zero values, which JSON leaves out.
-fn is_zero(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Bool(it) => !it,
-        Value::Number(it) => it.as_i64() == Some(0),
-        Value::String(it) => it.is_empty(),
-        Value::Object(it) => it.is_empty(),
-        Value::Array(it) => it.is_empty(),
-    }
+fn value(schema: &Schema, piece: Piece<'_>, path: &str) -> Result<Value, Status> {
+    Ok(match (&schema.shape, piece) {
+        (Shape::Text, Piece::Bytes(bytes)) => text(bytes)?.into(),
+        (Shape::Bool, Piece::Number(number)) => (number != 0).into(),
+        (Shape::Int32 | Shape::Int64, Piece::Number(number)) => (number as i64).into(),
+        (Shape::Double, Piece::Bytes(bytes)) => {
+            f64::from_le_bytes(bytes.try_into().map_err(|_| broken())?).into()
+        }
+        (Shape::Bytes, Piece::Bytes(bytes)) => BASE64_STANDARD.encode(bytes).into(),
+        (Shape::Time | Shape::MicroTime, Piece::Bytes(bytes)) => time(bytes)?,
+        (Shape::IntOrString, Piece::Bytes(bytes)) => int_or_string(bytes)?,
+        (Shape::Quantity, Piece::Bytes(bytes)) => text(first(bytes)?)?.into(),
+        (Shape::Any, Piece::Bytes(bytes)) => match first(bytes)? {
+            [] => Value::Null,
+            json => serde_json::from_slice(json).map_err(|_| broken())?,
+        },
+        (Shape::Named(_) | Shape::Object(_), Piece::Bytes(bytes)) => {
+            let mut object = Map::new();
+            if let Some(own) = schema.object() {
+                read_message(own, &mut Vec::new(), bytes, path, &mut object)?;
+            }
+            object.into()
+        }
+        // The value of a map: a message with the items.
+        (Shape::List(items), Piece::Bytes(bytes)) => {
+            let items = pieces(bytes).map(|it| value(items, it.ok_or_else(broken)?.1, path));
+            Value::Array(items.collect::<Result<_, _>>()?)
+        }
+        _ => return Err(broken()),
+    })
 }
 
 /// One entry of a map.
-fn entry(bytes: &[u8], sort: Type) -> Result<(String, Value), Status> {
-    let (mut key, mut value) = (String::new(), Value::String(String::new()));
+fn entry(bytes: &[u8], values: &Schema, path: &str) -> Result<(String, Value), Status> {
+    let (mut key, mut found) = (String::new(), None);
     for piece in pieces(bytes) {
         match piece.ok_or_else(broken)? {
             (1, Piece::Bytes(bytes)) => key = text(bytes)?,
-            (2, Piece::Bytes(bytes)) => {
-                value = match sort {
-                    Type::Data => BASE64_STANDARD.encode(bytes).into(),
-                    Type::Quantities => quantity(bytes)?.into(),
-                    _ => text(bytes)?.into(),
-                };
-            }
+            (2, piece) => found = Some(value(values, piece, path)?),
             _ => return Err(broken()),
         }
     }
-    Ok((key, value))
+    Ok((key, found.unwrap_or_default()))
 }
 
-fn quantity(bytes: &[u8]) -> Result<String, Status> {
-    let mut value = String::new();
-    for piece in pieces(bytes) {
-        if let (1, Piece::Bytes(bytes)) = piece.ok_or_else(broken)? {
-            value = text(bytes)?;
-        }
+/// The first field of a message that has only one, with bytes; empty when it is missing.
+fn first(bytes: &[u8]) -> Result<&[u8], Status> {
+    match pieces(bytes).next() {
+        None => Ok(&[]),
+        Some(Some((1, Piece::Bytes(bytes)))) => Ok(bytes),
+        Some(_) => Err(broken()),
     }
-    Ok(value)
 }
 
 fn time(bytes: &[u8]) -> Result<Value, Status> {
-    let mut at = None;
+    let (mut seconds, mut nanos) = (None, 0);
     for piece in pieces(bytes) {
-        if let (1, Piece::Number(number)) = piece.ok_or_else(broken)? {
-            at = Timestamp::from_second(number as i64).ok();
+        match piece.ok_or_else(broken)? {
+            (1, Piece::Number(number)) => seconds = Some(number as i64),
+            (2, Piece::Number(number)) => nanos = number as i32,
+            _ => {}
         }
     }
-    Ok(at.map_or(Value::Null, |it| seconds(it).into()))
+    let at = seconds.and_then(|it| Timestamp::new(it, nanos).ok());
+    Ok(at.map_or(Value::Null, |it| it.to_string().into()))
 }
 
 fn int_or_string(bytes: &[u8]) -> Result<Value, Status> {

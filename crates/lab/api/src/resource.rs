@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use hyper::Method;
 use serde_json::Value;
-use sluice_controller::FieldError;
 
 use crate::answer::Answer;
 use crate::http::Call;
+use crate::schema::Schema;
 use crate::status::Status;
 use crate::table::Table;
 
@@ -40,8 +40,6 @@ pub struct Resource {
     pub(crate) parts: &'static [Part],
     /// The fields that a `fieldSelector` may name, beside `metadata.name` and `metadata.namespace`.
     pub fields: Vec<String>,
-    /// The JSON of an empty object of this kind, after `metadata`: a bookmark is such an object.
-    pub blank: &'static str,
     /// The rule for `metadata.name`.
     pub name: NameRule,
     /// How objects of this version differ from stored ones. `None`: only in `apiVersion`.
@@ -52,8 +50,8 @@ pub struct Resource {
     pub inert: bool,
     /// The columns of kubectl.
     pub(crate) table: Table,
-    /// The object without fields that its Kubernetes type does not have.
-    pub(crate) known: fn(&Value) -> Result<Value, FieldError>,
+    /// The type of the objects.
+    pub(crate) schema: Schema,
 }
 
 /// Whether a subresource is served.

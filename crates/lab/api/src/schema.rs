@@ -21,8 +21,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use check::Pattern;
-pub(crate) use decode::Wrong;
-pub(crate) use quantity::Quantity;
+pub(crate) use document::components;
+use quantity::Quantity;
 pub(crate) use text::{of_kind, of_type};
 
 /// What a value may be.
@@ -78,6 +78,8 @@ pub(crate) struct Type {
     pub(crate) atomic: bool,
     /// The kinds that have this type: `apps/v1/Deployment`.
     pub(crate) kinds: Vec<Box<str>>,
+    /// Whether objects have `metadata.generation`.
+    pub(crate) counts_generations: bool,
     /// Whether fields that are not listed stay (`x-kubernetes-preserve-unknown-fields`).
     pub(crate) open: bool,
 }

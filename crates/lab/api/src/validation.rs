@@ -1,11 +1,13 @@
 //! Validation of an object's name, and of its fields against its Kubernetes type.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use serde_json::Value;
 use sluice_model::{is_label, is_subdomain};
 
 use crate::resource::{NameRule, Resource};
+use crate::schema::Shape;
 use crate::status::{Cause, Status};
 
 pub(crate) fn check_name(resource: &Resource, name: &str) -> Result<(), Status> {
@@ -42,52 +44,53 @@ pub(crate) fn check_name(resource: &Resource, name: &str) -> Result<(), Status> 
     Err(Status::invalid(resource, name, &[cause]))
 }
 
-/// Removes the fields that the Kubernetes type of the object does not have, and fields that are
-/// null. Returns the paths of the unknown fields: `spec.foo`.
+/// Brings the object into its one form. Returns the paths of unknown fields, which go: `spec.foo`.
 ///
 /// # Errors
 ///
 /// 400 with the field whose type is wrong.
 pub(crate) fn conform(resource: &Resource, object: &mut Value) -> Result<Vec<String>, Status> {
-    let typed = (resource.known)(object).map_err(|wrong| {
-        let kind = &resource.kind;
-        let (version, field) = (resource.api_version(), wrong.field);
-        Status::bad_request(format!(
-            "{kind} in version {version:?} cannot be handled as a {kind}: {field}: {}",
-            wrong.why
-        ))
-    })?;
-    let mut unknown = Vec::new();
-    prune(object, &typed, "", &mut unknown);
-    Ok(unknown)
+    let decoded = resource.schema.decode(object);
+    decoded.map_err(|it| undecodable(resource, &it))
 }
 
-/// Removes from `given` the fields that `known` lacks.
-fn prune(given: &mut Value, known: &Value, path: &str, unknown: &mut Vec<String>) {
-    match (given, known) {
-        (Value::Object(given), Value::Object(known)) => given.retain(|field, value| {
-            let path = match path {
-                "" => field.clone(),
-                path => format!("{path}.{field}"),
-            };
-            match known.get(field) {
-                _ if value.is_null() => return false,
-                Some(known) => prune(value, known, &path, unknown),
-                None => {
-                    unknown.push(path);
-                    return false;
-                }
-            }
-            true
-        }),
-        (Value::Array(given), Value::Array(known)) => {
-            let pairs = given.iter_mut().zip(known).enumerate();
-            for (index, (given, known)) in pairs {
-                prune(given, known, &format!("{path}[{index}]"), unknown);
-            }
-        }
-        // Quantities may be written as numbers.
-        (given @ Value::Number(_), Value::String(_)) => *given = known.clone(),
-        _ => {}
+/// Removes unknown fields and nulls, as [`conform`] does, and leaves all else as it was given: a configuration that is
+/// applied owns no field that it does not set.
+///
+/// # Errors
+///
+/// As [`conform`].
+pub(crate) fn prune(resource: &Resource, object: &mut Value) -> Result<Vec<String>, Status> {
+    let pruned = resource.schema.prune(object);
+    pruned.map_err(|it| undecodable(resource, &it))
+}
+
+/// 400: the body is no object of its kind.
+pub(crate) fn undecodable(resource: &Resource, why: &impl fmt::Display) -> Status {
+    let (kind, version) = (&resource.kind, resource.api_version());
+    Status::bad_request(format!(
+        "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
+    ))
+}
+
+/// Refuses what the rules of the schema do not allow, in fields that differ from those of `old`: an object that an
+/// earlier version accepted can still be written. Metadata and status of Kubernetes' own kinds have rules elsewhere.
+///
+/// # Errors
+///
+/// 422 with all fields that are wrong.
+pub(crate) fn check(resource: &Resource, old: Option<&Value>, new: &Value) -> Result<(), Status> {
+    let is_new = |cause: &Cause| {
+        let field = cause.field.split(['.', '[']).next().unwrap_or_default();
+        let is_own = matches!(resource.schema.shape, Shape::Named(_));
+        !(is_own && ["metadata", "status"].contains(&field))
+            && old.is_none_or(|old| old[field] != new[field])
+    };
+    let mut causes = resource.schema.check("", new);
+    causes.retain(is_new);
+    if causes.is_empty() {
+        return Ok(());
     }
+    let name = new["metadata"]["name"].as_str().unwrap_or_default();
+    Err(Status::invalid(resource, name, &causes))
 }

@@ -231,14 +231,17 @@ fn unknown_fields_are_told() {
         [r#"299 - "unknown field \"spec.containers[0].imagee\"""#]
     );
     let stored = client.0.store.get("Pod", "default", "p").unwrap();
-    assert_eq!(stored["spec"], pod("p")["spec"]);
+    let container = json!({"name": "c", "resources": {}});
+    assert_eq!(stored["spec"]["containers"], json!([container]));
 }
 
 #[test]
 fn scales_and_dry_runs() {
     let client = Client::new();
     let sets = "/apis/apps/v1/namespaces/default/replicasets";
-    let set = json!({"metadata": {"name": "r"}, "spec": {"selector": {"matchLabels": {"a": "b"}}}});
+    let template = json!({"spec": {"containers": [{"name": "c"}]}});
+    let spec = json!({"selector": {"matchLabels": {"a": "b"}}, "template": template});
+    let set = json!({"metadata": {"name": "r"}, "spec": spec});
     client.json("POST", sets, &set);
     let scale = format!("{sets}/r/scale");
     let (_, before) = client.get(&scale);

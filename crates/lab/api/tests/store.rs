@@ -18,10 +18,20 @@ fn object(kind: &str, name: &str, rest: &Value) -> Value {
         _ => "v1",
     };
     let mut object = json!({"kind": kind, "apiVersion": api_version, "metadata": {"name": name}});
+    // What the kind requires.
+    let containers = json!([{"name": "c"}]);
+    match kind {
+        "Pod" => object["spec"] = json!({"containers": containers}),
+        "Deployment" | "ReplicaSet" => {
+            let template = json!({"spec": {"containers": containers}});
+            object["spec"] = json!({"selector": {"matchLabels": {"a": "b"}}, "template": template});
+        }
+        _ => {}
+    }
     for (field, value) in rest.as_object().unwrap() {
-        if field == "metadata" {
-            for (field, value) in value.as_object().unwrap() {
-                object["metadata"][field] = value.clone();
+        if field == "metadata" || field == "spec" {
+            for (name, value) in value.as_object().unwrap() {
+                object[field][name] = value.clone();
             }
         } else {
             object[field] = value.clone();
@@ -94,7 +104,8 @@ fn the_store_adds_what_is_its_own() {
 #[test]
 fn names_are_generated() {
     let store = store();
-    let unnamed = json!({"metadata": {"generateName": "web-"}, "kind": "Pod", "apiVersion": "v1"});
+    let mut unnamed = pod("", &json!({"metadata": {"generateName": "web-"}}));
+    unnamed["metadata"].as_object_mut().unwrap().remove("name");
     for _ in 0..3 {
         store.create(unnamed.clone()).unwrap();
     }
@@ -127,7 +138,7 @@ fn what_is_wrong_is_named() {
         ),
         (
             pod("", &json!({})),
-            "422 Pod \"\" is invalid: metadata.name: name or generateName is required",
+            "422 Pod \"\" is invalid: metadata.name: Required value: name or generateName is required",
         ),
         (
             pod(
@@ -135,7 +146,8 @@ fn what_is_wrong_is_named() {
                 &json!({"spec": {"containers": [{"name": "c", "ports": [{"containerPort": "80"}]}]}}),
             ),
             "400 Pod in version \"v1\" cannot be handled as a Pod: \
-             spec.containers[0].ports[0].containerPort: invalid type: string \"80\", expected i32",
+             json: cannot unmarshal string into Go struct field \
+             ContainerPort.spec.containers.ports.containerPort of type int32",
         ),
         (
             pod("a", &json!({"metadata": {"resourceVersion": "1"}})),

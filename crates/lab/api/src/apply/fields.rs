@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use super::is_identity;
-use crate::patch::lists::{ListType, key_value, list_type};
+use crate::schema::{ListType, Schema};
 
 /// One step into an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,8 +26,8 @@ pub(super) struct Fields(BTreeSet<Path>);
 
 impl Fields {
     /// The fields that `object` sets, but for its identity.
-    pub(super) fn of(kind: &str, object: &Value) -> Self {
-        Self(values(kind, object).into_keys().collect())
+    pub(super) fn of(schema: &Schema, object: &Value) -> Self {
+        Self(values(schema, object).into_keys().collect())
     }
 
     pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
@@ -107,26 +107,31 @@ impl Fields {
 }
 
 /// The fields that `object` sets, but for its identity, each with its value. Of items with equal keys the first counts.
-pub(super) fn values<'a>(kind: &str, object: &'a Value) -> BTreeMap<Path, &'a Value> {
+pub(super) fn values<'a>(schema: &Schema, object: &'a Value) -> BTreeMap<Path, &'a Value> {
     let mut values = BTreeMap::new();
-    walk(kind, object, &mut Vec::new(), &mut values);
+    walk(Some(schema), object, &mut Vec::new(), &mut values);
     values
 }
 
-fn walk<'a>(kind: &str, value: &'a Value, path: &mut Path, found: &mut BTreeMap<Path, &'a Value>) {
+fn walk<'a>(
+    schema: Option<&Schema>,
+    value: &'a Value,
+    path: &mut Path,
+    found: &mut BTreeMap<Path, &'a Value>,
+) {
     if is_identity(path) {
         return;
     }
     match value {
-        Value::Object(map) if !map.is_empty() && !is_atomic(path) => {
+        Value::Object(map) if !map.is_empty() && !schema.is_some_and(Schema::is_atomic) => {
             for (field, value) in map {
                 path.push(Element::Field(field.clone()));
-                walk(kind, value, path, found);
+                walk(schema.and_then(|it| it.field(field)), value, path, found);
                 path.pop();
             }
         }
         Value::Array(items) if !items.is_empty() => {
-            let Some(elements) = elements(kind, path, items) else {
+            let Some(elements) = elements(schema, items) else {
                 found.insert(path.clone(), value);
                 return;
             };
@@ -136,7 +141,7 @@ fn walk<'a>(kind: &str, value: &'a Value, path: &mut Path, found: &mut BTreeMap<
                     found.insert(path.clone(), item);
                 }
                 if item.is_object() {
-                    walk(kind, item, path, found);
+                    walk(schema.and_then(Schema::items), item, path, found);
                 }
                 path.pop();
             }
@@ -172,63 +177,49 @@ fn canonical(json: &str) -> String {
     value.map_or_else(|_| json.to_owned(), |it| it.to_string())
 }
 
-/// Maps that have one owner as a whole: `structType=atomic` and `mapType=atomic` of `k8s.io/api`.
-fn is_atomic(path: &[Element]) -> bool {
-    let atomic = [
-        "selector",
-        "nodeSelector",
-        "fieldRef",
-        "configMapKeyRef",
-        "secretKeyRef",
-    ];
-    matches!(path.last(), Some(Element::Field(name)) if atomic.contains(&name.as_str()))
-}
-
 /// The path element of each item of a list; `None` when the list has one owner as a whole.
-pub(super) fn elements(kind: &str, path: &[Element], items: &[Value]) -> Option<Vec<Element>> {
-    items.iter().map(|it| element(kind, path, it)).collect()
+pub(super) fn elements(schema: Option<&Schema>, items: &[Value]) -> Option<Vec<Element>> {
+    items.iter().map(|it| element(schema, it)).collect()
 }
 
-/// The path element of one item of the list at `path`; `None` when the list has one owner as a whole.
-pub(super) fn element(kind: &str, path: &[Element], item: &Value) -> Option<Element> {
-    let Some(Element::Field(field)) = path.last() else {
-        return None;
+/// The path element of one item of a list; `None` when the list has one owner as a whole.
+pub(super) fn element(schema: Option<&Schema>, item: &Value) -> Option<Element> {
+    let schema = schema?;
+    let keys = match &schema.list {
+        ListType::Atomic => return None,
+        ListType::Set => return Some(Element::Member(item.to_string())),
+        ListType::Keyed(keys) => keys,
     };
-    match list_type(kind, field) {
-        ListType::Atomic => None,
-        ListType::Set => Some(Element::Member(item.to_string())),
-        ListType::Keyed(keys) => item_element(keys, item),
-    }
-}
-
-fn item_element(keys: &[&str], item: &Value) -> Option<Element> {
-    let keys = keys
-        .iter()
-        .map(|key| Some(((*key).to_owned(), key_value(item, key)?)));
+    let keys = keys.iter().map(|key| {
+        let default = || schema.items()?.field(key)?.default.as_ref();
+        let value = item.get(&**key).filter(|it| !it.is_null());
+        Some((key.to_string(), value.or_else(default)?.clone()))
+    });
     let keys: Map<String, Value> = keys.collect::<Option<_>>()?;
     Some(Element::Item(Value::Object(keys).to_string()))
 }
 
 /// Removes the values at the paths of `gone`, and the maps and lists that become empty. One walk over the object: a
 /// large list costs no more than its length.
-pub(super) fn remove(kind: &str, object: &mut Value, gone: &Fields) {
-    remove_below(kind, object, &mut Vec::new(), gone);
+pub(super) fn remove(schema: &Schema, object: &mut Value, gone: &Fields) {
+    remove_below(Some(schema), object, &mut Vec::new(), gone);
 }
 
-fn remove_below(kind: &str, value: &mut Value, path: &mut Path, gone: &Fields) {
+fn remove_below(schema: Option<&Schema>, value: &mut Value, path: &mut Path, gone: &Fields) {
     match value {
         Value::Object(map) => map.retain(|field, value| {
             path.push(Element::Field(field.clone()));
-            let stays = stays(kind, value, path, gone);
+            let schema = schema.and_then(|it| it.field(field));
+            let stays = stays(schema, value, path, gone);
             path.pop();
             stays
         }),
         Value::Array(items) => items.retain_mut(|item| {
-            let Some(element) = element(kind, path, item) else {
+            let Some(element) = element(schema, item) else {
                 return true;
             };
             path.push(element);
-            let stays = stays(kind, item, path, gone);
+            let stays = stays(schema.and_then(Schema::items), item, path, gone);
             path.pop();
             stays
         }),
@@ -237,14 +228,14 @@ fn remove_below(kind: &str, value: &mut Value, path: &mut Path, gone: &Fields) {
 }
 
 /// Whether the value at `path` stays. What is below it and gone is removed.
-fn stays(kind: &str, value: &mut Value, path: &mut Path, gone: &Fields) -> bool {
+fn stays(schema: Option<&Schema>, value: &mut Value, path: &mut Path, gone: &Fields) -> bool {
     if gone.contains(path) {
         return false;
     }
     if !gone.contains_below(path) {
         return true;
     }
-    remove_below(kind, value, path, gone);
+    remove_below(schema, value, path, gone);
     match value {
         Value::Object(map) => !map.is_empty(),
         Value::Array(items) => !items.is_empty(),

@@ -4,15 +4,18 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::fields::{Element, element, elements};
+use super::fields::{element, elements};
+use crate::schema::Schema;
 
-/// Merges `config` into `target`, the value of `field` in an object of `kind`.
-pub(super) fn merge(kind: &str, field: &str, target: &mut Value, config: &Value) {
+/// Merges `config` into `target`, a value of the type `schema`.
+pub(super) fn merge(schema: Option<&Schema>, target: &mut Value, config: &Value) {
     match (target, config) {
-        (Value::Object(target), Value::Object(config)) => {
+        (Value::Object(target), Value::Object(config))
+            if !schema.is_some_and(Schema::is_atomic) =>
+        {
             for (field, value) in config {
                 match target.get_mut(field) {
-                    Some(slot) => merge(kind, field, slot, value),
+                    Some(slot) => merge(schema.and_then(|it| it.field(field)), slot, value),
                     None => {
                         target.insert(field.clone(), value.clone());
                     }
@@ -20,21 +23,20 @@ pub(super) fn merge(kind: &str, field: &str, target: &mut Value, config: &Value)
             }
         }
         (Value::Array(target), Value::Array(config)) => {
-            let path = [Element::Field(field.to_owned())];
-            let Some(elements) = elements(kind, &path, config) else {
+            let Some(elements) = elements(schema, config) else {
                 target.clone_from(config);
                 return;
             };
             let mut places = BTreeMap::new();
             for (place, item) in target.iter().enumerate() {
-                if let Some(element) = element(kind, &path, item) {
+                if let Some(element) = element(schema, item) {
                     places.entry(element).or_insert(place);
                 }
             }
             for (element, item) in elements.into_iter().zip(config) {
                 let place = *places.entry(element).or_insert(target.len());
                 match target.get_mut(place) {
-                    Some(slot) => merge(kind, "", slot, item),
+                    Some(slot) => merge(schema.and_then(Schema::items), slot, item),
                     None => target.push(item.clone()),
                 }
             }

@@ -13,6 +13,7 @@ use crate::apply::{Conflicts, applied};
 use crate::history::now;
 use crate::patch::{PatchType, patched};
 use crate::status::{Cause, Status};
+use crate::validation;
 use crate::yaml;
 
 /// Attempts when another client writes the object at the same time (`handlers/patch.go`).
@@ -52,7 +53,7 @@ impl Call<'_> {
             },
             _ => {
                 let old = self.find(name)?;
-                let mut new = patched(&self.resource, &old, patch_type, self.body)?;
+                let mut new = patched(&self.resource.schema, &old, patch_type, self.body)?;
                 self.fit(name, &mut new)?;
                 let warnings = self.check(&mut new, options)?;
                 let is_latest = version(&new) == version(&old);
@@ -83,7 +84,8 @@ impl Call<'_> {
         if !config["metadata"]["managedFields"].is_null() {
             return Err(Status::bad_request("metadata.managedFields must be nil").into());
         }
-        let warnings = self.check(&mut config, options)?;
+        let unknown = validation::prune(&self.resource, &mut config)?;
+        let warnings = self.strict(&unknown, options)?;
         if let (Part::Status, Some(config)) = (part, config.as_object_mut()) {
             config.retain(|field, _| {
                 ["apiVersion", "kind", "metadata", "status"].contains(&field.as_str())
@@ -99,7 +101,7 @@ impl Call<'_> {
         let store = &self.api.store;
         let stored = match (old, part) {
             (None, _) => store.create_with(new, options.effect),
-            (Some(_), Part::Whole) => store.update_with(new, options.effect),
+            (Some(_), Part::Whole | Part::Scale) => store.update_with(new, options.effect),
             (Some(_), Part::Status) => store.update_status_with(new, options.effect),
         };
         let is_latest = config["metadata"]["resourceVersion"].is_null();

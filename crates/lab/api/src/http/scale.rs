@@ -10,6 +10,7 @@ use super::writing::Part;
 use crate::answer::{Answer, json_value};
 use crate::patch::{PatchType, patched};
 use crate::resource::Scale;
+use crate::schema::of_kind;
 use crate::selector::selector_text;
 use crate::status::{Cause, Status};
 
@@ -22,7 +23,8 @@ impl Call<'_> {
             Method::PUT => self.content()?,
             Method::PATCH => {
                 let patch_type = PatchType::of(self.content_type)?;
-                patched(&self.resource, &scale, patch_type, self.body)?
+                let schema = of_kind("autoscaling/v1", "Scale").ok_or_else(Status::no_resource)?;
+                patched(schema, &scale, patch_type, self.body)?
             }
             _ => return Err(Status::method_not_allowed()),
         };
@@ -56,7 +58,7 @@ impl Call<'_> {
         if let Some(version) = scale["metadata"]["resourceVersion"].as_str() {
             new["metadata"]["resourceVersion"] = version.into();
         }
-        self.store(workload, new, Part::Whole, &self.options()?)
+        self.store(workload, new, Part::Scale, &self.options()?)
     }
 }
 

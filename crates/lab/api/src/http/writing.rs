@@ -25,6 +25,8 @@ pub(super) enum Part {
     /// All but the status, where status is a subresource.
     Whole,
     Status,
+    /// The number of replicas.
+    Scale,
 }
 
 impl Part {
@@ -32,6 +34,7 @@ impl Part {
         match self {
             Self::Whole => "",
             Self::Status => "status",
+            Self::Scale => "scale",
         }
     }
 }
@@ -73,7 +76,7 @@ impl Call<'_> {
     ) -> Result<Arc<Value>, Status> {
         let manager = manager(options, part);
         match part {
-            Part::Whole => {
+            Part::Whole | Part::Scale => {
                 if self.resource.status == Subresource::Served
                     && let Some(new) = new.as_object_mut()
                 {
@@ -139,6 +142,15 @@ impl Call<'_> {
         options: &WriteOptions,
     ) -> Result<Vec<String>, Status> {
         let unknown = validation::conform(&self.resource, object)?;
+        self.strict(&unknown, options)
+    }
+
+    /// What `fieldValidation` makes of unknown fields: warnings, or an error.
+    pub(super) fn strict(
+        &self,
+        unknown: &[String],
+        options: &WriteOptions,
+    ) -> Result<Vec<String>, Status> {
         let named = unknown.iter().map(|it| format!("unknown field {it:?}"));
         let named: Vec<_> = named.collect();
         let told = self.resource.inert.then(|| {
@@ -148,12 +160,8 @@ impl Call<'_> {
         match options.unknown {
             Unknown::Ignored => Ok(told.into_iter().collect()),
             Unknown::Refused if !named.is_empty() => {
-                let kind = &self.resource.kind;
-                Err(Status::bad_request(format!(
-                    "{kind} in version {:?} cannot be handled as a {kind}: strict decoding error: {}",
-                    self.resource.api_version(),
-                    named.join(", ")
-                )))
+                let why = format!("strict decoding error: {}", named.join(", "));
+                Err(validation::undecodable(&self.resource, &why))
             }
             _ => Ok(told.into_iter().chain(named).collect()),
         }

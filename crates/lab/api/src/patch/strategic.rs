@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::lists::{ListType, list_type};
+use crate::schema::{Patch, Schema};
 use crate::status::Status;
 
 const DIRECTIVE: &str = "$patch";
@@ -12,14 +12,18 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const ORDER: &str = "$setElementOrder/";
 const DELETE_PRIMITIVES: &str = "$deleteFromPrimitiveList/";
 
-/// Merges `patch` into an object of `kind`.
+/// Merges `patch` into a value of the type `schema`; a value without a type has no keys.
 ///
 /// # Errors
 ///
 /// An item lacks its key, or a directive cannot be read.
-pub(super) fn merge(kind: &str, object: &mut Value, patch: Value) -> Result<(), Status> {
+pub(super) fn merge(
+    schema: Option<&Schema>,
+    object: &mut Value,
+    patch: Value,
+) -> Result<(), Status> {
     match patch {
-        Value::Object(patch) => merge_map(kind, object, patch),
+        Value::Object(patch) => merge_map(schema, object, patch),
         other => {
             *object = other;
             Ok(())
@@ -27,7 +31,11 @@ pub(super) fn merge(kind: &str, object: &mut Value, patch: Value) -> Result<(), 
     }
 }
 
-fn merge_map(kind: &str, target: &mut Value, mut patch: Map<String, Value>) -> Result<(), Status> {
+fn merge_map(
+    schema: Option<&Schema>,
+    target: &mut Value,
+    mut patch: Map<String, Value>,
+) -> Result<(), Status> {
     match patch.remove(DIRECTIVE).as_ref().map(Value::as_str) {
         None | Some(Some("merge")) => {}
         Some(Some("replace")) => *target = Map::new().into(),
@@ -71,7 +79,11 @@ fn merge_map(kind: &str, target: &mut Value, mut patch: Map<String, Value>) -> R
                 let is_new = !target.contains_key(&field);
                 let is_deletion = patch.get(DIRECTIVE).is_some_and(|it| it == "delete");
                 let slot = target.entry(field.clone()).or_insert(Value::Null);
-                merge_map(kind, slot, patch)?;
+                let schema = schema.and_then(|it| it.field(&field));
+                if schema.is_some_and(|it| it.patch.replaces) {
+                    *slot = Value::Null;
+                }
+                merge_map(schema, slot, patch)?;
                 if is_new && is_deletion {
                     target.remove(&field);
                 }
@@ -80,7 +92,8 @@ fn merge_map(kind: &str, target: &mut Value, mut patch: Map<String, Value>) -> R
                 let slot = target
                     .entry(field.clone())
                     .or_insert_with(|| Value::Array(Vec::new()));
-                merge_list(kind, &field, slot, patch)?;
+                let schema = schema.and_then(|it| it.field(&field));
+                merge_list(schema, &field, slot, patch)?;
             }
             value => {
                 target.insert(field, value);
@@ -91,35 +104,27 @@ fn merge_map(kind: &str, target: &mut Value, mut patch: Map<String, Value>) -> R
         if let Some(field) = directive.strip_prefix(ORDER)
             && let Some(items) = target.get_mut(field).and_then(Value::as_array_mut)
         {
-            arrange(list_type(kind, field), items, &list(&directive, order)?);
+            let patch = schema.and_then(|it| it.field(field)).map(|it| &it.patch);
+            let key = patch.and_then(|it| it.key.as_deref());
+            arrange(key, items, &list(&directive, order)?);
         }
     }
     Ok(())
 }
 
 fn merge_list(
-    kind: &str,
+    schema: Option<&Schema>,
     field: &str,
     target: &mut Value,
     mut patch: Vec<Value>,
 ) -> Result<(), Status> {
     let has = |item: &Value, directive: &str| item.get(DIRECTIVE).is_some_and(|it| it == directive);
     let replaces = patch.iter().any(|it| has(it, "replace"));
-    let Value::Array(items) = target else {
-        *target = clean(kind, patch)?.into();
-        return Ok(());
-    };
-    let key = match list_type(kind, field) {
-        _ if replaces => {
-            patch.retain(|it| !has(it, "replace"));
-            *items = clean(kind, patch)?;
-            return Ok(());
-        }
-        ListType::Atomic => {
-            *items = clean(kind, patch)?;
-            return Ok(());
-        }
-        ListType::Set => {
+    let item_schema = schema.and_then(Schema::items);
+    patch.retain(|it| !has(it, "replace"));
+    let (key, items) = match (schema.map(|it| &it.patch), target) {
+        (Some(Patch { key: Some(key), .. }), Value::Array(items)) if !replaces => (&**key, items),
+        (Some(Patch { merges: true, .. }), Value::Array(items)) if !replaces => {
             for item in patch {
                 if !items.contains(&item) {
                     items.push(item);
@@ -127,7 +132,10 @@ fn merge_list(
             }
             return Ok(());
         }
-        ListType::Keyed(keys) => keys[0],
+        (_, target) => {
+            *target = clean(item_schema, patch)?.into();
+            return Ok(());
+        }
     };
     let mut merged: Vec<Option<Value>> = std::mem::take(items).into_iter().map(Some).collect();
     let mut places: BTreeMap<String, Vec<usize>> = BTreeMap::new();
@@ -152,7 +160,7 @@ fn merge_list(
             merged.push(Some(Value::Null));
         }
         if let Some(slot) = &mut merged[same[0]] {
-            merge(kind, slot, item)?;
+            merge(item_schema, slot, item)?;
         }
     }
     items.extend(merged.into_iter().flatten());
@@ -160,10 +168,10 @@ fn merge_list(
 }
 
 /// The items without directives and nulls.
-fn clean(kind: &str, items: Vec<Value>) -> Result<Vec<Value>, Status> {
+fn clean(schema: Option<&Schema>, items: Vec<Value>) -> Result<Vec<Value>, Status> {
     let clean = items.into_iter().map(|item| {
         let mut new = Value::Null;
-        merge(kind, &mut new, item)?;
+        merge(schema, &mut new, item)?;
         Ok(new)
     });
     clean.collect()
@@ -171,10 +179,10 @@ fn clean(kind: &str, items: Vec<Value>) -> Result<Vec<Value>, Status> {
 
 /// Sorts the items that `order` names in that order. Each other item stays before the item that
 /// followed it.
-fn arrange(list_type: ListType, items: &mut Vec<Value>, order: &[Value]) {
-    let key = |item: &Value| match list_type {
-        ListType::Keyed(keys) => item.get(keys[0]).map(Value::to_string),
-        _ => Some(item.to_string()),
+fn arrange(key: Option<&str>, items: &mut Vec<Value>, order: &[Value]) {
+    let key = |item: &Value| match key {
+        Some(key) => item.get(key).map(Value::to_string),
+        None => Some(item.to_string()),
     };
     let mut ranks = BTreeMap::new();
     for (rank, item) in order.iter().enumerate() {

@@ -2,10 +2,11 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::resource::KINDS;
+use crate::schema::of_kind;
 
-fn resource(kind: &str) -> &'static Resource {
-    KINDS.iter().find(|it| it.kind == kind).unwrap()
+fn schema(kind: &str) -> &'static Schema {
+    let versions = ["v1", "apps/v1", "discovery.k8s.io/v1"];
+    versions.iter().find_map(|it| of_kind(it, kind)).unwrap()
 }
 
 #[track_caller]
@@ -15,12 +16,7 @@ fn resource(kind: &str) -> &'static Resource {
 )]
 fn check(kind: &str, before: Value, patch: Value, after: Value) {
     let text = patch.to_string();
-    let patched = patched(
-        resource(kind),
-        &before,
-        PatchType::Strategic,
-        text.as_bytes(),
-    );
+    let patched = patched(schema(kind), &before, PatchType::Strategic, text.as_bytes());
     assert_eq!(patched.unwrap(), after, "{patch}");
 }
 
@@ -159,7 +155,7 @@ fn bad_patches_are_refused() {
     ] {
         let text = patch.to_string();
         let before = json!({"kind": "Pod", "spec": {"containers": []}});
-        let error = patched(resource("Pod"), &before, patch_type, text.as_bytes());
+        let error = patched(schema("Pod"), &before, patch_type, text.as_bytes());
         let error = error.unwrap_err().to_string();
         assert!(error.contains(expect), "{error}");
     }
@@ -170,7 +166,7 @@ fn a_patch_cannot_grow_without_end() {
     let double = json!({"op": "copy", "from": "/a", "path": "/a/-"});
     let patch = Value::from(vec![double; 100]).to_string();
     let object = json!({"a": ["x".repeat(1000)]});
-    let error = patched(resource("Pod"), &object, PatchType::Json, patch.as_bytes());
+    let error = patched(schema("Pod"), &object, PatchType::Json, patch.as_bytes());
     assert!(error.unwrap_err().to_string().contains("copies too much"));
 }
 
@@ -217,8 +213,8 @@ proptest! {
     ) {
         prop_assume!(before.is_object());
         let text = serde_json::to_vec(&patch).unwrap();
-        let merged = patched(resource("Pod"), &before, PatchType::Merge, &text).unwrap();
-        let strategic = patched(resource("Pod"), &before, PatchType::Strategic, &text).unwrap();
+        let merged = patched(schema("Pod"), &before, PatchType::Merge, &text).unwrap();
+        let strategic = patched(schema("Pod"), &before, PatchType::Strategic, &text).unwrap();
         prop_assert_eq!(merged, strategic);
     }
 
@@ -226,7 +222,7 @@ proptest! {
     fn any_patch_of_anything_ends(before in any_json(), patch in any_json()) {
         for patch_type in [PatchType::Json, PatchType::Merge, PatchType::Strategic] {
             // Other tests check whether a patch is refused; here it must not panic.
-            let _ = patched(resource("Pod"), &before, patch_type, patch.to_string().as_bytes());
+            let _ = patched(schema("Pod"), &before, patch_type, patch.to_string().as_bytes());
         }
     }
 }

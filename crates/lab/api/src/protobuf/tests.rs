@@ -31,7 +31,8 @@ fn messages_are_read() {
             "kind": "Service",
             "apiVersion": "v1",
             "metadata": {"name": "web", "labels": {"a": "b"}},
-            "spec": {"ports": [{"port": 2000, "targetPort": "x"}]},
+            "spec": {"ports": [{"port": 2000, "targetPort": "x"}], "sessionAffinityConfig": {}},
+            "status": {"loadBalancer": {}},
         })
     );
     let options = [1 << 3, 0, 5 << 3 | 2, 3, b'A', b'l', b'l'];

@@ -12,10 +12,10 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::events::v1 as events;
 use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
 use serde_json::{Value, json};
-use sluice_controller::Typed;
 
 use super::{NameRule, Registry, Resource, Scale, Subresource};
 use crate::http::pods::PARTS;
+use crate::schema::of_kind;
 use crate::store::namespaces;
 use crate::table::{self, Table};
 
@@ -31,7 +31,6 @@ fn table() -> Vec<Resource> {
         Resource {
             short_names: words("ns"),
             status: Subresource::Served,
-            blank: r#""spec":{},"status":{}"#,
             fields: words("status.phase"),
             name: NameRule::Label,
             table: Table::of("Name, Status=.status.phase, Age"),
@@ -41,7 +40,6 @@ fn table() -> Vec<Resource> {
         Resource {
             short_names: words("no"),
             status: Subresource::Served,
-            blank: r#""spec":{},"status":{}"#,
             fields: words("spec.unschedulable"),
             table: Table::rows(
                 "Name, Status, Roles, Age, Version, Internal-IP+, External-IP+, OS-Image+, Kernel-Version+, Container-Runtime+",
@@ -55,7 +53,6 @@ fn table() -> Vec<Resource> {
             short_names: words("po"),
             categories: words("all"),
             status: Subresource::Served,
-            blank: r#""spec":{},"status":{}"#,
             parts: PARTS,
             fields: words(
                 "spec.nodeName spec.restartPolicy spec.schedulerName spec.serviceAccountName status.phase status.podIP",
@@ -72,13 +69,11 @@ fn table() -> Vec<Resource> {
             categories: words("all"),
             status: Subresource::Served,
             fields: words("spec.clusterIP spec.type"),
-            blank: r#""spec":{},"status":{"loadBalancer":{}}"#,
             name: NameRule::Label1035,
             table: Table::rows(
                 "Name, Type, Cluster-IP, External-IP, Port(s), Age, Selector+",
                 table::network::service,
             ),
-            begin: |it| it["status"] = json!({"loadBalancer": {}}),
             ..namespaced::<Service>()
         },
         Resource {
@@ -88,7 +83,6 @@ fn table() -> Vec<Resource> {
         },
         Resource {
             short_names: words("ev"),
-            blank: r#""involvedObject":{},"source":{},"firstTimestamp":null,"lastTimestamp":null"#,
             fields: words(
                 "type reason reportingComponent involvedObject.kind involvedObject.namespace involvedObject.name involvedObject.uid involvedObject.apiVersion involvedObject.resourceVersion involvedObject.fieldPath",
             ),
@@ -152,7 +146,6 @@ fn table() -> Vec<Resource> {
             ..namespaced::<ControllerRevision>()
         },
         Resource {
-            blank: r#""addressType":"","endpoints":null,"ports":null"#,
             table: Table::rows(
                 "Name, AddressType, Ports, Endpoints, Age",
                 table::network::slice,
@@ -161,7 +154,6 @@ fn table() -> Vec<Resource> {
         },
         Resource {
             status: Subresource::Served,
-            blank: r#""spec":{},"status":{}"#,
             table: Table::rows("Name, CIDRs, Age", table::network::cidr),
             ..cluster::<ServiceCIDR>()
         },
@@ -174,7 +166,6 @@ fn table() -> Vec<Resource> {
         },
         Resource {
             short_names: words("ev"),
-            blank: r#""eventTime":null,"regarding":{}"#,
             fields: words(
                 "type reason reportingController regarding.kind regarding.namespace regarding.name regarding.uid",
             ),
@@ -188,7 +179,7 @@ fn words(text: &str) -> Vec<String> {
     text.split(' ').map(str::to_owned).collect()
 }
 
-fn namespaced<T: Typed + k8s_openapi::Resource>() -> Resource {
+fn namespaced<T: k8s_openapi::Resource>() -> Resource {
     Resource {
         group: T::GROUP.to_owned(),
         version: T::VERSION.to_owned(),
@@ -205,20 +196,21 @@ fn namespaced<T: Typed + k8s_openapi::Resource>() -> Resource {
         inert: false,
         table: Table::of("Name, Age"),
         fields: Vec::new(),
-        blank: "",
         name: NameRule::Subdomain,
-        known: |it| Ok(T::read(it)?.write()),
+        schema: of_kind(T::API_VERSION, T::KIND)
+            .cloned()
+            .expect("the facts have every kind"),
     }
 }
 
-fn cluster<T: Typed + k8s_openapi::Resource>() -> Resource {
+fn cluster<T: k8s_openapi::Resource>() -> Resource {
     Resource {
         namespaced: false,
         ..namespaced::<T>()
     }
 }
 
-fn workload<T: Typed + k8s_openapi::Resource>() -> Resource {
+fn workload<T: k8s_openapi::Resource>() -> Resource {
     Resource {
         categories: words("all"),
         status: Subresource::Served,

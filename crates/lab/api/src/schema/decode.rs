@@ -32,6 +32,8 @@ struct Decoder<'a> {
     /// Whether the innermost type is Go's. Those of a CustomResourceDefinition are left to
     /// [`check`](Schema::check).
     is_go: bool,
+    /// Whether only unknown fields and nulls go.
+    is_bare: bool,
     unknown: Vec<String>,
 }
 
@@ -45,6 +47,20 @@ impl Schema {
     /// The first value whose type is wrong.
     pub(crate) fn decode(&self, value: &mut Value) -> Result<Vec<String>, Wrong> {
         let mut decoder = Decoder::default();
+        decoder.value(self, value)?;
+        Ok(decoder.unknown)
+    }
+
+    /// Removes unknown fields and nulls, and returns their paths. All else stays as it was given.
+    ///
+    /// # Errors
+    ///
+    /// The first value whose type is wrong.
+    pub(crate) fn prune(&self, value: &mut Value) -> Result<Vec<String>, Wrong> {
+        let mut decoder = Decoder {
+            is_bare: true,
+            ..Decoder::default()
+        };
         decoder.value(self, value)?;
         Ok(decoder.unknown)
     }
@@ -123,10 +139,19 @@ impl<'a> Decoder<'a> {
             (Shape::Named(name), Value::Object(map)) => self.object(name.get(), true, map),
             (Shape::Object(own), Value::Object(map)) => self.object(own, false, map),
             _ if !self.is_go => Ok(()),
-            (Shape::Bytes, Value::String(text)) => bytes(text),
-            (Shape::Quantity, given @ (Value::String(_) | Value::Number(_))) => quantity(given),
-            (Shape::Time | Shape::MicroTime, Value::String(text)) => time(&schema.shape, text),
-            (shape, _) => Err(self.wrong(schema, shape, value)),
+            (shape, given) => {
+                let before = self.is_bare.then(|| given.clone());
+                match (shape, &mut *given) {
+                    (Shape::Bytes, Value::String(text)) => bytes(text)?,
+                    (Shape::Quantity, Value::String(_) | Value::Number(_)) => quantity(given)?,
+                    (Shape::Time | Shape::MicroTime, Value::String(text)) => time(shape, text)?,
+                    _ => return Err(self.wrong(schema, shape, value)),
+                }
+                if let Some(before) = before {
+                    *given = before;
+                }
+                Ok(())
+            }
         }
     }
 
@@ -174,7 +199,8 @@ impl<'a> Decoder<'a> {
             stays
         });
         (self.owner, self.is_go) = outer;
-        let wanted = |it: &&Field| matches!(it.form, Form::Always | Form::Null);
+        let is_bare = self.is_bare;
+        let wanted = |it: &&Field| !is_bare && matches!(it.form, Form::Always | Form::Null);
         for field in own.fields.iter().filter(wanted) {
             if !map.contains_key(&*field.name) {
                 let value = match field.form {
@@ -197,6 +223,7 @@ impl<'a> Decoder<'a> {
         }
         self.value(schema, value)?;
         match field.form {
+            _ if self.is_bare => Ok(true),
             Form::Omitted => Ok(!is_zero(value)),
             // An empty list is none after it was stored.
             Form::Always if is_collection(&schema.shape) && is_zero(value) => Ok(false),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! package core.v1 io.k8s.api.core.v1
-//! type NAME [atomic] [GROUP/VERSION/KIND...]
+//! type NAME [atomic] [generation] [GROUP/VERSION/KIND...]
 //!  FIELD NUMBERS SHAPE ATTRIBUTES...
 //! ```
 //!
@@ -15,7 +15,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-use super::{Field, Form, ListType, Rules, Schema, Shape, Type};
+use super::{Field, Form, ListType, Schema, Shape, Type};
 
 const FACTS: &str = include_str!("kubernetes.txt");
 
@@ -103,6 +103,7 @@ fn begin(head: &str) -> Type {
     for word in words {
         match word {
             "atomic" => made.atomic = true,
+            "generation" => made.counts_generations = true,
             kind => made.kinds.push(kind.into()),
         }
     }

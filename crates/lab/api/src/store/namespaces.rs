@@ -33,9 +33,10 @@ impl Writer {
                 "name": name,
                 "uid": self.history.lock().next_uid(),
                 "creationTimestamp": now(),
-                "generation": 1,
             }});
             complete(&mut object);
+            // Nothing in it can have the wrong type.
+            let _ = resource.schema.decode(&mut object);
             if let Value::Object(body) = object {
                 let event = Event::put(revision, resource.clone(), key, body, None);
                 self.unwritten.push(Change::of(&event));

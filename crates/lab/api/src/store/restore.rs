@@ -10,7 +10,17 @@ use crate::history::{Event, Misplaced};
 
 impl Writer {
     pub(super) fn restore(&mut self, objects: Vec<Value>, revision: u64) -> Result<(), Misplaced> {
-        let restored = self.history.refill(objects, revision)?;
+        let registry = self.history.registry();
+        let objects = objects.into_iter().map(|mut object| {
+            let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
+            let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
+            if let Some(resource) = registry.of_kind(&version, &kind) {
+                // An earlier version may have stored another form; it read what it stored.
+                let _ = resource.schema.decode(&mut object);
+            }
+            object
+        });
+        let restored = self.history.refill(objects.collect(), revision)?;
         self.dependents = Dependents::default();
         self.expiry = Expiry::default();
         self.chores.clear();

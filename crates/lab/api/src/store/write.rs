@@ -51,12 +51,13 @@ impl Writer {
         if self.get(resource, &key).is_some() {
             return Err(Status::already_exists(resource, &key.name));
         }
-        validation::conform(resource, &mut new)?;
-        self.admission.admit(None, &mut new)?;
+        self.complete(resource, None, &mut new)?;
         let metadata = &mut new["metadata"];
         metadata["uid"] = self.history.lock().next_uid().into();
         metadata["creationTimestamp"] = now().into();
-        metadata["generation"] = 1.into();
+        if counts_generations(resource) {
+            metadata["generation"] = 1.into();
+        }
         let stored = self.finish(resource, key.clone(), new, None, effect)?;
         if effect == Effect::Stored {
             // Its owner may have been deleted meanwhile.
@@ -97,6 +98,25 @@ impl Writer {
         self.replace(resource, key, &old, whole, effect)
     }
 
+    /// Decodes, completes and validates an object.
+    fn complete(
+        &mut self,
+        resource: &Resource,
+        old: Option<&Value>,
+        new: &mut Value,
+    ) -> Result<(), Status> {
+        validation::conform(resource, new)?;
+        resource.schema.complete(new);
+        self.admission.admit(old, new)?;
+        // What admission wrote has the one form, too.
+        let valid =
+            validation::conform(resource, new).and_then(|_| validation::check(resource, old, new));
+        if valid.is_err() {
+            self.admission.abandoned(old, new);
+        }
+        valid
+    }
+
     /// Stores `new` in place of `old`, unless they are equal.
     fn replace(
         &mut self,
@@ -107,8 +127,7 @@ impl Writer {
         effect: Effect,
     ) -> Result<Arc<Value>, Status> {
         let stored = old.value();
-        validation::conform(resource, &mut new)?;
-        self.admission.admit(Some(&stored), &mut new)?;
+        self.complete(resource, Some(&stored), &mut new)?;
         new["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"].clone();
         if *stored == new {
             return Ok(stored);
@@ -126,7 +145,7 @@ impl Writer {
             }
             return Ok(Arc::new(new));
         }
-        if differs(&stored, &new) {
+        if counts_generations(resource) && differs(&stored, &new) {
             new["metadata"]["generation"] = (old.generation + 1).into();
         }
         self.finish(resource, key, new, Some(old.clone()), effect)
@@ -236,6 +255,11 @@ fn set(object: &mut Value, field: &str, value: &Value) {
             value => object.insert(field.to_owned(), value.clone()),
         };
     }
+}
+
+fn counts_generations(resource: &Resource) -> bool {
+    let own = resource.schema.object();
+    own.is_some_and(|it| it.counts_generations)
 }
 
 /// Whether a change increments the generation: any change but of metadata and status.

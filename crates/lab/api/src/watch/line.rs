@@ -46,9 +46,10 @@ impl Format {
         }
         let object = match self {
             Self::Plain => {
-                let comma = if resource.blank.is_empty() { "" } else { "," };
-                let (opening, blank) = (resource.opening(""), resource.blank);
-                format!("{opening}\"metadata\":{metadata}{comma}{blank}}}")
+                let mut blank = json!({"metadata": metadata});
+                // Nothing in it can have the wrong type.
+                let _ = resource.schema.decode(&mut blank);
+                format!("{}{}", resource.opening(""), &blank.to_string()[1..])
             }
             Self::Table(_) => table::blank(&metadata).to_string(),
         };

@@ -58,7 +58,10 @@ fn kubectl_applies() {
         let containers = &stored["spec"]["template"]["spec"]["containers"];
         assert_eq!(
             *containers,
-            json!([{"name": "web", "image": "two", "ports": [{"containerPort": 80}]}])
+            json!([{
+                "name": "web", "image": "two", "resources": {},
+                "ports": [{"containerPort": 80, "protocol": "TCP"}],
+            }])
         );
         assert!(stored["metadata"]["labels"].is_null());
         // The old one looks into OpenAPI version 2 first, which is empty here.
