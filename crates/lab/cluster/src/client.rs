@@ -113,7 +113,7 @@ impl Client {
             Patch::Merge => ("application/merge-patch+json", path.to_owned()),
             Patch::Apply => (
                 "application/apply-patch+yaml",
-                format!("{path}?fieldManager={MANAGER}&force=true"),
+                format!("{path}?fieldManager={MANAGER}&force=true&fieldValidation=Strict"),
             ),
         };
         self.ask(Method::PATCH, &path, Some(content_type), Some(body))

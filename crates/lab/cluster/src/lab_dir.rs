@@ -52,6 +52,13 @@ pub struct Settings {
     pub unprivileged: bool,
     /// The port of the API on 127.0.0.1.
     pub port: u16,
+    /// Who runs the agents of the nodes: `lab`, or `none` where pods are the agents.
+    #[serde(default = "of_lab")]
+    pub agent: String,
+}
+
+fn of_lab() -> String {
+    "lab".to_owned()
 }
 
 impl Settings {

@@ -47,7 +47,7 @@ const GRACE: Duration = Duration::from_secs(3);
 /// The health of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
-    /// Its agent has written all rules at least once.
+    /// Its agent has written all rules at least once, or it needs none.
     Ready,
     /// Its agent has not written all rules yet.
     Starting,
@@ -68,6 +68,8 @@ pub(crate) trait Report: Send + Sync {
 pub(crate) struct AgentSettings {
     /// The mode of nodes without the annotation.
     pub(crate) mode: String,
+    /// Whether nodes have agents: with `lab up --agent none` pods are the agents.
+    pub(crate) has_agents: bool,
     /// The kubeconfig for clients on the LAN.
     pub(crate) kubeconfig: PathBuf,
     /// Whether the agent behind this socket has written all rules.
@@ -317,6 +319,10 @@ impl Worker {
         if self.off_since.take().is_some() {
             self.starts_at = Instant::now();
         }
+        if !self.settings.has_agents {
+            self.tell(Health::Ready);
+            return Ok(());
+        }
         self.keep_agent()
     }
 
@@ -380,7 +386,6 @@ impl Worker {
 
     fn start(&self, flags: Vec<String>) -> anyhow::Result<Agent> {
         let run = self.folder().join("run");
-        fs::create_dir_all(&run).with_context(|| run.display().to_string())?;
         let path = self.folder().join("agent.log");
         let log = File::options().create(true).append(true).open(&path);
         let log = log.with_context(|| path.display().to_string())?;
@@ -466,7 +471,9 @@ impl Worker {
                 .map_or_else(Vec::new, |it| it.flags.clone()),
         };
         let folder = self.folder();
-        fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        // `/run/sluice` of the node, for its agent and for commands in the node.
+        let run = folder.join("run");
+        fs::create_dir_all(&run).with_context(|| run.display().to_string())?;
         write(&folder.join("record.json"), &serde_json::to_vec(&record)?)
     }
 

@@ -72,7 +72,7 @@ impl nodes::Report for Reports {
             Err(status) => return told::<()>(Err(status)),
         };
         let (ready, reason, message) = match health {
-            Health::Ready => ("True", "KubeletReady", "the agent has written all rules"),
+            Health::Ready => ("True", "KubeletReady", "kubelet is posting ready status"),
             Health::Starting => ("False", "KubeletNotReady", "the agent starts"),
             Health::Silent => (
                 "Unknown",

@@ -92,6 +92,7 @@ pub fn serve(
         events: events.clone(),
     });
     let settings = AgentSettings {
+        has_agents: settings.agent != "none",
         mode: settings.mode,
         kubeconfig: agents,
         is_synced,

@@ -254,6 +254,10 @@ pub(crate) struct UpArgs {
     /// How packets between pods of different nodes travel [default: host-gw]
     #[arg(long, value_name = "NETWORK", value_parser = ["host-gw", "vxlan"])]
     pub(crate) network: Option<String>,
+    /// Who runs the agents of the nodes: the lab, or nobody, so that pods can be the agents (deploy/helm/sluice) [default:
+    /// lab]
+    #[arg(long, value_name = "AGENT", value_parser = ["lab", "none"])]
+    pub(crate) agent: Option<String>,
     /// Nodes, when the manifests have none: node-a, node-b, ..
     #[arg(long, value_name = "COUNT", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=90))]

@@ -186,6 +186,7 @@ fn up(args: &UpArgs, host: Host) -> anyhow::Result<()> {
         network: (args.network.clone()).unwrap_or_else(|| "host-gw".to_owned()),
         unprivileged: !getuid().is_root(),
         port: 0,
+        agent: (args.agent.clone()).unwrap_or_else(|| "lab".to_owned()),
     };
     if let Err(why) = check_mode(&given.mode, &given, host) {
         bail!("--proxy-mode {}: {why}", given.mode);
@@ -205,6 +206,7 @@ fn up(args: &UpArgs, host: Host) -> anyhow::Result<()> {
         for (flag, given, has) in [
             ("--proxy-mode", &args.proxy_mode, &made.mode),
             ("--network", &args.network, &made.network),
+            ("--agent", &args.agent, &made.agent),
         ] {
             if given.as_ref().is_some_and(|it| it != has) {
                 bail!("lab {name} was made with {flag} {has}: `sluice lab down` ends it");

@@ -237,6 +237,27 @@ fn nodes_go_and_come_back_under_their_name() {
         text(&refused.stderr).contains("metadata.name"),
         "{refused:?}"
     );
+    // As strict as kubectl, in the same words.
+    let before = lab.json(&["service", "web"]);
+    let typo = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 80}], selectr: {a: b}}\n";
+    let refused = text(&lab.apply(typo).stderr);
+    let words = "Service in version \"v1\" cannot be handled as a Service: strict decoding error: unknown field \
+                 \"spec.selectr\"";
+    assert!(refused.contains(words), "{refused}");
+    assert_eq!(lab.json(&["service", "web"]), before);
+}
+
+#[test]
+fn nodes_can_be_without_agents() {
+    let Some(lab) = Lab::up(&["--nodes", "1", "--agent", "none"]) else {
+        return;
+    };
+    let node = lab.json(&["node", "node-a"]);
+    assert_eq!(node["status"]["conditions"][0]["status"], "True");
+    let rules = lab.good(&["exec", "node-a", "--", "nft", "list", "ruleset"]);
+    assert!(!rules.contains("sluice"), "{rules}");
+    let refused = lab.bad(&["exec", "node-a", "--", "sluice", "status"]);
+    assert!(refused.contains("sluice.sock"), "{refused}");
 }
 
 #[test]

@@ -114,6 +114,7 @@ fn modes(args: &RaceArgs, host: Host) -> anyhow::Result<Vec<Mode>> {
         network: "host-gw".to_owned(),
         unprivileged: !getuid().is_root(),
         port: 0,
+        agent: "lab".to_owned(),
     };
     let (mut modes, mut left_out) = (Vec::new(), Vec::new());
     for mode in wanted {
