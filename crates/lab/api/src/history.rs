@@ -64,11 +64,15 @@ impl History {
     pub fn serve(&self, registry: Registry) {
         let mut state = self.lock();
         let revision = state.revision;
-        let names: BTreeSet<_> = registry.iter().map(|it| it.full_name()).collect();
+        let names: BTreeSet<_> = registry.all().map(|it| it.full_name()).collect();
         state.collections.retain(|it, _| names.contains(it));
         for name in names {
             let empty = || Collection::restored(BTreeMap::new(), revision);
             state.collections.entry(name).or_insert_with(empty);
+        }
+        for resource in registry.all().filter(|it| it.custom) {
+            let stored = registry.stored_as(resource).unwrap_or(resource);
+            state.collection_mut(stored).convert(stored);
         }
         let served = self.registry.write();
         *served.expect("nobody panics with the registry") = registry.into();
@@ -89,7 +93,10 @@ impl History {
     pub fn read(&self, object: Value) -> Result<Incoming, Misplaced> {
         let registry = self.registry();
         Incoming::read(object, |api_version, kind| {
-            let given = registry.of_kind(api_version, kind)?;
+            let group = api_version.split_once('/').map_or("", |(group, _)| group);
+            // A version that was stored once may no longer be served.
+            let any = || registry.all().find(|it| it.is(group, kind));
+            let given = registry.of_kind(api_version, kind).or_else(any)?;
             registry.stored_as(given).cloned()
         })
     }

@@ -95,11 +95,13 @@ impl Api {
             user_agent: header(USER_AGENT),
             body: request.body(),
         };
-        match (name, subresource) {
+        let answer = match (name, subresource) {
             (None, _) => call.collection(request.method()),
             (Some(name), None) => call.object(request.method(), &name),
             (Some(name), Some(part)) => call.part(request.method(), &name, &part),
-        }
+        };
+        let deprecated = call.resource.deprecated.as_slice();
+        answer.map(|it| writing::with_warnings(it, deprecated))
     }
 }
 

@@ -21,6 +21,7 @@ mod access;
 pub mod answer;
 mod apply;
 pub mod body;
+mod custom;
 mod discovery;
 mod format;
 mod history;

@@ -5,6 +5,7 @@
 //! parameters `fieldValidation` and `dryRun`, which kubectl looks for before it uses them, and the
 //! types of the objects, for `kubectl explain` and `diff`.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -38,27 +39,52 @@ pub(crate) fn answer(registry: &Registry, path: &str) -> Option<Answer> {
 }
 
 fn index(registry: &Registry) -> Value {
-    let paths: Map<_, _> = registry
-        .iter()
-        .map(|it| {
-            let root = if it.group.is_empty() { "api" } else { "apis" };
-            format!("{root}/{}", it.api_version())
-        })
-        .map(|it| {
-            let url = format!("/openapi/v3/{it}?hash={}", env!("CARGO_PKG_VERSION"));
-            (it, json!({"serverRelativeURL": url}))
-        })
-        .collect();
+    let mut paths = Map::new();
+    for it in registry.iter() {
+        let root = if it.group.is_empty() { "api" } else { "apis" };
+        let path = format!("{root}/{}", it.api_version());
+        if paths.contains_key(&path) {
+            continue;
+        }
+        // kubectl keeps the document of a hash.
+        let mut hash = DefaultHasher::new();
+        for it in registry.of_version(&it.group, &it.version) {
+            it.published
+                .as_ref()
+                .map(ToString::to_string)
+                .hash(&mut hash);
+        }
+        let hash = format!("{}-{:x}", env!("CARGO_PKG_VERSION"), hash.finish());
+        let url = format!("/openapi/v3/{path}?hash={hash}");
+        paths.insert(path, json!({"serverRelativeURL": url}));
+    }
     json!({ "paths": paths })
 }
 
 fn document(kinds: &[&Arc<Resource>]) -> Value {
-    let paths: Map<_, _> = kinds.iter().map(|it| (path(it), operations(it))).collect();
+    let mut paths = Map::new();
+    let mut schemas = components(kinds.iter().map(|it| &it.schema));
+    for it in kinds {
+        let path = path(it);
+        paths.insert(format!("{path}/{{name}}"), operations(it));
+        let kind = json!({"group": it.group, "version": it.version, "kind": it.kind});
+        let list = json!({
+            "responses": {"200": {"description": "OK"}},
+            "x-kubernetes-action": "list",
+            "x-kubernetes-group-version-kind": kind,
+        });
+        paths.insert(path, json!({ "get": list }));
+        if let Some(schema) = &it.published {
+            let group: Vec<_> = it.group.rsplit('.').collect();
+            let name = format!("{}.{}.{}", group.join("."), it.version, it.kind);
+            schemas.insert(name, Value::clone(schema));
+        }
+    }
     json!({
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "v1.36.0"},
         "paths": paths,
-        "components": {"schemas": components(kinds.iter().map(|it| &it.schema))},
+        "components": {"schemas": schemas},
     })
 }
 
@@ -73,7 +99,7 @@ fn path(resource: &Resource) -> String {
     } else {
         ""
     };
-    format!("{root}/{version}{namespace}/{}/{{name}}", resource.plural)
+    format!("{root}/{version}{namespace}/{}", resource.plural)
 }
 
 fn operations(resource: &Resource) -> Value {

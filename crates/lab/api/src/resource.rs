@@ -1,7 +1,11 @@
 //! The kinds of objects that the server serves.
 
+mod autoscaling;
+mod defaults;
 mod kinds;
 mod registry;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -46,13 +50,26 @@ pub struct Resource {
     pub(crate) conversion: Option<Conversion>,
     /// Completes a new object: its first status. Clients cannot set a status that is a subresource.
     pub(crate) begin: fn(&mut Value),
-    /// Nothing in the lab acts upon these objects: who writes one is told.
-    pub inert: bool,
+    /// Completes and validates an object before the cluster's admission: the kinds that are served, the stored object,
+    /// and the new one.
+    pub(crate) admit: Option<Admit>,
+    /// What a client that writes an object is told.
+    pub(crate) warnings: Option<fn(&Self, &Value) -> Vec<String>>,
+    /// What every request for objects of this version is told.
+    pub(crate) deprecated: Option<String>,
+    /// Whether clients see this version. A stored one may be hidden.
+    pub(crate) served: bool,
+    /// Whether the kind is that of a CustomResourceDefinition: no controller of the lab knows it.
+    pub(crate) custom: bool,
+    /// The schema that a CustomResourceDefinition publishes.
+    pub(crate) published: Option<Arc<Value>>,
     /// The columns of kubectl.
     pub(crate) table: Table,
     /// The type of the objects.
     pub(crate) schema: Schema,
 }
+
+pub(crate) type Admit = fn(&Resource, &Registry, Option<&Value>, &mut Value) -> Result<(), Status>;
 
 /// Whether a subresource is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +122,8 @@ pub enum NameRule {
     Subdomain,
     /// An IP address in its shortest form.
     Address,
+    /// Anything that can be one part of a path (`path.ValidatePathSegmentName`).
+    Path,
 }
 
 impl Resource {

@@ -1,5 +1,6 @@
 //! The store: what kube-apiserver does with a write.
 
+mod custom;
 mod delete;
 mod dependents;
 mod expiry;
@@ -163,8 +164,7 @@ impl Store {
         let objects: Vec<Arc<Object>> = {
             let state = self.history.lock();
             let registry = self.history.registry();
-            let stored = registry.stored().filter(|it| it.kind == kind);
-            let collections = stored.map(|it| state.collection(it));
+            let collections = registry.kinds(kind).map(|it| state.collection(it));
             collections
                 .flat_map(|it| it.objects.values().cloned())
                 .collect()
@@ -182,14 +182,15 @@ impl Store {
         self.history.lock().revision
     }
 
-    /// The changes after `revision`, of all kinds, in order.
+    /// The changes after `revision`, of all built-in kinds, in order.
     ///
     /// # Errors
     ///
     /// The history begins after `revision`: list again.
     pub fn changes_since(&self, revision: u64) -> Result<Vec<Change>, Forgotten> {
         let events = self.history.since(revision)?;
-        Ok(events.iter().map(|it| Change::of(it)).collect())
+        let built_in = events.iter().filter(|it| !it.resource().custom);
+        Ok(built_in.map(|it| Change::of(it)).collect())
     }
 
     /// Fills a new store with the objects of an earlier run. uids, versions and creation times

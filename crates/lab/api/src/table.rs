@@ -8,9 +8,13 @@ pub(crate) mod node;
 pub(crate) mod objects;
 mod path;
 pub(crate) mod pod;
+pub(crate) mod policy;
+pub(crate) mod storage;
 #[cfg(test)]
 mod tests;
 pub(crate) mod workload;
+
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -19,14 +23,13 @@ use crate::format::Include;
 use crate::list::Page;
 use crate::object::Object;
 use crate::resource::Resource;
-use columns::Column;
-pub(crate) use columns::Table;
+pub(crate) use columns::{Column, Source, Table};
+pub(crate) use path::Path;
 
 /// A table with one row.
 pub(crate) fn of_object(resource: &Resource, object: &Object, include: Include) -> Value {
     let metadata = json!({"resourceVersion": object.revision.to_string()});
-    let object = resource.show(object.value());
-    let rows = vec![row(resource, &object, include, Timestamp::now())];
+    let rows = vec![row(resource, &object.value(), include, Timestamp::now())];
     table(resource, &metadata, rows)
 }
 
@@ -36,7 +39,7 @@ pub(crate) fn of_page(resource: &Resource, page: &Page, include: Include) -> Val
     let rows = page
         .items
         .iter()
-        .map(|it| row(resource, &resource.show(it.value()), include, now));
+        .map(|it| row(resource, &it.value(), include, now));
     table(resource, &page.metadata(), rows.collect())
 }
 
@@ -59,7 +62,8 @@ fn table(resource: &Resource, metadata: &Value, rows: Vec<Value>) -> Value {
     table
 }
 
-fn row(resource: &Resource, object: &Value, include: Include, now: Timestamp) -> Value {
+/// The row of a stored object: the columns of a kind are the same in all its versions.
+fn row(resource: &Resource, object: &Arc<Value>, include: Include, now: Timestamp) -> Value {
     let mut row = json!({"cells": resource.table.cells(object, now)});
     match include {
         Include::None => {}
@@ -70,7 +74,7 @@ fn row(resource: &Resource, object: &Value, include: Include, now: Timestamp) ->
                 "metadata": object["metadata"],
             });
         }
-        Include::Object => row["object"] = object.clone(),
+        Include::Object => row["object"] = Value::clone(&resource.show(object.clone())),
     }
     row
 }

@@ -34,6 +34,9 @@ pub(crate) fn check_name(resource: &Resource, name: &str) -> Result<(), Status> 
         {
             "must be an IP address in its shortest form"
         }
+        NameRule::Path if [".", ".."].contains(&name) || name.contains(['/', '%']) => {
+            "may not be '.' or '..', and may not contain '/' or '%'"
+        }
         _ => return Ok(()),
     };
     let message = match name {

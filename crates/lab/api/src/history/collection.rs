@@ -4,8 +4,11 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::history::Event;
 use crate::object::{Key, Object};
+use crate::resource::Resource;
 
 /// The objects of one kind.
 #[derive(Debug, Default)]
@@ -51,15 +54,33 @@ impl Collection {
     }
 
     /// Applies `event` and keeps it, beside at most `history` older ones.
-    pub(super) fn record(&mut self, event: Event, history: usize) {
+    pub(super) fn record(&mut self, event: Arc<Event>, history: usize) {
         match event.current() {
             Some(object) => self.objects.insert(event.key().clone(), object.clone()),
             None => self.objects.remove(event.key()),
         };
         self.bytes += event.bytes();
-        self.events.push_back(Arc::new(event));
+        self.events.push_back(event);
         while self.events.len() > history {
             self.drop_first();
+        }
+    }
+
+    /// Makes the objects those of another version of the kind, without new versions: fields that its schema lacks go,
+    /// defaults come (what kube-apiserver does when it reads from etcd).
+    pub(super) fn convert(&mut self, resource: &Arc<Resource>) {
+        for object in self.objects.values_mut() {
+            if Arc::ptr_eq(&object.resource, resource) {
+                continue;
+            }
+            let mut value = object.body().into();
+            // The schema of a definition refuses no type.
+            let _ = resource.schema.decode(&mut value);
+            resource.schema.complete(&mut value);
+            if let Value::Object(body) = value {
+                let (key, revision) = (object.key.clone(), object.revision);
+                *object = Object::freeze(resource.clone(), key, revision, body).into();
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! The content of a history, behind its lock.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::{Collection, Event};
 use crate::resource::Resource;
@@ -45,10 +46,11 @@ impl State {
     }
 
     /// Records a change. [`History::wake`](super::History::wake) must follow the last one.
-    pub fn record(&mut self, event: Event) {
+    pub fn record(&mut self, event: Event) -> Arc<Event> {
         self.revision = event.revision;
-        let events = self.events;
-        self.collection_mut(event.resource()).record(event, events);
+        let (event, events) = (Arc::new(event), self.events);
+        let collection = self.collection_mut(event.resource());
+        collection.record(event.clone(), events);
         while self
             .collections
             .values()
@@ -60,5 +62,6 @@ impl State {
             let largest = self.collections.values_mut().max_by_key(|it| it.bytes());
             largest.into_iter().for_each(Collection::drop_first);
         }
+        event
     }
 }

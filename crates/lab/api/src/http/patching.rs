@@ -23,6 +23,12 @@ impl Call<'_> {
     pub(super) fn patch(&self, name: &str, part: Part) -> Result<Answer, Status> {
         let options = self.options()?;
         let patch_type = PatchType::of(self.content_type)?;
+        if self.resource.custom && patch_type == PatchType::Strategic {
+            let kinds = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+            return Err(Status::unsupported_media_type(format!(
+                "the body of the request was in an unknown format - accepted media types include: {kinds}"
+            )));
+        }
         for _ in 1..ATTEMPTS {
             match self.attempt(name, part, patch_type, &options) {
                 Err(Refused::Outdated(_)) => {}
@@ -85,7 +91,7 @@ impl Call<'_> {
             return Err(Status::bad_request("metadata.managedFields must be nil").into());
         }
         let unknown = validation::prune(&self.resource, &mut config)?;
-        let warnings = self.strict(&unknown, options)?;
+        let warnings = self.strict(&config, &unknown, options)?;
         if let (Part::Status, Some(config)) = (part, config.as_object_mut()) {
             config.retain(|field, _| {
                 ["apiVersion", "kind", "metadata", "status"].contains(&field.as_str())

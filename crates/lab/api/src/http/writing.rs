@@ -142,28 +142,28 @@ impl Call<'_> {
         options: &WriteOptions,
     ) -> Result<Vec<String>, Status> {
         let unknown = validation::conform(&self.resource, object)?;
-        self.strict(&unknown, options)
+        self.strict(object, &unknown, options)
     }
 
-    /// What `fieldValidation` makes of unknown fields: warnings, or an error.
+    /// What the client is told: what the kind has to say, and what `fieldValidation` makes of unknown fields, which is
+    /// an error at worst.
     pub(super) fn strict(
         &self,
+        object: &Value,
         unknown: &[String],
         options: &WriteOptions,
     ) -> Result<Vec<String>, Status> {
         let named = unknown.iter().map(|it| format!("unknown field {it:?}"));
         let named: Vec<_> = named.collect();
-        let told = self.resource.inert.then(|| {
-            let plural = self.resource.full_name();
-            format!("the lab stores {plural}, nothing acts upon them")
-        });
+        let told = self.resource.warnings.map(|it| it(&self.resource, object));
+        let told = told.into_iter().flatten();
         match options.unknown {
-            Unknown::Ignored => Ok(told.into_iter().collect()),
+            Unknown::Ignored => Ok(told.collect()),
             Unknown::Refused if !named.is_empty() => {
                 let why = format!("strict decoding error: {}", named.join(", "));
                 Err(validation::undecodable(&self.resource, &why))
             }
-            _ => Ok(told.into_iter().chain(named).collect()),
+            _ => Ok(told.chain(named).collect()),
         }
     }
 

@@ -1,229 +1,278 @@
-//! The collections of the server.
+//! The kinds that are served from the start.
+
+mod stored;
 
 use std::sync::LazyLock;
 
-use k8s_openapi::api::apps::v1::{
-    ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
-};
-use k8s_openapi::api::core::v1::{
-    ConfigMap, Endpoints, Event, Namespace, Node, Pod, Secret, Service, ServiceAccount,
-};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
-use k8s_openapi::api::events::v1 as events;
-use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
 use serde_json::{Value, json};
 
 use super::{NameRule, Registry, Resource, Scale, Subresource};
+use crate::custom;
 use crate::http::pods::PARTS;
-use crate::schema::of_kind;
+use crate::schema;
 use crate::store::namespaces;
-use crate::table::{self, Table};
+use crate::table::{Table, network, node, objects, pod, workload};
 
 /// The kinds that are served from the start, in the order of discovery.
-pub static KINDS: LazyLock<Registry> = LazyLock::new(|| table().into_iter().collect());
+pub static KINDS: LazyLock<Registry> = LazyLock::new(|| {
+    let all = [core(), apps(), stored::kinds(), others()];
+    all.into_iter().flatten().collect()
+});
+
+/// The columns of workloads after their own.
+const TEMPLATE: &str = "Age, Containers+, Images+, Selector+";
+
+/// The columns of a kind without its own.
+const CREATED: &str = "Name, Created At%=.metadata.creationTimestamp";
 
 /// The first column of Events is their time, not their name.
 const EVENT: &str =
     "Last Seen, Type, Reason, Object, Subobject+, Source+, Message, First Seen+, Count+, Name+";
 
-fn table() -> Vec<Resource> {
+fn core() -> Vec<Resource> {
     vec![
         Resource {
-            short_names: words("ns"),
-            status: Subresource::Served,
             fields: words("status.phase"),
             name: NameRule::Label,
-            table: Table::of("Name, Status=.status.phase, Age"),
             begin: namespaces::complete,
-            ..cluster::<Namespace>()
+            ..kind(
+                "v1 Namespace namespaces ns cluster status",
+                Table::of("Name, Status=.status.phase, Age"),
+            )
         },
         Resource {
-            short_names: words("no"),
-            status: Subresource::Served,
             fields: words("spec.unschedulable"),
-            table: Table::rows(
-                "Name, Status, Roles, Age, Version, Internal-IP+, External-IP+, OS-Image+, Kernel-Version+, Container-Runtime+",
-                table::node::cells,
-            ),
             // kubelets create Nodes with their status.
             begin: |_| {},
-            ..cluster::<Node>()
+            ..kind(
+                "v1 Node nodes no cluster status",
+                Table::rows(
+                    "Name, Status, Roles, Age, Version, Internal-IP+, External-IP+, OS-Image+, Kernel-Version+, \
+                     Container-Runtime+",
+                    node::cells,
+                ),
+            )
         },
         Resource {
-            short_names: words("po"),
-            categories: words("all"),
-            status: Subresource::Served,
             parts: PARTS,
             fields: words(
                 "spec.nodeName spec.restartPolicy spec.schedulerName spec.serviceAccountName status.phase status.podIP",
             ),
-            table: Table::rows(
-                "Name, Ready, Status, Restarts, Age, IP+, Node+, Nominated Node+, Readiness Gates+",
-                table::pod::cells,
-            ),
-            begin: |it| it["status"] = json!({"phase": "Pending"}),
-            ..namespaced::<Pod>()
+            begin: pending,
+            ..kind(
+                "v1 Pod pods po status all",
+                Table::rows(
+                    "Name, Ready, Status, Restarts, Age, IP+, Node+, Nominated Node+, Readiness Gates+",
+                    pod::cells,
+                ),
+            )
         },
         Resource {
-            short_names: words("svc"),
-            categories: words("all"),
-            status: Subresource::Served,
             fields: words("spec.clusterIP spec.type"),
             name: NameRule::Label1035,
-            table: Table::rows(
-                "Name, Type, Cluster-IP, External-IP, Port(s), Age, Selector+",
-                table::network::service,
+            begin: balanced,
+            ..kind(
+                "v1 Service services svc status all",
+                Table::rows(
+                    "Name, Type, Cluster-IP, External-IP, Port(s), Age, Selector+",
+                    network::service,
+                ),
+            )
+        },
+        Resource {
+            deprecated: Some(
+                "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
+                    .to_owned(),
             ),
-            ..namespaced::<Service>()
+            ..kind(
+                "v1 Endpoints endpoints ep",
+                Table::rows("Name, Endpoints, Age", network::endpoints),
+            )
         },
         Resource {
-            short_names: words("ep"),
-            table: Table::rows("Name, Endpoints, Age", table::network::endpoints),
-            ..namespaced::<Endpoints>()
-        },
-        Resource {
-            short_names: words("ev"),
             fields: words(
-                "type reason reportingComponent involvedObject.kind involvedObject.namespace involvedObject.name involvedObject.uid involvedObject.apiVersion involvedObject.resourceVersion involvedObject.fieldPath",
+                "type reason reportingComponent involvedObject.kind involvedObject.namespace involvedObject.name \
+                 involvedObject.uid involvedObject.apiVersion involvedObject.resourceVersion involvedObject.fieldPath",
             ),
-            table: Table::rows(EVENT, table::objects::event),
-            ..namespaced::<Event>()
+            ..kind("v1 Event events ev", Table::rows(EVENT, objects::event))
         },
-        Resource {
-            short_names: words("cm"),
-            table: Table::rows("Name, Data#, Age", table::objects::config_map),
-            ..namespaced::<ConfigMap>()
-        },
+        kind(
+            "v1 ConfigMap configmaps cm",
+            Table::rows("Name, Data#, Age", objects::config_map),
+        ),
         Resource {
             fields: words("type"),
-            table: Table::rows("Name, Type, Data#, Age", table::objects::secret),
-            ..namespaced::<Secret>()
+            ..kind(
+                "v1 Secret secrets -",
+                Table::rows("Name, Type, Data#, Age", objects::secret),
+            )
         },
-        Resource {
-            short_names: words("sa"),
-            table: Table::of("Name, Secrets#=*.secrets, Age"),
-            ..namespaced::<ServiceAccount>()
-        },
-        Resource {
-            short_names: words("deploy"),
-            table: Table::rows(
-                "Name, Ready, Up-to-date, Available, Age, Containers+, Images+, Selector+",
-                table::workload::deployment,
+        kind(
+            "v1 ServiceAccount serviceaccounts sa",
+            Table::of("Name, Secrets#=*.secrets, Age"),
+        ),
+    ]
+}
+
+fn apps() -> Vec<Resource> {
+    let columns = |own: &str| format!("Name, {own}, {TEMPLATE}");
+    vec![
+        kind(
+            "apps/v1 Deployment deployments deploy status scale all",
+            Table::rows(
+                &columns("Ready, Up-to-date, Available"),
+                workload::deployment,
             ),
-            ..workload::<Deployment>()
-        },
+        ),
         Resource {
-            short_names: words("rs"),
             fields: words("status.replicas"),
-            table: Table::rows(
-                "Name, Desired#, Current#, Ready#, Age, Containers+, Images+, Selector+",
-                table::workload::replica_set,
-            ),
-            ..workload::<ReplicaSet>()
+            ..kind(
+                "apps/v1 ReplicaSet replicasets rs status scale all",
+                Table::rows(
+                    &columns("Desired#, Current#, Ready#"),
+                    workload::replica_set,
+                ),
+            )
         },
-        Resource {
-            short_names: words("sts"),
-            table: Table::rows(
+        kind(
+            "apps/v1 StatefulSet statefulsets sts status scale all",
+            Table::rows(
                 "Name, Ready, Age, Containers+, Images+",
-                table::workload::stateful_set,
+                workload::stateful_set,
             ),
-            ..workload::<StatefulSet>()
-        },
-        Resource {
-            short_names: words("ds"),
-            scale: None,
-            table: Table::rows(
-                "Name, Desired#, Current#, Ready#, Up-to-date#, Available#, Node Selector, Age, Containers+, Images+, Selector+",
-                table::workload::daemon_set,
+        ),
+        kind(
+            "apps/v1 DaemonSet daemonsets ds status all",
+            Table::rows(
+                &columns("Desired#, Current#, Ready#, Up-to-date#, Available#, Node Selector"),
+                workload::daemon_set,
             ),
-            ..workload::<DaemonSet>()
-        },
+        ),
+        kind(
+            "apps/v1 ControllerRevision controllerrevisions -",
+            Table::rows("Name, Controller, Revision#, Age", workload::revision),
+        ),
         Resource {
-            table: Table::rows(
-                "Name, Controller, Revision#, Age",
-                table::workload::revision,
+            fields: words("status.successful"),
+            ..kind(
+                "batch/v1 Job jobs - status all",
+                Table::rows(&columns("Status, Completions, Duration"), workload::job),
+            )
+        },
+        kind(
+            "batch/v1 CronJob cronjobs cj status all",
+            Table::rows(
+                &columns("Schedule, Timezone, Suspend, Active#, Last Schedule"),
+                workload::cron_job,
             ),
-            ..namespaced::<ControllerRevision>()
-        },
+        ),
+    ]
+}
+
+fn others() -> Vec<Resource> {
+    vec![
         Resource {
-            table: Table::rows(
-                "Name, AddressType, Ports, Endpoints, Age",
-                table::network::slice,
-            ),
-            ..namespaced::<EndpointSlice>()
+            admit: Some(custom::admit),
+            warnings: Some(custom::warnings),
+            ..kind(
+                "apiextensions.k8s.io/v1 CustomResourceDefinition customresourcedefinitions crd,crds cluster status \
+                 api-extensions",
+                Table::of(CREATED),
+            )
         },
+        kind(
+            "discovery.k8s.io/v1 EndpointSlice endpointslices -",
+            Table::rows("Name, AddressType, Ports, Endpoints, Age", network::slice),
+        ),
+        kind(
+            "networking.k8s.io/v1 ServiceCIDR servicecidrs - cluster status",
+            Table::of("Name, CIDRs=&.spec.cidrs[*]|<none>, Age"),
+        ),
         Resource {
-            status: Subresource::Served,
-            table: Table::rows("Name, CIDRs, Age", table::network::cidr),
-            ..cluster::<ServiceCIDR>()
-        },
-        Resource {
-            short_names: words("ip"),
             name: NameRule::Address,
             fields: words("spec.parentRef.name"),
-            table: Table::rows("Name, ParentRef, Age", table::network::address),
-            ..cluster::<IPAddress>()
+            ..kind(
+                "networking.k8s.io/v1 IPAddress ipaddresses ip cluster",
+                Table::rows("Name, ParentRef, Age", network::address),
+            )
         },
         Resource {
-            short_names: words("ev"),
             fields: words(
                 "type reason reportingController regarding.kind regarding.namespace regarding.name regarding.uid",
             ),
-            table: Table::rows(EVENT, table::objects::event),
-            ..namespaced::<events::Event>()
+            ..kind(
+                "events.k8s.io/v1 Event events ev",
+                Table::rows(EVENT, objects::event),
+            )
         },
+        kind(
+            "coordination.k8s.io/v1 Lease leases -",
+            Table::of("Name, Holder=.spec.holderIdentity, Age"),
+        ),
     ]
+}
+
+/// A kind. `head` is `GROUP/VERSION KIND PLURAL SHORT-NAMES` and more words: `cluster` for objects without namespace,
+/// `status` and `scale` for these subresources, categories.
+pub(super) fn kind(head: &str, table: Table) -> Resource {
+    let mut words = head.split(' ');
+    let mut word = || words.next().unwrap_or_default();
+    let (api_version, kind, plural, short) = (word(), word(), word(), word());
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let schema = schema::of_kind(api_version, kind).cloned();
+    let short = short.split(',').filter(|it| *it != "-");
+    let mut resource = Resource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        plural: plural.to_owned(),
+        kind: kind.to_owned(),
+        namespaced: true,
+        short_names: short.map(str::to_owned).collect(),
+        categories: Vec::new(),
+        status: Subresource::Absent,
+        scale: None,
+        parts: &[],
+        fields: Vec::new(),
+        name: NameRule::Subdomain,
+        conversion: None,
+        begin: |_| {},
+        admit: None,
+        warnings: None,
+        deprecated: None,
+        served: true,
+        custom: false,
+        published: None,
+        table,
+        schema: schema.unwrap_or_default(),
+    };
+    for word in words {
+        match word {
+            "cluster" => resource.namespaced = false,
+            "status" => {
+                resource.status = Subresource::Served;
+                resource.begin = |it| it["status"] = json!({});
+            }
+            "scale" => {
+                resource.scale = Some(Scale {
+                    replicas: "/spec/replicas".to_owned(),
+                    current: "/status/replicas".to_owned(),
+                    selector: "/spec/selector".to_owned(),
+                });
+            }
+            category => resource.categories.push(category.to_owned()),
+        }
+    }
+    resource
 }
 
 fn words(text: &str) -> Vec<String> {
     text.split(' ').map(str::to_owned).collect()
 }
 
-fn namespaced<T: k8s_openapi::Resource>() -> Resource {
-    Resource {
-        group: T::GROUP.to_owned(),
-        version: T::VERSION.to_owned(),
-        plural: T::URL_PATH_SEGMENT.to_owned(),
-        kind: T::KIND.to_owned(),
-        namespaced: true,
-        short_names: Vec::new(),
-        categories: Vec::new(),
-        status: Subresource::Absent,
-        scale: None,
-        parts: &[],
-        conversion: None,
-        begin: |_| {},
-        inert: false,
-        table: Table::of("Name, Age"),
-        fields: Vec::new(),
-        name: NameRule::Subdomain,
-        schema: of_kind(T::API_VERSION, T::KIND)
-            .cloned()
-            .expect("the facts have every kind"),
-    }
+fn pending(object: &mut Value) {
+    object["status"] = json!({"phase": "Pending"});
 }
 
-fn cluster<T: k8s_openapi::Resource>() -> Resource {
-    Resource {
-        namespaced: false,
-        ..namespaced::<T>()
-    }
-}
-
-fn workload<T: k8s_openapi::Resource>() -> Resource {
-    Resource {
-        categories: words("all"),
-        status: Subresource::Served,
-        scale: Some(Scale {
-            replicas: "/spec/replicas".to_owned(),
-            current: "/status/replicas".to_owned(),
-            selector: "/spec/selector".to_owned(),
-        }),
-        begin: empty_status,
-        ..namespaced::<T>()
-    }
-}
-
-fn empty_status(object: &mut Value) {
-    object["status"] = json!({});
+fn balanced(object: &mut Value) {
+    object["status"] = json!({"loadBalancer": {}});
 }

@@ -1,25 +1,24 @@
 //! The kinds that a server serves.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::Resource;
 
 /// The kinds that are served, each with its versions, in the order of discovery. Of several versions of one collection
-/// the first is preferred, and objects are stored in it. A value: what is served changes when another one takes its place.
+/// the first is the one in which objects are stored. A value: what is served changes when another one takes its place.
 #[derive(Clone, Debug, Default)]
 pub struct Registry(Vec<Arc<Resource>>);
 
 impl Registry {
-    /// Every version of every kind.
+    /// Every version of every kind that clients see.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Resource>> {
-        self.0.iter()
+        self.0.iter().filter(|it| it.served)
     }
 
-    /// One version of each collection: the one in which its objects are stored.
-    pub fn stored(&self) -> impl Iterator<Item = &Arc<Resource>> {
-        let all = self.0.iter().enumerate();
-        let first = all.filter(|(at, it)| !self.0[..*at].iter().any(|other| other.is_same(it)));
-        first.map(|(_, it)| it)
+    /// Every version of every kind, hidden ones too.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.0.iter()
     }
 
     /// The version in which the collection of `resource` is stored.
@@ -27,7 +26,7 @@ impl Registry {
         self.0.iter().find(|it| it.is_same(resource))
     }
 
-    /// These kinds and the versions of one collection, the preferred one first, in place of what it had.
+    /// These kinds and the versions of one collection, the stored one first, in place of what it had.
     #[must_use]
     pub fn with(&self, versions: Vec<Resource>) -> Self {
         let other = |it: &&Arc<Resource>| !versions.iter().any(|new| new.is_same(it));
@@ -45,25 +44,33 @@ impl Registry {
 
     /// The kind with this `apiVersion`.
     pub fn of_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
-        self.kinds(kind).find(|it| it.api_version() == api_version)
+        let mut named = self.iter().filter(|it| it.kind == kind);
+        named.find(|it| it.api_version() == api_version)
     }
 
-    /// The collections of a kind. Events are in two: of the core group and of `events.k8s.io`.
+    /// The collections of a built-in kind, each in its stored version. Events are in two: of the core group and of
+    /// `events.k8s.io`.
     pub fn kinds(&self, kind: &str) -> impl Iterator<Item = &Arc<Resource>> {
-        self.0.iter().filter(move |it| it.kind == kind)
+        let named = self
+            .0
+            .iter()
+            .filter(move |it| it.kind == kind && !it.custom);
+        named.filter(|it| {
+            self.stored_as(it)
+                .is_some_and(|stored| Arc::ptr_eq(stored, it))
+        })
     }
 
     pub fn of_path(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
         let given = (group, version, plural);
-        self.0
-            .iter()
+        self.iter()
             .find(|it| (&*it.group, &*it.version, &*it.plural) == given)
     }
 
     /// Every API group but the core group, and its versions, the preferred one first.
     pub(crate) fn groups(&self) -> Vec<(&str, Vec<&str>)> {
         let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
-        for it in self.0.iter().filter(|it| !it.group.is_empty()) {
+        for it in self.iter().filter(|it| !it.group.is_empty()) {
             match groups.iter_mut().find(|(name, _)| *name == it.group) {
                 None => groups.push((&it.group, vec![&it.version])),
                 Some((_, versions)) if versions.contains(&&*it.version) => {}
@@ -71,14 +78,33 @@ impl Registry {
             }
         }
         groups.sort_unstable_by_key(|(name, _)| *name);
+        for (_, versions) in &mut groups {
+            versions.sort_by_key(|it| Reverse(maturity(it)));
+        }
         groups
     }
 
     /// The kinds of one version of a group.
     pub(crate) fn of_version(&self, group: &str, version: &str) -> Vec<&Arc<Resource>> {
         let of_it = |it: &&Arc<Resource>| (&*it.group, &*it.version) == (group, version);
-        self.0.iter().filter(of_it).collect()
+        self.iter().filter(of_it).collect()
     }
+}
+
+/// How a version is preferred over others of its group: `v2`, `v1`, `v1beta2`, `v1alpha1`, any other
+/// (`apimachinery/pkg/version/helpers.go`).
+fn maturity(version: &str) -> (u32, u32, u32) {
+    let number = |text: &str| text.parse::<u32>().ok().filter(|it| *it > 0);
+    let parsed = || {
+        let text = version.strip_prefix('v')?;
+        for (rank, word) in [(2, "beta"), (1, "alpha")] {
+            if let Some((major, minor)) = text.split_once(word) {
+                return Some((rank, number(major)?, number(minor)?));
+            }
+        }
+        Some((3, number(text)?, 0))
+    };
+    parsed().unwrap_or_default()
 }
 
 impl<R: Into<Arc<Resource>>> FromIterator<R> for Registry {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Schema;
+use super::{Form, Schema};
 
 impl Schema {
     /// Gives missing fields their defaults, also those inside of defaults.
@@ -15,7 +15,10 @@ impl Schema {
                     };
                     let slot = map.get(&*field.name);
                     let is_nullable = field.schema.rules.as_ref().is_some_and(|it| it.nullable);
-                    if slot.is_none_or(|it| it.is_null() && !is_nullable) {
+                    // A number or text of Go's that is always there is missing when it is zero.
+                    let is_always = field.form == Form::Always;
+                    let is_zero = |it: &Value| is_always && (it == "" || *it == 0);
+                    if slot.is_none_or(|it| it.is_null() && !is_nullable || is_zero(it)) {
                         map.insert(field.name.to_string(), default.clone());
                     }
                 }

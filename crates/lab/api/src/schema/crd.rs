@@ -20,10 +20,6 @@ impl Schema {
     /// # Errors
     ///
     /// A regular expression that cannot be read.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "CustomResourceDefinitions are not served yet")
-    )]
     pub(crate) fn of_openapi(given: &Value) -> Result<Self, String> {
         let mut schema = read(given)?;
         let mut own = schema.object().cloned().unwrap_or_default();

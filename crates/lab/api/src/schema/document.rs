@@ -17,10 +17,12 @@ pub(crate) fn components<'a>(kinds: impl IntoIterator<Item = &'a Schema>) -> Map
     let mut waiting: Vec<&'a Type> = kinds.into_iter().filter_map(Schema::object).collect();
     while let Some(own) = waiting.pop() {
         let name = full_name(&own.name);
-        if own.name.is_empty() || found.contains_key(&name) {
+        if found.contains_key(&name) {
             continue;
         }
-        found.insert(name, object(own));
+        if !own.name.is_empty() {
+            found.insert(name, object(own));
+        }
         let used = own.fields.iter().filter_map(|it| named(&it.schema));
         waiting.extend(used.map(|it| -> &Type { it.get() }));
     }

@@ -19,6 +19,8 @@ use super::{Field, Form, ListType, Schema, Shape, Type};
 
 const FACTS: &str = include_str!("kubernetes.txt");
 
+const DEFAULTS: &str = include_str!("defaults.txt");
+
 static TABLE: LazyLock<Table> = LazyLock::new(Table::read);
 
 /// One of Kubernetes' types.
@@ -79,6 +81,16 @@ impl Table {
             }
         }
         let mut kinds = HashMap::new();
+        for line in DEFAULTS.lines().filter(|it| !it.starts_with('#')) {
+            let mut words = line.splitn(3, ' ');
+            let mut word = || words.next().unwrap_or_default();
+            let (of, name, value) = (word(), word(), word());
+            let own = names.get(of).and_then(|at| types.get_mut(*at));
+            let field = own.and_then(|it| it.fields.iter_mut().find(|it| *it.name == *name));
+            if let Some(field) = field {
+                field.schema.default = serde_json::from_str(value).ok();
+            }
+        }
         for (at, it) in types.iter_mut().enumerate() {
             it.fields.sort_by(|a, b| a.name.cmp(&b.name));
             kinds.extend(it.kinds.iter().map(|it| (it.clone(), at)));

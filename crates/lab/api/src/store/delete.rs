@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use super::custom::is_definition;
 use super::dependents::FOREGROUND;
 use super::writer::{Chore, Writer};
 use super::{DeleteOptions, Effect, Propagation};
@@ -48,6 +49,9 @@ impl Writer {
         }
         if resource.is("", "Namespace") {
             return self.end_namespace(resource, &old);
+        }
+        if is_definition(resource) {
+            return self.end_definition(resource, &old);
         }
         let grace = grace(resource, &value, options);
         let has_finalizers = has_finalizers(&value);
@@ -105,6 +109,9 @@ impl Writer {
         }
         if resource.is("", "Namespace") {
             return self.settle_namespace(resource, &object);
+        }
+        if is_definition(resource) {
+            return self.settle_definition(resource, &object);
         }
         let finalizers = value["metadata"]["finalizers"].as_array();
         let finalizers = finalizers.map_or(&[][..], Vec::as_slice);

@@ -74,6 +74,9 @@ impl Writer {
         if resource.namespaced {
             self.settle_namespace_of(&old.key);
         }
+        if resource.custom {
+            self.settle_definition_of(resource);
+        }
     }
 
     /// Queues the owners of an object that no longer refers to them as it did: they may wait for it.

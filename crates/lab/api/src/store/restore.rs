@@ -2,14 +2,18 @@
 
 use serde_json::Value;
 
-use super::Change;
 use super::dependents::Dependents;
 use super::expiry::Expiry;
 use super::writer::{Chore, Writer};
+use super::{Change, custom};
 use crate::history::{Event, Misplaced};
 
 impl Writer {
     pub(super) fn restore(&mut self, objects: Vec<Value>, revision: u64) -> Result<(), Misplaced> {
+        let definitions = objects
+            .iter()
+            .filter(|it| it["kind"] == "CustomResourceDefinition");
+        definitions.for_each(|it| custom::serve(&self.history, it));
         let registry = self.history.registry();
         let objects = objects.into_iter().map(|mut object| {
             let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
@@ -39,6 +43,10 @@ impl Writer {
                 if resource.is("", "Namespace") {
                     let contents = self.contents(&key.name);
                     self.chores.extend(contents);
+                }
+                if custom::is_definition(&resource) {
+                    let objects = self.objects_of(&key.name);
+                    self.chores.extend(objects);
                 }
                 self.chores.push_back(Chore::Settle(resource, key));
             }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::custom::is_definition;
 use super::delete::has_finalizers;
 use super::writer::{Chore, Writer};
 use super::{Effect, unknown_kind};
@@ -48,6 +49,9 @@ impl Writer {
         (resource.begin)(&mut new);
         validation::check_name(resource, &key.name)?;
         self.check_namespace(resource, &key)?;
+        if resource.custom {
+            self.check_definition(resource)?;
+        }
         if self.get(resource, &key).is_some() {
             return Err(Status::already_exists(resource, &key.name));
         }
@@ -107,12 +111,12 @@ impl Writer {
     ) -> Result<(), Status> {
         validation::conform(resource, new)?;
         resource.schema.complete(new);
-        self.admission.admit(old, new)?;
+        self.admit(resource, old, new)?;
         // What admission wrote has the one form, too.
         let valid =
             validation::conform(resource, new).and_then(|_| validation::check(resource, old, new));
         if valid.is_err() {
-            self.admission.abandoned(old, new);
+            self.abandon(resource, old, new);
         }
         valid
     }
@@ -140,20 +144,45 @@ impl Writer {
             && !has_finalizers(&new);
         if is_over && effect == Effect::Stored && self.may_go(resource, &key) {
             if let Err(error) = self.remove(resource, old) {
-                self.admission.abandoned(Some(&stored), &new);
+                self.abandon(resource, Some(&stored), &new);
                 return Err(error);
             }
             return Ok(Arc::new(new));
         }
-        if counts_generations(resource) && differs(&stored, &new) {
+        if counts_generations(resource) && differs(resource, &stored, &new) {
             new["metadata"]["generation"] = (old.generation + 1).into();
         }
         self.finish(resource, key, new, Some(old.clone()), effect)
     }
 
-    /// Whether a deleted object can be removed. A namespace must be empty, whatever its finalizers.
+    /// Completes and checks an object by the rules of its kind, then by those of the cluster.
+    fn admit(
+        &mut self,
+        resource: &Resource,
+        old: Option<&Value>,
+        new: &mut Value,
+    ) -> Result<(), Status> {
+        if let Some(admit) = resource.admit {
+            admit(resource, &self.history.registry(), old, new)?;
+        }
+        if resource.custom {
+            return Ok(());
+        }
+        self.admission.admit(old, new)
+    }
+
+    /// An admitted write was not stored.
+    fn abandon(&mut self, resource: &Resource, old: Option<&Value>, new: &Value) {
+        if !resource.custom {
+            self.admission.abandoned(old, new);
+        }
+    }
+
+    /// Whether a deleted object can be removed. A namespace must be empty, whatever its finalizers, and a definition
+    /// without objects.
     fn may_go(&self, resource: &Resource, key: &Key) -> bool {
-        !resource.is("", "Namespace") || self.contents(&key.name).is_empty()
+        (!resource.is("", "Namespace") || self.contents(&key.name).is_empty())
+            && (!is_definition(resource) || self.is_unused(&key.name))
     }
 
     fn finish(
@@ -166,13 +195,13 @@ impl Writer {
     ) -> Result<Arc<Value>, Status> {
         let before = old.as_ref().map(|it| it.value());
         if effect == Effect::DryRun {
-            self.admission.abandoned(before.as_deref(), &new);
+            self.abandon(resource, before.as_deref(), &new);
             return Ok(Arc::new(new));
         }
         match self.commit(resource, key, new.clone(), old) {
             Ok(stored) => Ok(stored.value()),
             Err(error) => {
-                self.admission.abandoned(before.as_deref(), &new);
+                self.abandon(resource, before.as_deref(), &new);
                 Err(error)
             }
         }
@@ -262,11 +291,12 @@ fn counts_generations(resource: &Resource) -> bool {
     own.is_some_and(|it| it.counts_generations)
 }
 
-/// Whether a change increments the generation: any change but of metadata and status.
-fn differs(old: &Value, new: &Value) -> bool {
+/// Whether a change increments the generation: any change but of metadata and of a status that is a subresource.
+fn differs(resource: &Resource, old: &Value, new: &Value) -> bool {
+    let is_apart = !resource.custom || resource.status == Subresource::Served;
     let contents = |it: &Value| {
         let mut fields = it.as_object().cloned().unwrap_or_default();
-        fields.retain(|field, _| !["metadata", "status"].contains(&field.as_str()));
+        fields.retain(|field, _| field != "metadata" && !(is_apart && field == "status"));
         fields
     };
     contents(old) != contents(new)

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::dependents::Dependents;
 use super::expiry::Expiry;
-use super::{Admission, Change, Journal};
+use super::{Admission, Change, Journal, custom};
 use crate::history::{Event, History};
 use crate::object::{Key, Object};
 use crate::resource::Resource;
@@ -125,7 +125,9 @@ impl Writer {
         old: &Arc<Object>,
     ) -> Result<(), Status> {
         self.record(Event::deletion(self.next_revision(), old.clone()))?;
-        self.admission.deleted(&old.value());
+        if !resource.custom {
+            self.admission.deleted(&old.value());
+        }
         self.gone(resource, old);
         Ok(())
     }
@@ -145,7 +147,8 @@ impl Writer {
             journal.write(&change).map_err(failed)?;
         }
         self.follow(&event, &change);
-        self.history.lock().record(event);
+        let event = self.history.lock().record(event);
+        custom::follow(&self.history, &event);
         Ok(())
     }
 }

@@ -35,16 +35,18 @@ pub(crate) enum Source {
     Row,
     /// At this path, or else the value.
     At(Path, Value),
-    /// The time since the time at this path.
-    Since(Path),
+    /// The texts at this path joined by commas, or else the value.
+    Joined(Path, Value),
+    /// The time since the time at this path, or else the value.
+    Since(Path, Value),
     /// The number of items at this path.
     Count(Path),
 }
 
 impl Table {
     /// Reads columns such as `Name, Handler=.handler, Webhooks#=*.webhooks, Age`. After the name: `#` an integer, `!` a
-    /// boolean, `%` a date, `+` for `-o wide`. A value is at a path, `?` says what stands for a missing one; `@` is the
-    /// time since then, `*` the number of items.
+    /// boolean, `%` a date, `+` for `-o wide`. A value is at a path; `|` says what stands for a missing one. `@` is the
+    /// time since then, `*` the number of items, `&` their texts.
     pub(crate) fn of(columns: &str) -> Self {
         let columns = columns.split(',').map(|it| Column::read(it.trim()));
         Self {
@@ -61,6 +63,15 @@ impl Table {
         }
     }
 
+    /// The name, and these columns.
+    pub(crate) fn with(columns: impl IntoIterator<Item = Column>) -> Self {
+        let name = Column::read("Name");
+        Self {
+            columns: std::iter::once(name).chain(columns).collect(),
+            cells: None,
+        }
+    }
+
     pub(super) fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         match self.cells {
             Some(cells) => cells(object, now),
@@ -68,6 +79,21 @@ impl Table {
                 let columns = self.columns.iter();
                 columns.map(|it| it.cell(object, now)).collect()
             }
+        }
+    }
+}
+
+impl Source {
+    fn read(text: &str) -> Self {
+        let (path, otherwise) = text.split_once('|').unwrap_or((text, ""));
+        let value = serde_json::from_str(otherwise);
+        let otherwise = value.unwrap_or_else(|_| otherwise.into());
+        let of = |sign: char| path.strip_prefix(sign).map(Path::of);
+        match (of('@'), of('*'), of('&')) {
+            (Some(path), ..) => Self::Since(path, otherwise),
+            (_, Some(path), _) => Self::Count(path),
+            (.., Some(path)) => Self::Joined(path, otherwise),
+            _ => Self::At(Path::of(path), otherwise),
         }
     }
 }
@@ -88,18 +114,9 @@ impl Column {
         };
         let source = match (plain, source) {
             ("Name", "") => Source::At(Path::of(".metadata.name"), Value::Null),
-            ("Age", "") => Source::Since(Path::of(".metadata.creationTimestamp")),
+            ("Age", "") => Source::Since(Path::of(".metadata.creationTimestamp"), Value::Null),
             (_, "") => Source::Row,
-            (_, source) => match source.split_at(1) {
-                ("@", path) => Source::Since(Path::of(path)),
-                ("*", path) => Source::Count(Path::of(path)),
-                _ => {
-                    let (path, otherwise) = source.split_once('?').unwrap_or((source, ""));
-                    let otherwise = serde_json::from_str(otherwise);
-                    let text = || source.split_once('?').map_or("", |(_, it)| it).into();
-                    Source::At(Path::of(path), otherwise.unwrap_or_else(|_| text()))
-                }
-            },
+            (_, source) => Source::read(source),
         };
         Self {
             name: plain.to_owned(),
@@ -139,9 +156,16 @@ impl Column {
                     _ => Value::Null,
                 }
             }
-            Source::Since(path) => match path.find(object).first() {
+            Source::Since(path, otherwise) => match path.find(object).first() {
                 Some(time) => since(time, now).into(),
-                None => Value::Null,
+                None => otherwise.clone(),
+            },
+            Source::Joined(path, otherwise) => match path.find(object).as_slice() {
+                [] => otherwise.clone(),
+                all => {
+                    let texts: Vec<_> = all.iter().map(|it| shown(it)).collect();
+                    texts.join(",").into()
+                }
             },
             Source::Count(path) => {
                 let found = path.find(object);

@@ -1,11 +1,14 @@
-//! Services, EndpointSlices, Endpoints, IPAddresses and ServiceCIDRs.
+//! Services, EndpointSlices, Endpoints, IPAddresses, Ingresses and NetworkPolicies.
+
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::age::age;
-use super::objects::name;
+use super::objects::{name, or_default};
 use super::{NONE, items, joined, labels, number, text};
+use crate::selector::selector_text;
 
 /// Most items that a cell shows.
 const SHOWN: usize = 3;
@@ -111,9 +114,49 @@ fn shortened(all: &[String], none: &str) -> String {
     }
 }
 
-pub(crate) fn cidr(object: &Value, now: Timestamp) -> Vec<Value> {
-    let cidrs = joined(items(&object["spec"]["cidrs"]).filter_map(Value::as_str));
-    vec![name(object), cidrs.into(), age(object, now)]
+pub(crate) fn ingress(object: &Value, now: Timestamp) -> Vec<Value> {
+    let (spec, status) = (&object["spec"], &object["status"]);
+    let hosts = items(&spec["rules"]).filter_map(|it| it["host"].as_str());
+    let hosts: Vec<_> = hosts.map(str::to_owned).collect();
+    let given = items(&status["loadBalancer"]["ingress"]);
+    let given: BTreeSet<_> = given
+        .map(|it| text(&it["ip"], text(&it["hostname"], "")))
+        .collect();
+    let given: Vec<_> = given.into_iter().collect();
+    let has_tls = items(&spec["tls"]).next().is_some();
+    vec![
+        name(object),
+        text(&spec["ingressClassName"], NONE).into(),
+        shortened(&hosts, "*").into(),
+        given.join(",").into(),
+        if has_tls { "80, 443" } else { "80" }.into(),
+        age(object, now),
+    ]
+}
+
+pub(crate) fn ingress_class(object: &Value, now: Timestamp) -> Vec<Value> {
+    let is_default = "ingressclass.kubernetes.io/is-default-class";
+    let of = &object["spec"]["parameters"];
+    let parameters = match (text(&of["kind"], ""), of["apiGroup"].as_str()) {
+        ("", _) => NONE.to_owned(),
+        (kind, None) => format!("{kind}/{}", text(&of["name"], "")),
+        (kind, Some(group)) => format!("{kind}.{group}/{}", text(&of["name"], "")),
+    };
+    vec![
+        or_default(object, is_default).into(),
+        object["spec"]["controller"].clone(),
+        parameters.into(),
+        age(object, now),
+    ]
+}
+
+pub(crate) fn network_policy(object: &Value, now: Timestamp) -> Vec<Value> {
+    let selector = selector_text(&object["spec"]["podSelector"]);
+    vec![
+        name(object),
+        text(&selector.into(), NONE).into(),
+        age(object, now),
+    ]
 }
 
 pub(crate) fn address(object: &Value, now: Timestamp) -> Vec<Value> {

@@ -10,6 +10,14 @@ pub(super) fn name(object: &Value) -> Value {
     object["metadata"]["name"].clone()
 }
 
+/// The name, and whether an annotation says that the object is the default of its kind.
+pub(super) fn or_default(object: &Value, annotation: &str) -> String {
+    let metadata = &object["metadata"];
+    let is_default = metadata["annotations"][annotation] == "true";
+    let suffix = if is_default { " (default)" } else { "" };
+    format!("{}{suffix}", text(&metadata["name"], ""))
+}
+
 pub(crate) fn config_map(object: &Value, now: Timestamp) -> Vec<Value> {
     let count = count(&object["data"]) + count(&object["binaryData"]);
     vec![name(object), count.into(), age(object, now)]

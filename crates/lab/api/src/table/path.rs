@@ -17,14 +17,15 @@ enum Step {
 }
 
 impl Path {
-    /// Reads a path that is known to be right.
+    /// Reads a path. One that cannot be read leads nowhere.
     pub(crate) fn of(text: &str) -> Self {
-        Self::parse(text).unwrap_or(Self(Vec::new()))
+        let nowhere = || Self(vec![Step::Index(i64::MAX)]);
+        Self::parse(text).unwrap_or_else(nowhere)
     }
 
     /// Reads `.a.b`, `['a.b']`, `[0]`, `[*]` and `[?(@.a=="b")]`; a backslash makes the next letter part of a name.
     /// `None` for anything else.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         let mut steps = Vec::new();
         let mut rest = text.trim();
         rest = rest.strip_prefix('$').unwrap_or(rest);

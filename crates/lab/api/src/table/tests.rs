@@ -14,7 +14,7 @@ fn check(kind: &str, mut object: Value, expect: &str) {
     let resource = KINDS.iter().find(|it| it.kind == kind).unwrap();
     object["metadata"]["name"] = "x".into();
     object["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z".into();
-    let row = row(resource, &object, Include::None, now());
+    let row = row(resource, &object.into(), Include::None, now());
     let cells = row["cells"].as_array().unwrap();
     assert_eq!(cells.len(), resource.table.columns.len());
     let cells = cells.iter().map(|it| match it {

@@ -52,8 +52,8 @@ fn kubectl_gets_every_kind() {
         );
         assert!(
             cluster
-                .fail("get jobs")
-                .contains("doesn't have a resource type \"jobs\"")
+                .fail("get gears")
+                .contains("doesn't have a resource type \"gears\"")
         );
     });
 }
@@ -167,5 +167,180 @@ fn kubectl_finds_its_way() {
             error.contains("Unauthorized") || error.contains("logged in"),
             "{error}"
         );
+    });
+}
+
+const DEFINITION: &str = r#"
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: crontabs.stable.example.com}
+spec:
+  group: stable.example.com
+  scope: Namespaced
+  names: {plural: crontabs, singular: crontab, kind: CronTab, shortNames: [ct]}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}, scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}}
+    additionalPrinterColumns:
+    - {name: Spec, type: string, jsonPath: .spec.cronSpec}
+    - {name: Replicas, type: integer, jsonPath: .spec.replicas}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              cronSpec: {type: string, description: when it runs}
+              image: {type: string}
+              replicas: {type: integer, minimum: 1, default: 1}
+"#;
+
+const CRON_TAB: &str = "
+apiVersion: stable.example.com/v1
+kind: CronTab
+metadata: {name: mine}
+spec: {cronSpec: '* * * * */5', image: my-awesome-cron-image}
+";
+
+#[test]
+fn kubectl_knows_a_new_kind() {
+    with_each(|cluster| {
+        cluster.file("crd.yaml", DEFINITION);
+        cluster.file("ct.yaml", CRON_TAB);
+        cluster.run("apply -f crd.yaml");
+        cluster
+            .run("wait --for condition=established --timeout 5s crd/crontabs.stable.example.com");
+        let made = cluster.run("apply -f ct.yaml");
+        assert_eq!(made, "crontab.stable.example.com/mine created\n");
+        assert_eq!(
+            cluster.run("apply -f ct.yaml"),
+            "crontab.stable.example.com/mine unchanged\n"
+        );
+        let table = cluster.table("get ct");
+        assert_eq!(table, ["NAME SPEC REPLICAS", "mine * * * * */5 1"]);
+        cluster.run("scale --replicas 3 ct/mine");
+        assert!(cluster.table("get crontab mine")[1].ends_with(" 3"));
+        assert!(
+            cluster
+                .run("describe ct mine")
+                .contains("my-awesome-cron-image")
+        );
+        assert!(
+            cluster
+                .run("get crd")
+                .contains("crontabs.stable.example.com")
+        );
+        if !cluster.is_old() {
+            let told = cluster.run("explain crontab.spec.cronSpec");
+            assert!(told.contains("when it runs"), "{told}");
+            assert!(cluster.run("diff -f ct.yaml").is_empty());
+            let error = cluster.fail("patch ct mine --type merge -p {\"spec\":{\"replicas\":0}}");
+            assert!(
+                error.contains("should be greater than or equal to 1"),
+                "{error}"
+            );
+        }
+        cluster.run("delete crd crontabs.stable.example.com");
+        // One that has just looked remembers the kind.
+        let error = cluster.fail("get ct");
+        let gone = [
+            "doesn't have a resource type",
+            "could not find the requested resource",
+        ];
+        assert!(gone.iter().any(|it| error.contains(it)), "{error}");
+    });
+}
+
+#[test]
+fn kubectl_stores_what_tutorials_apply() {
+    with_each(|cluster| {
+        cluster.run("create role reader --verb=get --resource=pods");
+        cluster.run("create rolebinding reader --role=reader --user=jane");
+        cluster.run("create clusterrole system:reader --verb=get --resource=pods");
+        cluster.run("autoscale deploy web --min=1 --max=3 --cpu-percent=70");
+        cluster.file(
+            "more.yaml",
+            r#"
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}, storageClassName: fast}
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: web}
+spec:
+  ingressClassName: nginx
+  rules: [{host: a.example, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: web, port: {number: 80}}}}]}}]
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: closed}
+spec: {podSelector: {matchLabels: {app: web}}, ingress: [{ports: [{port: 80}]}]}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web}
+spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: fast, annotations: {storageclass.kubernetes.io/is-default-class: "true"}}
+provisioner: example.com/fast
+---
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: most}
+spec: {hard: {pods: "4"}}
+"#,
+        );
+        cluster.run("apply -f more.yaml");
+        for (line, expect) in [
+            ("get rolebinding -o wide", "reader Role/reader"),
+            ("get clusterrole", "system:reader"),
+            ("get hpa", "web Deployment/web cpu: <unknown>/70% 1 3 0"),
+            (
+                "get horizontalpodautoscalers.v1.autoscaling",
+                "web Deployment/web cpu: <unknown>/70% 1 3 0",
+            ),
+            ("get pvc", "data Pending fast <unset>"),
+            ("get ing", "web nginx a.example 80"),
+            ("get netpol", "closed app=web"),
+            ("get pdb", "web 1 N/A 0"),
+            (
+                "get sc",
+                "fast (default) example.com/fast Delete Immediate false",
+            ),
+            ("get quota", "most"),
+        ] {
+            let table = cluster.table(line);
+            assert!(table[1].starts_with(expect), "{line}: {table:?}");
+        }
+        let policy = cluster
+            .store
+            .get("NetworkPolicy", "default", "closed")
+            .unwrap();
+        assert_eq!(
+            policy["spec"]["policyTypes"],
+            serde_json::json!(["Ingress"])
+        );
+        assert_eq!(policy["spec"]["ingress"][0]["ports"][0]["protocol"], "TCP");
+        let old: Value = serde_json::from_str(
+            &cluster.run("get horizontalpodautoscalers.v1.autoscaling web -o json"),
+        )
+        .unwrap();
+        assert_eq!(old["spec"]["targetCPUUtilizationPercentage"], 70);
+        if !cluster.is_old() {
+            let told = cluster.run("explain ingress.spec.rules.http.paths.pathType");
+            assert!(told.contains("pathType"), "{told}");
+            let dry = cluster.run("apply --dry-run=server -f more.yaml");
+            assert!(
+                dry.contains("ingress.networking.k8s.io/web unchanged (server dry run)"),
+                "{dry}"
+            );
+        }
     });
 }

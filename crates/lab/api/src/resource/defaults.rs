@@ -1,0 +1,75 @@
+//! Defaults that depend on other fields of the object (`SetDefaults_*` in `pkg/apis`).
+
+use serde_json::{Map, Value, json};
+
+use super::{Registry, Resource};
+use crate::status::Status;
+
+fn each<'a>(object: &'a mut Value, pointer: &str) -> impl Iterator<Item = &'a mut Value> {
+    let list = object.pointer_mut(pointer).and_then(Value::as_array_mut);
+    list.into_iter().flatten()
+}
+
+/// `networking/v1`: a policy is for egress, too, when it has rules for it.
+pub(super) fn network_policy(
+    _: &Resource,
+    _: &Registry,
+    _: Option<&Value>,
+    new: &mut Value,
+) -> Result<(), Status> {
+    let spec = &mut new["spec"];
+    if spec["policyTypes"].is_null() {
+        let has_egress = !spec["egress"].is_null();
+        let types = if has_egress {
+            json!(["Ingress", "Egress"])
+        } else {
+            json!(["Ingress"])
+        };
+        spec["policyTypes"] = types;
+    }
+    Ok(())
+}
+
+/// `rbac/v1`: users and groups are names of this group.
+pub(super) fn role_binding(
+    resource: &Resource,
+    _: &Registry,
+    _: Option<&Value>,
+    new: &mut Value,
+) -> Result<(), Status> {
+    for it in each(new, "/subjects") {
+        let is_own = it["kind"] == "User" || it["kind"] == "Group";
+        if is_own && it["apiGroup"].as_str().is_none_or(str::is_empty) {
+            it["apiGroup"] = resource.group.clone().into();
+        }
+    }
+    Ok(())
+}
+
+/// `core/v1`: of a container's limits, a missing default is the maximum, a missing request the default or the minimum.
+pub(super) fn limit_range(
+    _: &Resource,
+    _: &Registry,
+    _: Option<&Value>,
+    new: &mut Value,
+) -> Result<(), Status> {
+    for it in each(new, "/spec/limits").filter(|it| it["type"] == "Container") {
+        for (from, to) in [
+            ("max", "default"),
+            ("default", "defaultRequest"),
+            ("min", "defaultRequest"),
+        ] {
+            let given: Map<_, _> = it[from].as_object().cloned().unwrap_or_default();
+            if !given.is_empty() && it[to].is_null() {
+                it[to] = json!({});
+            }
+            for (name, quantity) in given {
+                let slot = &mut it[to][&name];
+                if slot.is_null() {
+                    *slot = quantity;
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,252 @@
+//! Kinds that are stored and served, and that nothing in the lab acts upon.
+
+use serde_json::Value;
+
+use super::{CREATED, TEMPLATE, balanced, kind, pending, words};
+use crate::resource::{Conversion, NameRule, Resource, autoscaling, defaults};
+use crate::table::{Table, network, policy, storage, workload};
+
+pub(super) fn kinds() -> Vec<Resource> {
+    let all = [core(), access(), storage(), network(), server()];
+    let all = all.into_iter().flatten();
+    all.map(|it| Resource {
+        warnings: Some(idle),
+        ..it
+    })
+    .collect()
+}
+
+/// What a client that writes such an object is told.
+fn idle(resource: &Resource, _: &Value) -> Vec<String> {
+    vec![format!(
+        "{}: stored, not acted upon by the lab",
+        resource.full_name()
+    )]
+}
+
+fn core() -> Vec<Resource> {
+    let autoscaler = Table::rows(
+        "Name, Reference, Targets, MinPods, MaxPods#, Replicas#, Age",
+        policy::autoscaler,
+    );
+    vec![
+        Resource {
+            admit: Some(defaults::limit_range),
+            ..kind("v1 LimitRange limitranges limits", Table::of(CREATED))
+        },
+        kind(
+            "v1 PodTemplate podtemplates -",
+            Table::of(
+                "Name, Containers=&.template.spec.containers[*].name, \
+                 Images=&.template.spec.containers[*].image, Pod Labels=.template.metadata.labels|<none>",
+            ),
+        ),
+        Resource {
+            fields: words("status.replicas"),
+            ..kind(
+                "v1 ReplicationController replicationcontrollers rc status scale all",
+                Table::rows(
+                    &format!("Name, Desired#, Current#, Ready#, {TEMPLATE}"),
+                    workload::replication_controller,
+                ),
+            )
+        },
+        kind(
+            "v1 ResourceQuota resourcequotas quota status",
+            Table::rows("Name, Request, Limit, Age", policy::quota),
+        ),
+        kind(
+            "autoscaling/v2 HorizontalPodAutoscaler horizontalpodautoscalers hpa status all",
+            autoscaler.clone(),
+        ),
+        Resource {
+            conversion: Some(Conversion {
+                store: autoscaling::store,
+                show: autoscaling::show,
+            }),
+            ..kind(
+                "autoscaling/v1 HorizontalPodAutoscaler horizontalpodautoscalers hpa status all",
+                autoscaler,
+            )
+        },
+        kind(
+            "policy/v1 PodDisruptionBudget poddisruptionbudgets pdb status",
+            Table::of(
+                "Name, Min Available=.spec.minAvailable|N/A, Max Unavailable=.spec.maxUnavailable|N/A, \
+                 Allowed Disruptions#=.status.disruptionsAllowed|0, Age",
+            ),
+        ),
+        kind(
+            "scheduling.k8s.io/v1 PriorityClass priorityclasses pc cluster",
+            Table::of(
+                "Name, Value#=.value|0, Global-Default!=.globalDefault|false, Age, PreemptionPolicy=.preemptionPolicy",
+            ),
+        ),
+        kind(
+            "node.k8s.io/v1 RuntimeClass runtimeclasses - cluster",
+            Table::of("Name, Handler=.handler, Age"),
+        ),
+    ]
+}
+
+/// Roles: whoever reaches the API of the lab may do everything.
+fn access() -> Vec<Resource> {
+    let binding = Table::rows(
+        "Name, Role, Age, Users+, Groups+, ServiceAccounts+",
+        policy::role_binding,
+    );
+    let role = |head: &str, table| Resource {
+        name: NameRule::Path,
+        admit: Some(defaults::role_binding),
+        ..kind(&format!("rbac.authorization.k8s.io/v1 {head}"), table)
+    };
+    vec![
+        role("ClusterRole clusterroles - cluster", Table::of(CREATED)),
+        role(
+            "ClusterRoleBinding clusterrolebindings - cluster",
+            binding.clone(),
+        ),
+        role("Role roles -", Table::of(CREATED)),
+        role("RoleBinding rolebindings -", binding),
+        kind(
+            "certificates.k8s.io/v1 CertificateSigningRequest certificatesigningrequests csr cluster status",
+            Table::rows(
+                "Name, Age, SignerName, Requestor, RequestedDuration, Condition",
+                policy::certificate_request,
+            ),
+        ),
+    ]
+}
+
+fn storage() -> Vec<Resource> {
+    vec![
+        Resource {
+            begin: pending,
+            ..kind(
+                "v1 PersistentVolume persistentvolumes pv cluster status",
+                Table::rows(
+                    "Name, Capacity, Access Modes, Reclaim Policy, Status, Claim, StorageClass, VolumeAttributesClass, \
+                     Reason, Age, VolumeMode+",
+                    storage::volume,
+                ),
+            )
+        },
+        Resource {
+            begin: pending,
+            ..kind(
+                "v1 PersistentVolumeClaim persistentvolumeclaims pvc status",
+                Table::rows(
+                    "Name, Status, Volume, Capacity, Access Modes, StorageClass, VolumeAttributesClass, Age, VolumeMode+",
+                    storage::claim,
+                ),
+            )
+        },
+        kind(
+            "storage.k8s.io/v1 StorageClass storageclasses sc cluster",
+            Table::rows(
+                "Name, Provisioner, ReclaimPolicy, VolumeBindingMode, AllowVolumeExpansion, Age",
+                storage::storage_class,
+            ),
+        ),
+        kind(
+            "storage.k8s.io/v1 CSIDriver csidrivers - cluster",
+            Table::of(
+                "Name, AttachRequired!=.spec.attachRequired|true, PodInfoOnMount!=.spec.podInfoOnMount|false, \
+                 StorageCapacity!=.spec.storageCapacity|false, \
+                 TokenRequests=&.spec.tokenRequests[*].audience|<unset>, \
+                 RequiresRepublish!=.spec.requiresRepublish|false, \
+                 Modes=&.spec.volumeLifecycleModes[*]|<none>, Age",
+            ),
+        ),
+        kind(
+            "storage.k8s.io/v1 CSINode csinodes - cluster",
+            Table::of("Name, Drivers#=*.spec.drivers, Age"),
+        ),
+        kind(
+            "storage.k8s.io/v1 CSIStorageCapacity csistoragecapacities -",
+            Table::of("Name, StorageClassName=.storageClassName, Capacity=.capacity"),
+        ),
+        kind(
+            "storage.k8s.io/v1 VolumeAttachment volumeattachments - cluster status",
+            Table::of(
+                "Name, Attacher=.spec.attacher, PV=.spec.source.persistentVolumeName, Node=.spec.nodeName, \
+                 Attached!=.status.attached|false, Age",
+            ),
+        ),
+        kind(
+            "storage.k8s.io/v1 VolumeAttributesClass volumeattributesclasses vac cluster",
+            Table::of("Name, DriverName=.driverName, Age"),
+        ),
+    ]
+}
+
+fn network() -> Vec<Resource> {
+    vec![
+        Resource {
+            begin: balanced,
+            ..kind(
+                "networking.k8s.io/v1 Ingress ingresses ing status",
+                Table::rows("Name, Class, Hosts, Address, Ports, Age", network::ingress),
+            )
+        },
+        kind(
+            "networking.k8s.io/v1 IngressClass ingressclasses - cluster",
+            Table::rows("Name, Controller, Parameters, Age", network::ingress_class),
+        ),
+        Resource {
+            admit: Some(defaults::network_policy),
+            ..kind(
+                "networking.k8s.io/v1 NetworkPolicy networkpolicies netpol",
+                Table::rows("Name, Pod-Selector, Age", network::network_policy),
+            )
+        },
+    ]
+}
+
+/// Settings of the API server itself.
+fn server() -> Vec<Resource> {
+    vec![
+        kind(
+            "admissionregistration.k8s.io/v1 MutatingWebhookConfiguration mutatingwebhookconfigurations - cluster \
+             api-extensions",
+            Table::of("Name, Webhooks#=*.webhooks, Age"),
+        ),
+        kind(
+            "admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration validatingwebhookconfigurations - cluster \
+             api-extensions",
+            Table::of("Name, Webhooks#=*.webhooks, Age"),
+        ),
+        kind(
+            "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy validatingadmissionpolicies - cluster status \
+             api-extensions",
+            Table::of(
+                "Name, Validations#=*.spec.validations, ParamKind=.spec.paramKind.kind|<unset>, Age",
+            ),
+        ),
+        kind(
+            "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding validatingadmissionpolicybindings - \
+             cluster api-extensions",
+            Table::of(
+                "Name, PolicyName=.spec.policyName, ParamRef=.spec.paramRef.name|<unset>, Age",
+            ),
+        ),
+        kind(
+            "flowcontrol.apiserver.k8s.io/v1 FlowSchema flowschemas - cluster status",
+            Table::of(
+                "Name, PriorityLevel=.spec.priorityLevelConfiguration.name, \
+                 MatchingPrecedence=.spec.matchingPrecedence, \
+                 DistinguisherMethod=.spec.distinguisherMethod.type|<none>, Age, \
+                 MissingPL=.status.conditions[?(@.type==\"Dangling\")].status|?",
+            ),
+        ),
+        kind(
+            "flowcontrol.apiserver.k8s.io/v1 PriorityLevelConfiguration prioritylevelconfigurations - cluster status",
+            Table::of(
+                "Name, Type=.spec.type, NominalConcurrencyShares=.spec.limited.nominalConcurrencyShares|<none>, \
+                 Queues=.spec.limited.limitResponse.queuing.queues|<none>, \
+                 HandSize=.spec.limited.limitResponse.queuing.handSize|<none>, \
+                 QueueLengthLimit=.spec.limited.limitResponse.queuing.queueLengthLimit|<none>, Age",
+            ),
+        ),
+    ]
+}

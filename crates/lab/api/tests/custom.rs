@@ -1,0 +1,472 @@
+//! CustomResourceDefinitions and their objects.
+
+use futures::StreamExt;
+use serde_json::{Value, json};
+use sluice_api::answer::Content;
+
+use crate::http::{Client, Whole};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+
+fn definition() -> Value {
+    let spec = json!({
+        "type": "object", "required": ["size"],
+        "properties": {
+            "size": {"type": "integer", "minimum": 1, "maximum": 9},
+            "color": {"type": "string", "enum": ["red", "blue"], "default": "red"},
+            "name": {"type": "string", "pattern": "^[a-z]+$", "maxLength": 5},
+            "tags": {"type": "array", "maxItems": 2, "items": {"type": "string"}},
+            "port": {"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]},
+            "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            "parts": {
+                "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["id"],
+                "items": {
+                    "type": "object", "required": ["id"],
+                    "properties": {"id": {"type": "string"}, "count": {"type": "integer", "default": 1}},
+                },
+            },
+        },
+    });
+    let status = json!({"type": "object", "properties": {"size": {"type": "integer"}, "phase": {"type": "string"}}});
+    let mut version = json!({
+        "name": "v1", "served": true, "storage": true,
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": status}}},
+        "subresources": {
+            "status": {}, "scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"},
+        },
+        "additionalPrinterColumns": [
+            {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
+            {"name": "Part", "type": "string", "jsonPath": ".spec.parts[?(@.id==\"b\")].count"},
+            {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+            {"name": "Colour", "type": "string", "priority": 1, "jsonPath": ".spec.color"},
+        ],
+    });
+    let first = version.clone();
+    version["name"] = "v1beta1".into();
+    version["storage"] = false.into();
+    version["deprecated"] = true.into();
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "versions": [version, first],
+            "names": {"plural": "widgets", "kind": "Widget", "shortNames": ["wd"], "categories": ["all"]},
+        },
+    })
+}
+
+fn widget(name: &str, spec: &Value) -> Value {
+    json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec})
+}
+
+fn with_definition() -> Client {
+    let client = Client::new();
+    let (code, made) = client.json("POST", DEFINITIONS, &definition());
+    assert_eq!(code, 201, "{made}");
+    client
+}
+
+#[test]
+fn a_definition_is_served_at_once() {
+    let client = with_definition();
+    let (_, made) = client.get(&format!("{DEFINITIONS}/widgets.example.com"));
+    let condition = |sort: &str| {
+        let all = made["status"]["conditions"].as_array().unwrap();
+        all.iter().find(|it| it["type"] == sort).unwrap()["status"].clone()
+    };
+    assert_eq!(
+        (condition("NamesAccepted"), condition("Established")),
+        (json!("True"), json!("True"))
+    );
+    assert_eq!(made["status"]["storedVersions"], json!(["v1"]));
+    assert_eq!(made["status"]["acceptedNames"]["singular"], "widget");
+    assert_eq!(made["spec"]["names"]["listKind"], "WidgetList");
+    let (_, group) = client.get("/apis/example.com");
+    assert_eq!(group["preferredVersion"]["version"], "v1");
+    let (_, kinds) = client.get("/apis/example.com/v1");
+    let names: Vec<_> = kinds["resources"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["widgets", "widgets/status", "widgets/scale"]);
+    assert_eq!(kinds["resources"][0]["shortNames"], json!(["wd"]));
+    let (_, document) = client.get("/openapi/v3/apis/example.com/v1");
+    let schema = &document["components"]["schemas"]["com.example.v1.Widget"];
+    assert_eq!(
+        schema["properties"]["spec"]["properties"]["size"]["maximum"],
+        9
+    );
+    let hash =
+        |client: &Client| client.get("/openapi/v3").1["paths"]["apis/example.com/v1"].clone();
+    let before = hash(&client);
+    let mut other = definition();
+    other["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["description"] = "new".into();
+    assert_eq!(
+        client
+            .json("PUT", &format!("{DEFINITIONS}/widgets.example.com"), &other)
+            .0,
+        200
+    );
+    assert_ne!(hash(&client), before, "kubectl reads the new document");
+}
+
+#[test]
+fn objects_follow_their_schema() {
+    let client = with_definition();
+    let given =
+        json!({"size": 2, "unknown": 1, "open": {"any": {"thing": 1}}, "parts": [{"id": "b"}]});
+    let body = widget("a", &given);
+    let text = body.to_string();
+    let headers = [
+        ("authorization", "Bearer secret"),
+        ("content-type", "application/json"),
+    ];
+    let reply = client.raw("POST", WIDGETS, &headers, text.as_bytes());
+    assert_eq!(
+        reply.warnings,
+        ["299 - \"unknown field \\\"spec.unknown\\\"\""]
+    );
+    let made = reply.content.json();
+    let spec = json!({
+        "size": 2, "color": "red", "open": {"any": {"thing": 1}}, "parts": [{"id": "b", "count": 1}],
+    });
+    assert_eq!(
+        (&made["spec"], &made["metadata"]["generation"]),
+        (&spec, &json!(1))
+    );
+    let strict = format!("{WIDGETS}?fieldValidation=Strict");
+    let (code, refused) = client.json("POST", &strict, &widget("b", &given));
+    assert_eq!(code, 400);
+    let words = "strict decoding error: unknown field \"spec.unknown\"";
+    assert!(
+        refused["message"].as_str().unwrap().ends_with(words),
+        "{refused}"
+    );
+    for (given, expect) in [
+        (json!({}), "spec.size: Required value"),
+        (
+            json!({"size": "2"}),
+            "spec.size: Invalid value: \"string\": spec.size in body must be of type integer: \"string\"",
+        ),
+        (
+            json!({"size": 0}),
+            "spec.size: Invalid value: 0: spec.size in body should be greater than or equal to 1",
+        ),
+        (
+            json!({"size": 1, "color": "green"}),
+            "spec.color: Unsupported value: \"green\": supported values: \"red\", \"blue\"",
+        ),
+        (
+            json!({"size": 1, "name": "A"}),
+            "spec.name: Invalid value: \"A\": spec.name in body should match '^[a-z]+$'",
+        ),
+        (
+            json!({"size": 1, "tags": ["a", "b", "c"]}),
+            "spec.tags: Too many: 3: must have at most 2 items",
+        ),
+        (
+            json!({"size": 1, "parts": [{"id": "a"}, {"id": "a"}]}),
+            "spec.parts[1]: Duplicate value: {\"id\":\"a\"}",
+        ),
+    ] {
+        let (code, refused) = client.json("POST", WIDGETS, &widget("b", &given));
+        let expect = format!("Widget.example.com \"b\" is invalid: {expect}");
+        assert_eq!(
+            (code, refused["message"].as_str().unwrap()),
+            (422, &*expect)
+        );
+    }
+    assert_eq!(client.get(WIDGETS).1["items"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn status_scale_and_generation_are_apart() {
+    let client = with_definition();
+    let one = format!("{WIDGETS}/a");
+    let mut new = widget("a", &json!({"size": 2}));
+    new["status"] = json!({"phase": "mine"});
+    let (_, made) = client.json("POST", WIDGETS, &new);
+    assert!(made["status"].is_null(), "{made}");
+    new["status"] = json!({"phase": "Ready", "size": 2});
+    new["spec"]["size"] = 9.into();
+    let (_, told) = client.json("PUT", &format!("{one}/status"), &new);
+    assert_eq!(
+        (&told["spec"]["size"], &told["status"]["phase"]),
+        (&json!(2), &json!("Ready"))
+    );
+    assert_eq!(told["metadata"]["generation"], 1);
+    let scale = format!("{one}/scale");
+    let (_, seen) = client.get(&scale);
+    assert_eq!(
+        (&seen["spec"]["replicas"], &seen["status"]["replicas"]),
+        (&json!(2), &json!(2))
+    );
+    let merge = "application/merge-patch+json";
+    let (code, _) = client.send("PATCH", &scale, merge, br#"{"spec": {"replicas": 4}}"#);
+    assert_eq!(code, 200);
+    let (_, scaled) = client.get(&one);
+    assert_eq!(
+        (&scaled["spec"]["size"], &scaled["metadata"]["generation"]),
+        (&json!(4), &json!(2))
+    );
+    let (code, _) = client.send(
+        "PATCH",
+        &one,
+        "application/strategic-merge-patch+json",
+        b"{}",
+    );
+    assert_eq!(code, 415, "a custom resource has no strategic merge patch");
+    let headers = [("authorization", "Bearer secret"), ("accept", TABLE)];
+    let table = client.raw("GET", WIDGETS, &headers, b"").content.json();
+    let names: Vec<_> = table["columnDefinitions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["name"].clone())
+        .collect();
+    assert_eq!(names, ["Name", "Size", "Part", "Age", "Colour"]);
+    let cells = &table["rows"][0]["cells"];
+    assert_eq!(
+        (&cells[1], &cells[2], &cells[4]),
+        (&json!(4), &Value::Null, &json!("red"))
+    );
+}
+
+#[test]
+fn versions_are_one_collection() {
+    let client = with_definition();
+    client.json("POST", WIDGETS, &widget("a", &json!({"size": 2})));
+    let old = WIDGETS.replace("/v1/", "/v1beta1/");
+    let auth = [("authorization", "Bearer secret")];
+    let reply = client.raw("GET", &format!("{old}/a"), &auth, b"");
+    assert_eq!(
+        reply.warnings,
+        ["299 - \"example.com/v1beta1 Widget is deprecated\""]
+    );
+    assert_eq!(reply.content.json()["apiVersion"], "example.com/v1beta1");
+    let (_, list) = client.get(&old);
+    assert_eq!(list["apiVersion"], "example.com/v1beta1");
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().build().unwrap();
+    let _entered = runtime.enter();
+    let watch = client.raw("GET", &format!("{old}?watch=1"), &auth, b"");
+    let Content::Pieces(mut pieces) = watch.content else {
+        panic!("a watch is a stream")
+    };
+    let line = runtime.block_on(pieces.next()).unwrap();
+    let event: Value = serde_json::from_slice(&line).unwrap();
+    assert_eq!(event["object"]["apiVersion"], "example.com/v1beta1");
+    // A default that comes later is seen at once, without a new version.
+    let mut changed = definition();
+    let fields = "/spec/versions/1/schema/openAPIV3Schema/properties/spec/properties";
+    changed.pointer_mut(fields).unwrap()["depth"] = json!({"type": "integer", "default": 7});
+    client.json(
+        "PUT",
+        &format!("{DEFINITIONS}/widgets.example.com"),
+        &changed,
+    );
+    let (_, seen) = client.get(&format!("{WIDGETS}/a"));
+    assert_eq!(
+        (&seen["spec"]["depth"], &seen["metadata"]["resourceVersion"]),
+        (&json!(7), &event["object"]["metadata"]["resourceVersion"])
+    );
+}
+
+#[test]
+fn a_definition_goes_after_its_objects() {
+    let client = with_definition();
+    let mut kept = widget("kept", &json!({"size": 1}));
+    kept["metadata"]["finalizers"] = json!(["example.com/mine"]);
+    client.json("POST", WIDGETS, &kept);
+    client.json("POST", WIDGETS, &widget("b", &json!({"size": 1})));
+    let one = format!("{DEFINITIONS}/widgets.example.com");
+    let (code, going) = client.send("DELETE", &one, "", b"");
+    assert_eq!(code, 200);
+    assert_eq!(
+        going["metadata"]["finalizers"],
+        json!(["customresourcecleanup.apiextensions.k8s.io"])
+    );
+    let (_, left) = client.get(WIDGETS);
+    assert_eq!(left["items"].as_array().unwrap().len(), 1);
+    let (code, refused) = client.json("POST", WIDGETS, &widget("c", &json!({"size": 1})));
+    assert_eq!(
+        (code, &refused["message"]),
+        (
+            405,
+            &json!("create not allowed while custom resource definition is terminating")
+        )
+    );
+    let merge = "application/merge-patch+json";
+    let path = format!("{WIDGETS}/kept");
+    let (code, _) = client.send(
+        "PATCH",
+        &path,
+        merge,
+        br#"{"metadata": {"finalizers": null}}"#,
+    );
+    assert_eq!(code, 200);
+    assert_eq!((client.get(&one).0, client.get(WIDGETS).0), (404, 404));
+    assert_eq!(
+        client.json("POST", DEFINITIONS, &definition()).0,
+        201,
+        "it can come again"
+    );
+}
+
+#[test]
+fn wrong_definitions_are_refused() {
+    let client = Client::new();
+    let version = "/spec/versions/1";
+    let schema = "/spec/versions/1/schema/openAPIV3Schema";
+    let rows: &[(&str, Value, &str)] = &[
+        (
+            "/metadata/name",
+            json!("other"),
+            "metadata.name: Invalid value: \"other\": must be spec.names.plural+\".\"+spec.group",
+        ),
+        (
+            "/spec/scope",
+            json!("Both"),
+            "spec.scope: Unsupported value: \"Both\": supported values: \"Cluster\", \"Namespaced\"",
+        ),
+        (
+            "/spec/names/kind",
+            json!("1x"),
+            "spec.names.kind: Invalid value: \"1x\": may have mixed case, but should otherwise match: a DNS-1035 label",
+        ),
+        (
+            "/spec/names/listKind",
+            json!("Widget"),
+            "spec.names.listKind: Invalid value: \"Widget\": kind and listKind may not be the same",
+        ),
+        (
+            &format!("{version}/storage"),
+            json!(false),
+            "must have exactly one version marked as storage version",
+        ),
+        (
+            &format!("{version}/name"),
+            json!("v1beta1"),
+            "must contain unique version names",
+        ),
+        (
+            "/spec/conversion",
+            json!({"strategy": "Webhook"}),
+            "spec.conversion.strategy: Unsupported value: \"Webhook\": supported values: \"None\"",
+        ),
+        (
+            &format!("{schema}/type"),
+            json!("string"),
+            "spec.versions[1].schema.openAPIV3Schema.type: Invalid value: \"string\": must be object at the root",
+        ),
+        (
+            &format!("{schema}/properties/spec"),
+            json!({}),
+            "spec.versions[1].schema.openAPIV3Schema.properties[spec].type: Required value: must not be empty for specified object fields",
+        ),
+        (
+            &format!("{schema}/properties/spec"),
+            json!({"type": "array"}),
+            "properties[spec].items: Required value: must be specified",
+        ),
+        (
+            &format!("{schema}/properties/spec"),
+            json!({"type": "object", "$ref": "#/x"}),
+            "properties[spec].$ref: Forbidden: $ref is not supported",
+        ),
+        (
+            &format!("{schema}/properties/spec"),
+            json!({"type": "object", "anyOf": [{"type": "object"}]}),
+            "properties[spec].anyOf[0].type: Forbidden: must be empty to be structural",
+        ),
+        (
+            &format!("{schema}/properties/metadata"),
+            json!({"type": "object", "properties": {"labels": {"type": "object"}}}),
+            "must not specify anything other than name and generateName, but metadata is implicitly specified",
+        ),
+        (
+            &format!("{version}/additionalPrinterColumns/0/type"),
+            json!("text"),
+            "spec.versions[1].additionalPrinterColumns[0].type: Invalid value: \"text\": must be one of boolean,date,integer,number,string",
+        ),
+        (
+            &format!("{version}/subresources/scale/specReplicasPath"),
+            json!(".size"),
+            "should be a json path under .spec",
+        ),
+        (
+            "/spec/group",
+            json!("k8s.io"),
+            "protected groups must have approval annotation \"api-approved.kubernetes.io\"",
+        ),
+    ];
+    for (field, value, expect) in rows {
+        let mut wrong = definition();
+        *wrong.pointer_mut(field).unwrap_or(&mut Value::Null) = value.clone();
+        if wrong.pointer(field).is_none() {
+            let (parent, name) = field.rsplit_once('/').unwrap();
+            wrong.pointer_mut(parent).unwrap()[name] = value.clone();
+        }
+        let (code, refused) = client.json("POST", DEFINITIONS, &wrong);
+        let message = refused["message"].as_str().unwrap_or_default();
+        assert!(
+            code == 422 && message.contains(expect),
+            "{field}: {refused}"
+        );
+    }
+    client.json("POST", DEFINITIONS, &definition());
+    let mut moved = definition();
+    moved["spec"]["scope"] = "Cluster".into();
+    let (code, refused) = client.json("PUT", &format!("{DEFINITIONS}/widgets.example.com"), &moved);
+    let message = refused["message"].as_str().unwrap_or_default();
+    assert!(
+        code == 422
+            && message.contains("spec.scope: Invalid value: \"Cluster\": field is immutable"),
+        "{refused}"
+    );
+    // Another plural for the same kind is stored, and not served.
+    let mut second = definition();
+    second["metadata"]["name"] = "gadgets.example.com".into();
+    second["spec"]["names"] = json!({"plural": "gadgets", "kind": "Widget"});
+    let (code, made) = client.json("POST", DEFINITIONS, &second);
+    assert_eq!(
+        (code, &made["status"]["conditions"][0]["reason"]),
+        (201, &json!("ListKindConflict"))
+    );
+    assert_eq!(client.get("/apis/example.com/v1/gadgets").0, 404);
+}
+
+#[test]
+fn controllers_do_not_take_a_custom_kind_for_their_own() {
+    let client = Client::new();
+    let mut knative = definition();
+    knative["metadata"]["name"] = "services.example.com".into();
+    knative["spec"]["names"] = json!({"plural": "services", "kind": "Service"});
+    assert_eq!(client.json("POST", DEFINITIONS, &knative).0, 201);
+    let before = client.0.store.revision();
+    let service = json!({"metadata": {"name": "Not.A.Label".to_lowercase()}, "spec": {"size": 1}});
+    let path = WIDGETS.replace("widgets", "services");
+    assert_eq!(client.json("POST", &path, &service).0, 201);
+    assert!(client.0.store.list("Service").is_empty());
+    assert!(client.0.store.changes_since(before).unwrap().is_empty());
+}
+
+#[test]
+fn definitions_and_objects_outlive_the_server() {
+    let client = with_definition();
+    client.json("POST", WIDGETS, &widget("a", &json!({"size": 2})));
+    let (_, definition) = client.get(&format!("{DEFINITIONS}/widgets.example.com"));
+    let (_, object) = client.get(&format!("{WIDGETS}/a"));
+    let again = Client::new();
+    // The object comes first, as it may in a journal.
+    again
+        .0
+        .store
+        .restore(vec![object.clone(), definition], 100)
+        .unwrap();
+    assert_eq!(again.get(&format!("{WIDGETS}/a")).1, object);
+}
