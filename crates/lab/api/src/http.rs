@@ -4,7 +4,9 @@ mod options;
 mod patching;
 pub(crate) mod pods;
 mod removal;
+mod reviews;
 mod scale;
+pub(crate) mod tokens;
 mod writing;
 
 use std::sync::Arc;
@@ -15,7 +17,6 @@ use hyper::{Method, Request};
 
 pub use pods::{LogOptions, Logs};
 
-use crate::access::authenticate;
 use crate::answer::{self, Answer, Content, refuse};
 use crate::discovery;
 use crate::format::{Format, Include};
@@ -27,6 +28,7 @@ use crate::resource::{Resource, Subresource};
 use crate::route::Target;
 use crate::status::Status;
 use crate::store::Store;
+use crate::tokens::Tokens;
 use crate::watch::{self, Settings};
 use options::WriteOptions;
 
@@ -35,9 +37,13 @@ pub struct Api {
     pub store: Arc<Store>,
     /// The logs of Pods; `None` without kubelets.
     pub logs: Option<Box<dyn Logs>>,
-    /// The bearer token of every client. A client certificate of the server's authority is valid,
+    /// The bearer token of [`user`](Self::user). A client certificate of the server's authority is valid,
     /// too.
     pub token: String,
+    /// The user of the clients with a certificate or the token, who has every right.
+    pub user: String,
+    /// Tokens of ServiceAccounts; `None` when they have none.
+    pub tokens: Option<Tokens>,
 }
 
 /// A request for objects.
@@ -65,10 +71,13 @@ impl Api {
         let path = request.uri().path();
         let registry = self.store.history().registry();
         let target = Target::of(path, &registry);
-        match target {
+        let user = match target {
             Target::Version => return Ok(answer::version()),
             Target::Health => return Ok(answer::health()),
-            _ => authenticate(header(AUTHORIZATION), Some(&self.token), is_certified)?,
+            _ => self.authenticate(header(AUTHORIZATION), is_certified)?,
+        };
+        if let Some(answer) = self.review(request, header(CONTENT_TYPE), &user) {
+            return answer;
         }
         let Target::Objects {
             resource,

@@ -19,16 +19,26 @@ use serde::{Deserialize, Serialize};
 #[error("{0}")]
 pub struct CertificateError(String);
 
+impl CertificateError {
+    pub(crate) fn of(error: impl std::fmt::Display) -> Self {
+        Self(error.to_string())
+    }
+}
+
 /// A certificate authority with the certificates that it signed, in PEM. They are valid until the
 /// year 4096: a server that stores them serves the same kubeconfig after a restart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pems {
     /// The certificate of the authority. Its key is not kept: it signs nothing more.
     pub authority: String,
+    /// DNS names and IP addresses of the server.
+    pub names: Vec<String>,
     pub certificate: String,
     pub key: String,
     pub client_certificate: String,
     pub client_key: String,
+    /// The key that signs tokens of ServiceAccounts, see [`Tokens`](crate::Tokens).
+    pub token_key: String,
 }
 
 /// Whether client certificates of the authority are valid credentials.
@@ -67,10 +77,12 @@ impl Pems {
         let (client, client_key) = sign(&authority, &[], client, usage).map_err(wrong)?;
         Ok(Self {
             authority: authority.pem(),
+            names: names.to_vec(),
             certificate: server.pem(),
             key: key.serialize_pem(),
             client_certificate: client.pem(),
             client_key: client_key.serialize_pem(),
+            token_key: KeyPair::generate().map_err(wrong)?.serialize_pem(),
         })
     }
 }

@@ -42,6 +42,8 @@ mod server;
 mod status;
 mod store;
 mod table;
+mod tokens;
+mod user;
 mod validation;
 pub mod watch;
 mod yaml;
@@ -60,3 +62,5 @@ pub use status::{Cause, Status};
 pub use store::{
     Admission, AdmitAll, Change, DeleteOptions, Effect, Journal, Propagation, Settings, Store,
 };
+pub use tokens::Tokens;
+pub use user::User;

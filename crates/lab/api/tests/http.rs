@@ -6,7 +6,9 @@ use hyper::Request;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use sluice_api::answer::Content;
-use sluice_api::{Api, ClientCertificates, Identity, Pems, Settings, Store, kubeconfig};
+use sluice_api::{
+    Api, ClientCertificates, DeleteOptions, Identity, Pems, Settings, Store, Tokens, kubeconfig,
+};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const MERGE: &str = "application/merge-patch+json";
@@ -25,10 +27,13 @@ pub(crate) struct Reply {
 
 impl Client {
     pub(crate) fn new() -> Self {
+        let key = Pems::make("test", &[], "admin").unwrap().token_key;
         Self(Api {
             store: Store::new(Settings::default()),
             logs: None,
             token: "secret".to_owned(),
+            user: "admin".to_owned(),
+            tokens: Some(Tokens::new(&key).unwrap()),
         })
     }
 
@@ -328,6 +333,143 @@ fn apply_creates_and_changes() {
     for bad in [&b"a: [b"[..], b"", b"- a", b"---\n{}\n---\n{}", b"\xff"] {
         assert_eq!(client.send("PATCH", path, APPLY, bad).0, 400, "{bad:?}");
     }
+}
+
+const REVIEWS: &str = "/apis/authentication.k8s.io/v1";
+
+impl Client {
+    fn token_of(&self, account: &str, spec: &Value) -> (u16, Value) {
+        let path = format!("/api/v1/namespaces/default/serviceaccounts/{account}/token");
+        self.json("POST", &path, &json!({"spec": spec}))
+    }
+
+    /// The user of a token, or the code of the refusal.
+    fn user_of(&self, token: &str) -> Result<Value, u16> {
+        let bearer = format!("Bearer {token}");
+        let headers = [("authorization", bearer.as_str())];
+        let path = format!("{REVIEWS}/selfsubjectreviews");
+        let reply = self.raw("POST", &path, &headers, b"{}");
+        match reply.code {
+            201 => Ok(reply.content.json()["status"]["userInfo"].take()),
+            code => Err(code),
+        }
+    }
+}
+
+#[test]
+fn a_token_is_of_its_account_as_long_as_that_and_its_pod_exist() {
+    let client = Client::new();
+    let account = json!({"metadata": {"name": "robot"}});
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    let (code, account) = client.json("POST", accounts, &account);
+    assert_eq!(code, 201, "{account}");
+    let mut owner = pod("p");
+    owner["spec"]["serviceAccountName"] = "robot".into();
+    let (_, owner) = client.json("POST", PODS, &owner);
+    let (code, answer) = client.token_of("robot", &json!({}));
+    assert_eq!((code, &answer["kind"]), (201, &"TokenRequest".into()));
+    assert_eq!(answer["spec"]["expirationSeconds"], 3600);
+    let free = answer["status"]["token"].as_str().unwrap().to_owned();
+    let reference =
+        |uid: &Value| json!({"kind": "Pod", "apiVersion": "v1", "name": "p", "uid": uid});
+    let uid = &owner["metadata"]["uid"];
+    let spec = json!({"boundObjectRef": reference(uid)});
+    let bound = client.token_of("robot", &spec).1["status"]["token"].take();
+    let bound = bound.as_str().unwrap().to_owned();
+    let user = client.user_of(&bound).unwrap();
+    assert_eq!(user["username"], "system:serviceaccount:default:robot");
+    assert_eq!(user["uid"], account["metadata"]["uid"]);
+    assert_eq!(user["groups"][1], "system:serviceaccounts:default");
+    assert_eq!(
+        user["extra"]["authentication.kubernetes.io/pod-uid"],
+        json!([uid])
+    );
+    assert_eq!(client.user_of("secret").unwrap()["username"], "admin");
+    for (spec, code, said) in [
+        (
+            json!({"expirationSeconds": 60}),
+            422,
+            "less than 10 minutes",
+        ),
+        (
+            json!({"boundObjectRef": reference(&"other".into())}),
+            409,
+            "does not match the UID",
+        ),
+        (
+            json!({"boundObjectRef": {"kind": "Pod", "name": "q"}}),
+            404,
+            "pods \"q\" not found",
+        ),
+        (
+            json!({"boundObjectRef": {"kind": "Service", "name": "q"}}),
+            400,
+            "cannot bind token",
+        ),
+    ] {
+        let (is, answer) = client.token_of("robot", &spec);
+        assert_eq!(is, code, "{answer}");
+        assert!(
+            answer["message"].as_str().unwrap().contains(said),
+            "{answer}"
+        );
+    }
+    assert_eq!(client.token_of("nobody", &json!({})).0, 404);
+    // For another audience.
+    let spec = json!({"audiences": ["vault"]});
+    let foreign = client.token_of("robot", &spec).1["status"]["token"].take();
+    let foreign = foreign.as_str().unwrap();
+    assert_eq!(client.user_of(foreign), Err(401));
+    let review = |spec: &Value| {
+        let path = format!("{REVIEWS}/tokenreviews");
+        client.json("POST", &path, &json!({"spec": spec})).1["status"].take()
+    };
+    let status = review(&json!({"token": foreign, "audiences": ["vault"]}));
+    assert_eq!(
+        status["user"]["username"],
+        "system:serviceaccount:default:robot"
+    );
+    assert!(review(&json!({"token": foreign}))["error"].is_string());
+    let other = Client::new();
+    assert_eq!(other.user_of(&free), Err(401));
+    let at_once = DeleteOptions {
+        grace: Some(0),
+        ..DeleteOptions::default()
+    };
+    let store = &client.0.store;
+    store.delete("Pod", "default", "p", at_once).unwrap();
+    assert_eq!(client.user_of(&bound), Err(401));
+    assert!(client.user_of(&free).is_ok());
+    let options = DeleteOptions::default();
+    store
+        .delete("ServiceAccount", "default", "robot", options)
+        .unwrap();
+    assert_eq!(client.user_of(&free), Err(401));
+}
+
+#[test]
+fn every_user_may_do_everything() {
+    let client = Client::new();
+    let group = "/apis/authorization.k8s.io/v1";
+    let spec = json!({"resourceAttributes": {"verb": "delete", "resource": "nodes"}});
+    for plural in [
+        "selfsubjectaccessreviews",
+        "subjectaccessreviews",
+        "namespaces/default/localsubjectaccessreviews",
+    ] {
+        let path = format!("{group}/{plural}");
+        let (code, answer) = client.json("POST", &path, &json!({"spec": spec}));
+        assert_eq!((code, &answer["status"]["allowed"]), (201, &true.into()));
+        assert_eq!(answer["spec"], spec);
+    }
+    let (_, rules) = client.json(
+        "POST",
+        &format!("{group}/selfsubjectrulesreviews"),
+        &json!({}),
+    );
+    assert_eq!(rules["status"]["resourceRules"][0]["verbs"], json!(["*"]));
+    let (code, _) = client.get(&format!("{group}/selfsubjectaccessreviews"));
+    assert_eq!(code, 405);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Admission of the lab: defaults, allocations and validation of objects before they are stored.
 
+mod accounts;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
@@ -21,6 +23,8 @@ use sluice_controller::{
 use sluice_model::NamespacedName;
 use sluice_source::{Wants, kinds};
 
+use accounts::Accounts;
+
 use crate::machines::{CLIENT, LAN};
 use crate::nodes::MODE;
 use crate::object::{key_of, typed};
@@ -38,6 +42,7 @@ pub(crate) struct Admission {
     cidrs: BTreeMap<String, Vec<IpNet>>,
     /// IPAddresses that no allocator wrote, by name.
     addresses: BTreeMap<String, IPAddress>,
+    accounts: Accounts,
     check_mode: CheckMode,
 }
 
@@ -52,11 +57,16 @@ impl Admission {
             allocator,
             cidrs: BTreeMap::new(),
             addresses: BTreeMap::new(),
+            accounts: Accounts::default(),
             check_mode,
         };
         for it in objects.iter().filter(|it| it["kind"] == "ServiceCIDR") {
             // It was admitted in an earlier run.
             let _ = admission.take_cidrs(it);
+        }
+        for it in objects.iter().filter(|it| it["kind"] == "ServiceAccount") {
+            // It was admitted in an earlier run.
+            let _ = admission.accounts.set(it);
         }
         for it in objects.iter().filter(|it| it["kind"] == "IPAddress") {
             // It was admitted in an earlier run.
@@ -194,6 +204,10 @@ impl Admission {
 
 impl sluice_api::Admission for Admission {
     fn admit(&mut self, old: Option<&Value>, new: &mut Value) -> Result<(), Status> {
+        if old.is_some_and(|old| is_of_status(old, new)) {
+            // Rules may be new since the rest was written, which a status cannot help.
+            return status(new);
+        }
         match new["kind"].as_str().unwrap_or_default() {
             "Service" => self.service(old, new),
             "EndpointSlice" => endpoint_slice(old, new),
@@ -201,9 +215,13 @@ impl sluice_api::Admission for Admission {
             "IPAddress" => self.take_address(new),
             "Pod" => {
                 unknown_probes(new)?;
+                if old.is_none() {
+                    self.accounts.admit(new)?;
+                }
                 complete(old, new, default_pod, validate_pod)
             }
             "Node" => self.node(old, new),
+            "ServiceAccount" => self.accounts.set(new),
             "Deployment" => complete(old, new, default_deployment, validate_deployment),
             "ReplicaSet" => complete(old, new, default_replica_set, validate_replica_set),
             "StatefulSet" => complete(old, new, default_stateful_set, validate_stateful_set),
@@ -231,6 +249,11 @@ impl sluice_api::Admission for Admission {
                 Some(old) => drop(self.take_address(old)),
                 None => self.forget_address(&key_of(new).name),
             },
+            "ServiceAccount" => match old {
+                // It was admitted before.
+                Some(old) => drop(self.accounts.set(old)),
+                None => self.accounts.remove(new),
+            },
             _ => {}
         }
     }
@@ -243,9 +266,48 @@ impl sluice_api::Admission for Admission {
             }
             "ServiceCIDR" => self.forget_cidrs(old),
             "IPAddress" => self.forget_address(&key_of(old).name),
+            "ServiceAccount" => self.accounts.remove(old),
             _ => {}
         }
     }
+}
+
+/// Whether a write changes nothing but the status.
+fn is_of_status(old: &Value, new: &Value) -> bool {
+    let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else {
+        return false;
+    };
+    let rest = |it: &(&String, &Value)| !["status", "metadata"].contains(&it.0.as_str());
+    let metadata = |it: &serde_json::Map<String, Value>| {
+        let mut metadata = it.get("metadata").cloned().unwrap_or_default();
+        if let Some(fields) = metadata.as_object_mut() {
+            fields.remove("managedFields");
+            fields.remove("resourceVersion");
+        }
+        metadata
+    };
+    old.get("status") != new.get("status")
+        && old.iter().filter(rest).eq(new.iter().filter(rest))
+        && metadata(old) == metadata(new)
+}
+
+/// Refuses a status that kube-apiserver would refuse (`ValidateLoadBalancerStatus` in `pkg/apis/core/validation`).
+fn status(object: &Value) -> Result<(), Status> {
+    if object["kind"] != "Service" {
+        return Ok(());
+    }
+    let ingress = object["status"]["loadBalancer"]["ingress"].as_array();
+    let mut causes = Vec::new();
+    for (at, it) in ingress.into_iter().flatten().enumerate() {
+        let ip = it["ip"].as_str().filter(|it| !it.is_empty());
+        if let Some(ip) = ip.filter(|it| it.parse::<IpAddr>().is_err()) {
+            let why = format!(
+                "Invalid value: {ip:?}: must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+            );
+            causes.push((format!("status.loadBalancer.ingress[{at}].ip"), why));
+        }
+    }
+    checked(object, causes)
 }
 
 /// Refuses an EndpointSlice that kube-apiserver would refuse.

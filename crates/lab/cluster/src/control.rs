@@ -43,6 +43,8 @@ pub(crate) struct Control {
     pub(crate) nodes: Nodes,
     pub(crate) pods: Pods,
     pub(crate) events: Events,
+    /// The certificate of the API's authority, in PEM.
+    pub(crate) authority: String,
 }
 
 impl Control {
@@ -54,7 +56,7 @@ impl Control {
         loop {
             let mut changed = self.store.subscribe();
             let mut revision = self.store.revision();
-            let (mut objects, mut slices) = (Objects::default(), Controller::default());
+            let (mut objects, mut slices) = (Objects::default(), Controller::with_endpoints());
             for it in self.all() {
                 self.absorb(None, Some(&it), &mut objects, &mut slices);
             }
@@ -79,8 +81,9 @@ impl Control {
                     store: &self.store,
                     events: &self.events,
                 };
-                let plan = workloads::reconcile(&objects.cluster(), now);
-                let refused = writes.slices(slices.changes())
+                let plan = workloads::reconcile(&objects.cluster(&self.authority), now);
+                let refused = writes.own_service()
+                    + writes.slices(slices.changes())
                     + writes.workloads(plan.writes)
                     + writes.addresses(&objects, &self.allocator);
                 if refused > 0 {
@@ -145,6 +148,9 @@ impl Control {
             (Some("Pod"), false) => {
                 let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
                 self.pods.delete(uid);
+            }
+            (Some("ConfigMap" | "Secret" | "ServiceAccount"), _) => {
+                self.pods.refresh(&key.namespace);
             }
             _ => {}
         }

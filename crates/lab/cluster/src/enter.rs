@@ -1,7 +1,10 @@
 //! Enters the namespaces of a lab, and of a machine in it.
 
+mod mounts;
+
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -13,13 +16,16 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{chroot, fchdir, sethostname};
 use serde::{Deserialize, Serialize};
 
+pub use mounts::Mount;
+
 use crate::lab_dir::LabDir;
 use crate::launch::Program;
+use crate::process::Identity;
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
-/// What a process in a machine sees: its network namespace, hostname, `/run/sluice` and `/etc/resolv.conf`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What a process in a machine sees: its network namespace, hostname, `/run/sluice`, `/etc/resolv.conf` and volumes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inside {
     /// The name of the network namespace.
     pub netns: String,
@@ -28,6 +34,10 @@ pub struct Inside {
     pub run: Option<PathBuf>,
     /// The file that is mounted at `/etc/resolv.conf`; `None` leaves that of this machine.
     pub resolv_conf: Option<PathBuf>,
+    /// The volumes.
+    pub mounts: Vec<Mount>,
+    /// A process of the container. While it runs, its mounts count: a file that was mounted may be gone since.
+    pub process: Option<Identity>,
 }
 
 impl Inside {
@@ -56,6 +66,21 @@ impl Inside {
         let path = Path::new("/run/netns").join(&self.netns);
         let netns = File::open(&path).with_context(|| path.display().to_string())?;
         setns(&netns, CloneFlags::CLONE_NEWNET).context("enter the network namespace")?;
+        let process = self.process.as_ref().filter(|it| it.is_running());
+        if !process.map_or(Ok(false), follow)? {
+            self.make_mounts()?;
+        }
+        let Some((name, arguments)) = program.split_first() else {
+            bail!("name a program after --");
+        };
+        let error = Command::new(name)
+            .args(arguments)
+            .env("PATH", path_with_sluice()?)
+            .exec();
+        Err(error).with_context(|| name.clone())
+    }
+
+    fn make_mounts(&self) -> anyhow::Result<()> {
         unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWUTS)
             .context("make a mount namespace")?;
         sethostname(&self.hostname).context("set the host name")?;
@@ -73,15 +98,24 @@ impl Inside {
             mount(Some(file), &target, none, MsFlags::MS_BIND, none)
                 .with_context(|| format!("mount {} at {RESOLV_CONF}", file.display()))?;
         }
-        let Some((name, arguments)) = program.split_first() else {
-            bail!("name a program after --");
-        };
-        let error = Command::new(name)
-            .args(arguments)
-            .env("PATH", path_with_sluice()?)
-            .exec();
-        Err(error).with_context(|| name.clone())
+        mounts::make(&self.mounts)
     }
+}
+
+/// Enters the mounts and the host name of another process in a machine. Returns `false` when that process has made none yet.
+fn follow(process: &Identity) -> anyhow::Result<bool> {
+    let open = |pid: &str, kind: &str| {
+        let path = format!("/proc/{pid}/ns/{kind}");
+        File::open(&path).with_context(|| path.clone())
+    };
+    let pid = process.pid().to_string();
+    let (names, mounts) = (open(&pid, "uts")?, open(&pid, "mnt")?);
+    if mounts.metadata()?.ino() == open("self", "mnt")?.metadata()?.ino() {
+        return Ok(false);
+    }
+    setns(names, CloneFlags::CLONE_NEWUTS).context("enter the host name")?;
+    setns(mounts, CloneFlags::CLONE_NEWNS).context("enter the mounts")?;
+    Ok(true)
 }
 
 /// The PATH with the folder of this program first, so that `sluice` in a machine is this program.

@@ -1,5 +1,6 @@
 //! The identity server, which plays a container: each port answers with the server's name and the client's address.
 
+use std::io::Write as _;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
@@ -12,6 +13,11 @@ use tokio::net::{TcpListener, UdpSocket};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+
+/// As `println!`, without a panic: the log may be on a full disk.
+macro_rules! say {
+    ($($text:tt)*) => { drop(writeln!(std::io::stdout(), $($text)*)) };
+}
 
 /// How long a server accepts connections after SIGTERM, until every proxy has removed it. In production a `preStop`
 /// hook sleeps for that time.
@@ -93,21 +99,21 @@ async fn run(name: &str, ports: &[Port]) -> anyhow::Result<()> {
                 servers.spawn(answer_datagrams(socket, name.to_owned(), stopped.clone()));
             }
         }
-        println!("{name} listens on {port}");
+        say!("{name} listens on {port}");
     }
     let (mut term, mut int) = (
         signal(SignalKind::terminate())?,
         signal(SignalKind::interrupt())?,
     );
     tokio::select! {
-        _ = term.recv() => println!("{name} was asked to end"),
+        _ = term.recv() => say!("{name} was asked to end"),
         _ = int.recv() => {}
     }
     sleep(DRAIN).await;
     drop(stop);
     let all = async { while servers.join_next().await.is_some() {} };
     if timeout(LAST, all).await.is_err() {
-        println!("{name} leaves open requests");
+        say!("{name} leaves open requests");
     }
     Ok(())
 }

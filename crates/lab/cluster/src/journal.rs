@@ -21,6 +21,8 @@ pub(crate) struct Journal {
     path: PathBuf,
     file: File,
     bytes: u64,
+    /// Whether the file may end with a part of a line, because a write failed.
+    is_torn: bool,
     /// Size in bytes above which the file is rewritten.
     limit: u64,
     /// The objects that exist.
@@ -78,6 +80,7 @@ impl Journal {
             path: path.to_owned(),
             file,
             bytes,
+            is_torn: false,
             limit: LARGEST,
             objects,
         };
@@ -97,11 +100,16 @@ impl sluice_api::Journal for Journal {
         };
         let mut text = serde_json::to_vec(&line)?;
         text.push(b'\n');
-        if let Err(error) = self.file.write_all(&text) {
-            // Remove half a line, so that the next line does not follow it.
+        if self.is_torn {
             self.file.set_len(self.bytes)?;
+        }
+        // Half a line is removed, so that the next line does not follow it.
+        self.is_torn = true;
+        if let Err(error) = self.file.write_all(&text) {
+            self.is_torn = self.file.set_len(self.bytes).is_err();
             return Err(error);
         }
+        self.is_torn = false;
         self.bytes += text.len() as u64;
         match line.object {
             Some(object) => self.objects.insert(line.key, object),
@@ -142,18 +150,24 @@ fn rewrite(
     revision: u64,
 ) -> io::Result<(File, u64)> {
     let new = path.with_extension("new");
-    let mut file = BufWriter::new(File::create(&new)?);
-    for (key, object) in objects {
-        let line = Line {
-            revision,
-            key: key.clone(),
-            object: Some(object.clone()),
-        };
-        serde_json::to_writer(&mut file, &line)?;
-        file.write_all(b"\n")?;
+    let written = File::create(&new).and_then(|it| {
+        let mut file = BufWriter::new(it);
+        for (key, object) in objects {
+            let line = Line {
+                revision,
+                key: key.clone(),
+                object: Some(object.clone()),
+            };
+            serde_json::to_writer(&mut file, &line)?;
+            file.write_all(b"\n")?;
+        }
+        file.into_inner()?.sync_data()
+    });
+    if let Err(error) = written.and_then(|()| fs::rename(&new, path)) {
+        // A part of it would take the last room of a full disk.
+        let _ = fs::remove_file(&new);
+        return Err(error);
     }
-    file.into_inner()?.sync_data()?;
-    fs::rename(&new, path)?;
     let file = OpenOptions::new().append(true).open(path)?;
     let bytes = file.metadata()?.len();
     Ok((file, bytes))
@@ -199,6 +213,20 @@ mod tests {
         fs::write(&path, text).unwrap();
         let (_, read) = Journal::open(&path).unwrap();
         assert_eq!((names(&read), read.revision), (vec!["b"], 4));
+    }
+
+    #[test]
+    fn what_is_left_of_a_line_goes_before_the_next_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        let (mut journal, _) = Journal::open(&path).unwrap();
+        journal.write(&change(2, "a", true)).unwrap();
+        // As when the disk took a part of a line, and did not let it be removed.
+        journal.file.write_all(b"{\"revision\":3,").unwrap();
+        journal.is_torn = true;
+        journal.write(&change(3, "b", true)).unwrap();
+        let (_, read) = Journal::open(&path).unwrap();
+        assert_eq!(names(&read), ["a", "b"]);
     }
 
     #[test]

@@ -1,17 +1,22 @@
 //! The folder of a lab: everything that outlives its processes.
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use ipnet::IpNet;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getuid};
 use serde::{Deserialize, Serialize};
-use sluice_lab::PodNetwork;
+use sluice_lab::{PodNetwork, SERVICE_CIDR_V4, SERVICE_CIDR_V6};
+use sluice_model::IpFamily;
 
+use crate::enter::Mount;
 use crate::log_file;
+use crate::pods::Record;
 use crate::process::Identity;
 
 /// The file in a pod's folder that is its `/etc/resolv.conf`.
@@ -48,6 +53,9 @@ pub struct Settings {
     pub mode: String,
     /// How packets between pods of different nodes travel: `host-gw` or `vxlan`.
     pub network: String,
+    /// The families of Services, the primary one first: `IPv4`, `IPv6`, `IPv4,IPv6` or `IPv6,IPv4`.
+    #[serde(default = "both_families")]
+    pub ip_families: String,
     /// Whether the lab runs in a user namespace, without privileges outside.
     pub unprivileged: bool,
     /// The port of the API on 127.0.0.1.
@@ -70,6 +78,50 @@ impl Settings {
             _ => PodNetwork::HostGw,
         }
     }
+
+    /// The family whose addresses come first.
+    #[must_use]
+    pub fn primary_family(&self) -> IpFamily {
+        if self.ip_families.starts_with("IPv6") {
+            IpFamily::V6
+        } else {
+            IpFamily::V4
+        }
+    }
+
+    /// The ranges of ClusterIPs, that of the primary family first.
+    #[must_use]
+    pub fn service_cidrs(&self) -> Vec<IpNet> {
+        let families = self.ip_families.split(',');
+        let cidrs = families.map(|it| match it {
+            "IPv6" => SERVICE_CIDR_V6.into(),
+            _ => SERVICE_CIDR_V4.into(),
+        });
+        cidrs.collect()
+    }
+}
+
+/// The file with what each container of a pod sees of its own.
+pub(crate) const INSIDE: &str = "inside.json";
+
+/// What a container sees of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    pub mounts: Vec<Mount>,
+    /// Names and values of its environment.
+    pub variables: Vec<(String, String)>,
+}
+
+/// Whether a disk or a quota is full.
+fn no_room(error: &io::Error) -> bool {
+    let kinds = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+    kinds.contains(&error.kind())
+}
+
+/// The default of `--ip-families`, and what labs had before there was a choice.
+#[must_use]
+pub fn both_families() -> String {
+    "IPv4,IPv6".to_owned()
 }
 
 /// The folder of one lab.
@@ -125,6 +177,16 @@ impl LabDir {
         &self.dir
     }
 
+    /// Whether the lab's disk has no room, so that every write of the API is refused.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        let probe = self.dir.join("room");
+        let written = fs::write(&probe, [0; 4096]);
+        // Left over at worst by a kill.
+        let _ = fs::remove_file(&probe);
+        written.is_err_and(|it| no_room(&it))
+    }
+
     /// Whether the lab exists, running or killed.
     #[must_use]
     pub fn exists(&self) -> bool {
@@ -170,6 +232,29 @@ impl LabDir {
     #[must_use]
     pub fn pod(&self, uid: &str) -> PathBuf {
         self.dir.join("pods").join(uid)
+    }
+
+    /// The folder of what stands in for PersistentVolumes.
+    pub(crate) fn claims(&self) -> PathBuf {
+        self.dir.join("claims")
+    }
+
+    /// What a container of the pod with this uid sees of its own, as it was last started.
+    #[must_use]
+    pub fn inside(&self, uid: &str, container: &str) -> Entry {
+        let text = fs::read(self.pod(uid).join(INSIDE)).unwrap_or_default();
+        let all = serde_json::from_slice::<BTreeMap<String, Entry>>(&text);
+        all.ok()
+            .and_then(|mut it| it.remove(container))
+            .unwrap_or_default()
+    }
+
+    /// The last process of a container of the pod with this uid, in the lab's pid namespace.
+    #[must_use]
+    pub fn process(&self, uid: &str, container: &str) -> Option<Identity> {
+        let processes = Record::of(self, uid)?.containers;
+        let process = processes.into_iter().find(|it| it.name == container)?;
+        Some(process.identity)
     }
 
     /// The file `/etc/resolv.conf` of the pod with this uid; `None` for a pod with this machine's.
@@ -289,10 +374,16 @@ impl LabDir {
     }
 }
 
-/// Replaces a file atomically.
+/// Replaces a file atomically. A file with this text already is left alone: on a full disk nothing is written.
 pub(crate) fn write(path: &Path, text: &[u8]) -> anyhow::Result<()> {
+    if fs::read(path).is_ok_and(|it| it == text) {
+        return Ok(());
+    }
     let new = path.with_extension("new");
-    fs::write(&new, text)
-        .and_then(|()| fs::rename(&new, path))
-        .with_context(|| format!("write {}", path.display()))
+    let written = fs::write(&new, text).and_then(|()| fs::rename(&new, path));
+    if written.is_err() {
+        // A part of it would take the last room of a full disk.
+        let _ = fs::remove_file(&new);
+    }
+    written.with_context(|| format!("write {}", path.display()))
 }

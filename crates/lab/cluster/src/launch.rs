@@ -24,14 +24,20 @@ use nix::sys::signal::SigSet;
 use nix::sys::wait::{WaitStatus, wait};
 use nix::unistd::{getgid, getuid, setsid};
 
+use sluice_reconcile::Waits;
+
 use crate::lab_dir::{LABS, LabDir};
 use crate::process::Identity;
 
 /// A server that ends sooner than this has failed to start.
 const SHORT: Duration = Duration::from_secs(2);
 
-/// Most failed starts in a row.
+/// Most failed starts in a row of a server that has never run: `sluice lab up` tells why.
 const ATTEMPTS: u32 = 5;
+
+/// First back-off after a failed start; it doubles each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// The program of a lab's processes: all are commands of `sluice lab`.
 #[derive(Clone, Copy, Debug)]
@@ -102,28 +108,34 @@ impl Program<'_> {
     }
 
     /// Process 1 of the lab: restarts `serve` when it ends, and reaps orphans; `sluice lab init`. The lab ends when
-    /// this returns.
+    /// this returns. A lab that was served once is never given up: its disk may be full, and have room later.
     ///
     /// # Errors
     ///
-    /// A mount is refused, or the server fails to start several times in a row.
+    /// A mount is refused, or the first server fails to start several times in a row.
     pub fn init(&self) -> anyhow::Result<()> {
         prepare_mounts()?;
-        let mut attempts = 0;
-        while attempts < ATTEMPTS {
+        let mut pauses = Waits::new(FIRST_PAUSE, LONGEST_PAUSE);
+        let (mut attempts, mut has_served) = (0, false);
+        while has_served || attempts < ATTEMPTS {
             let started = Instant::now();
             let listener = io::stdin().as_fd().try_clone_to_owned()?;
             let server = self.command("serve").stdin(listener).spawn();
             let server = server.context("start the lab's server")?.id();
             let status = reap_until(server)?;
-            eprintln!("the lab's server ended ({status:?}), starting it again");
-            attempts = if started.elapsed() < SHORT {
-                attempts + 1
+            // The log may be on a full disk.
+            let _ = writeln!(
+                io::stderr(),
+                "the lab's server ended ({status:?}), starting it again"
+            );
+            if started.elapsed() < SHORT {
+                attempts += 1;
+                #[expect(clippy::disallowed_methods, reason = "back-off")]
+                thread::sleep(pauses.take());
             } else {
-                0
-            };
-            #[expect(clippy::disallowed_methods, reason = "back-off")]
-            thread::sleep(Duration::from_millis(100) * attempts);
+                (attempts, has_served) = (0, true);
+                pauses.reset();
+            }
         }
         bail!("the lab's server ended {ATTEMPTS} times after each other")
     }

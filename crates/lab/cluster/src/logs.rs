@@ -158,11 +158,9 @@ impl Followed {
 }
 
 fn container<'a>(pod: &'a Value, wanted: Option<&str>) -> Result<&'a str, Status> {
-    let containers = pod["spec"]["containers"].as_array();
-    let mut names = containers
-        .into_iter()
-        .flatten()
-        .filter_map(|it| it["name"].as_str());
+    let lists = ["containers", "initContainers"];
+    let containers = lists.iter().filter_map(|it| pod["spec"][*it].as_array());
+    let mut names = containers.flatten().filter_map(|it| it["name"].as_str());
     let found = match wanted {
         None => names.next(),
         Some(name) => names.find(|it| *it == name),

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard};
 
 use sluice_lab::{Cluster, LabError, Netns};
+use sluice_model::IpFamily;
 
 use crate::enter::Inside;
 use crate::lab_dir::LabDir;
@@ -29,6 +30,8 @@ pub(crate) struct Machines {
     cluster: Mutex<Cluster>,
     lab_dir: LabDir,
     program: PathBuf,
+    /// The family whose address comes first in statuses.
+    primary: IpFamily,
 }
 
 impl Machines {
@@ -37,11 +40,13 @@ impl Machines {
         cluster: Cluster,
         lab_dir: &LabDir,
         program: PathBuf,
+        primary: IpFamily,
     ) -> Result<Self, LabError> {
         let machines = Self {
             cluster: Mutex::new(cluster),
             lab_dir: lab_dir.clone(),
             program,
+            primary,
         };
         if machines.lock().netns_of(CLIENT).is_none() {
             machines.lock().add_client(CLIENT)?;
@@ -58,6 +63,12 @@ impl Machines {
 
     pub(crate) fn lab_dir(&self) -> &LabDir {
         &self.lab_dir
+    }
+
+    /// The addresses of a pod or node, that of the primary family first.
+    pub(crate) fn in_order(&self, mut addresses: Addresses) -> Addresses {
+        addresses.sort_by_key(|it| IpFamily::of(it) != self.primary);
+        addresses
     }
 
     /// A handle of a machine's network namespace, for use without the lock.
@@ -93,5 +104,5 @@ pub fn machine_of_pod(name: &str, uid: &str) -> String {
     format!("{name}-{}", &uid[uid.len().saturating_sub(12)..])
 }
 
-/// The IPv4 and the IPv6 address of a pod or node.
+/// The addresses of a pod or node, one of each family.
 pub(crate) type Addresses = [IpAddr; 2];

@@ -394,7 +394,7 @@ impl Worker {
             netns: netns_name(name),
             hostname: name.clone(),
             run: Some(run),
-            resolv_conf: None,
+            ..Inside::default()
         };
         let mut command = self.machines.command(&inside, sluice);
         command.arg("proxy").args(&flags);
@@ -452,7 +452,8 @@ impl Worker {
             let node = cluster.nodes().iter().find(|it| it.name() == self.name);
             node.map(|it| {
                 let cidrs = [it.pod_cidr_v4().to_string(), it.pod_cidr_v6().to_string()];
-                ([it.ipv4().into(), it.ipv6().into()], cidrs)
+                let addresses = [it.ipv4().into(), it.ipv6().into()];
+                (self.machines.in_order(addresses), cidrs)
             })
         };
         if let Some((addresses, cidrs)) = found {

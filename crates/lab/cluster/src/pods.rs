@@ -2,10 +2,13 @@
 
 mod command;
 mod container;
+mod fields;
 mod prober;
 mod record;
 mod resolver;
 mod status;
+mod variables;
+mod volumes;
 mod worker;
 
 use std::collections::BTreeMap;
@@ -14,6 +17,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use serde_json::Value;
 
 pub(crate) use record::Record;
 
@@ -31,12 +35,22 @@ pub(crate) trait Report: Send + Sync {
     fn finished(&self, pod: &Pod) -> bool;
 }
 
+/// The reader of the objects that volumes and variables are made from.
+pub(crate) trait Read: Send + Sync {
+    fn get(&self, kind: &str, namespace: &str, name: &str) -> Option<Arc<Value>>;
+    /// All objects of a kind.
+    fn list(&self, kind: &str) -> Vec<Arc<Value>>;
+    /// A token of the ServiceAccount of a pod, valid as long as the pod exists; the error is in kubelet's words.
+    fn token(&self, pod: &Pod, audience: Option<&str>, seconds: i64) -> Result<String, String>;
+}
+
 /// One worker thread for each pod with a node.
 pub(crate) struct Pods {
     machines: Arc<Machines>,
     report: Arc<dyn Report>,
-    /// By the pod's uid.
-    workers: BTreeMap<String, Sender<News>>,
+    objects: Arc<dyn Read>,
+    /// By the pod's uid: its namespace, and the way to its worker.
+    workers: BTreeMap<String, (String, Sender<News>)>,
     /// Pods of an earlier server, by uid.
     records: BTreeMap<String, Record>,
 }
@@ -45,12 +59,14 @@ impl Pods {
     pub(crate) fn new(
         machines: Arc<Machines>,
         report: Arc<dyn Report>,
+        objects: Arc<dyn Read>,
         records: Vec<Record>,
     ) -> Self {
         let records = records.into_iter().map(|it| (it.uid.clone(), it));
         Self {
             machines,
             report,
+            objects,
             workers: BTreeMap::new(),
             records: records.collect(),
         }
@@ -62,24 +78,34 @@ impl Pods {
         let Some(uid) = pod.metadata.uid.clone().filter(|_| scheduled) else {
             return;
         };
-        if let Some(worker) = self.workers.get(&uid) {
+        if let Some((_, worker)) = self.workers.get(&uid) {
             // The worker may have ended.
             let _ = worker.send(News::Pod(pod.clone(), power));
             return;
         }
         let (sender, news) = channel();
         let (machines, report) = (self.machines.clone(), self.report.clone());
-        let mut worker = Worker::new(pod, power, machines, report, sender.clone());
+        let objects = self.objects.clone();
+        let mut worker = Worker::new(pod, power, machines, report, objects, sender.clone());
         if let Some(record) = self.records.remove(&uid) {
             worker.adopt(&record);
         }
         thread::spawn(move || worker.run(&news));
-        self.workers.insert(uid, sender);
+        let namespace = pod.metadata.namespace.clone().unwrap_or_default();
+        self.workers.insert(uid, (namespace, sender));
+    }
+
+    /// An object changed that volumes and variables of this namespace may be made from.
+    pub(crate) fn refresh(&self, namespace: &str) {
+        for (_, worker) in self.workers.values().filter(|(it, _)| it == namespace) {
+            // The worker may have ended.
+            let _ = worker.send(News::Refresh);
+        }
     }
 
     /// Removes a pod.
     pub(crate) fn delete(&mut self, uid: &str) {
-        if let Some(worker) = self.workers.remove(uid) {
+        if let Some((_, worker)) = self.workers.remove(uid) {
             let _ = worker.send(News::Remove);
         }
     }

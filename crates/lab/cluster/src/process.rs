@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// A process. Its start time tells it from a later process with the same pid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Identity {
+pub struct Identity {
     pid: i32,
     /// Start time in clock ticks since boot: field 22 of `/proc/PID/stat`.
     started: u64,

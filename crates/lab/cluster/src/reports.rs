@@ -6,8 +6,9 @@ use http::StatusCode;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
-use sluice_api::{DeleteOptions, Status, Store, now};
+use sluice_api::{Api, DeleteOptions, Status, Store, now};
 use sluice_controller::Typed;
+use sluice_controller::workloads::account_of;
 use tracing::warn;
 
 use crate::events::Events;
@@ -19,6 +20,7 @@ use crate::pods;
 const VERSION: &str = "v1.36.0";
 
 pub(crate) struct Reports {
+    pub(crate) api: Arc<Api>,
     pub(crate) store: Arc<Store>,
     pub(crate) events: Events,
 }
@@ -56,6 +58,31 @@ impl pods::Report for Reports {
             ..DeleteOptions::default()
         };
         told(self.store.delete("Pod", namespace, name, options))
+    }
+}
+
+impl pods::Read for Reports {
+    fn get(&self, kind: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        self.store.get(kind, namespace, name)
+    }
+
+    fn list(&self, kind: &str) -> Vec<Arc<Value>> {
+        self.store.list(kind)
+    }
+
+    fn token(&self, pod: &Pod, audience: Option<&str>, seconds: i64) -> Result<String, String> {
+        let (namespace, name) = names(&pod.metadata);
+        let request = json!({"spec": {
+            "audiences": audience.filter(|it| !it.is_empty()).map(|it| [it]),
+            "expirationSeconds": seconds,
+            "boundObjectRef": {
+                "kind": "Pod", "apiVersion": "v1", "name": name, "uid": pod.metadata.uid,
+            },
+        }});
+        let answer = self.api.request_token(namespace, account_of(pod), &request);
+        let answer = answer.map_err(|it| format!("failed to fetch token: {it}"))?;
+        let token = answer["status"]["token"].as_str();
+        Ok(token.unwrap_or_default().to_owned())
     }
 }
 

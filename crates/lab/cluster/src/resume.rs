@@ -14,7 +14,8 @@ pub(crate) fn machines(
     lab_dir: &LabDir,
     program: PathBuf,
 ) -> anyhow::Result<(Machines, Vec<Record>)> {
-    let network = lab_dir.settings()?.pod_network();
+    let settings = lab_dir.settings()?;
+    let (network, primary) = (settings.pod_network(), settings.primary_family());
     let names = Netns::names();
     let exists = |label: &str| names.contains(&netns_name(label));
     let records = Record::all(lab_dir);
@@ -22,7 +23,8 @@ pub(crate) fn machines(
         // The recorded processes ended with an earlier process 1.
         records.iter().for_each(|it| it.forget(lab_dir));
         let cluster = Cluster::lasting(PREFIX, Attach::Routed, network)?;
-        return Ok((Machines::new(cluster, lab_dir, program)?, Vec::new()));
+        let machines = Machines::new(cluster, lab_dir, program, primary)?;
+        return Ok((machines, Vec::new()));
     }
     let mut nodes = nodes::held(lab_dir);
     nodes.retain(|it| exists(&it.name));
@@ -40,5 +42,5 @@ pub(crate) fn machines(
         clients: client.into_iter().collect(),
     };
     let cluster = Cluster::resume(PREFIX, Attach::Routed, network, held)?;
-    Ok((Machines::new(cluster, lab_dir, program)?, records))
+    Ok((Machines::new(cluster, lab_dir, program, primary)?, records))
 }

@@ -2,16 +2,18 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 use anyhow::Context;
+use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Service;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use serde_json::{Value, json};
-use sluice_api::{Api, ClientCertificates, Identity, Pems, Server, Settings, Store, kubeconfig};
+use sluice_api::{
+    Api, ClientCertificates, Identity, Pems, Server, Settings, Store, Tokens, kubeconfig,
+};
 use sluice_controller::{Allocator, Pools, Typed};
 use sluice_lab::Cluster;
 use tracing::{info, warn};
@@ -24,13 +26,13 @@ use crate::lab_dir::{LabDir, Settings as LabSettings, write};
 use crate::launch::Program;
 use crate::logs::{self, Logs};
 use crate::nodes::{AgentSettings, Nodes};
-use crate::object::key_of;
+use crate::own_service;
 use crate::pods::Pods;
 use crate::reports::Reports;
 use crate::resume;
 
-/// The port of the API on the LAN, for nodes and pods.
-const PORT: u16 = 6443;
+/// The user whom the kubeconfig is of.
+const USER: &str = "sluice-lab";
 
 /// Most changes that a watch may lag behind.
 const HISTORY: usize = 20_000;
@@ -59,35 +61,43 @@ pub fn serve(
     let settings = lab_dir.settings()?;
     let of_lab = settings.clone();
     let check_mode: CheckMode = Box::new(move |mode| check_mode(mode, &of_lab));
-    let (store, allocator) = open_store(lab_dir, check_mode)?;
+    let (store, allocator) = open_store(lab_dir, &settings.service_cidrs(), check_mode)?;
     let (machines, records) = resume::machines(lab_dir, lab.path.to_owned())?;
     let machines = Arc::new(machines);
-    let address = SocketAddr::new(Cluster::lan_address().into(), PORT);
-    let listen = || TcpListener::bind(address);
-    let lan = machines.lock().lan().run(listen);
-    let lan = lan.with_context(|| format!("listen on {address} of the LAN"))?;
+    let addresses = Cluster::lan_addresses().map(|it| SocketAddr::new(it, own_service::PORT));
+    let mut listeners = vec![host];
+    for address in addresses {
+        let lan = machines.lock().lan().run(|| TcpListener::bind(address));
+        listeners.push(lan.with_context(|| format!("listen on {address} of the LAN"))?);
+    }
     let identity = Identity::new(pems(lab_dir)?, ClientCertificates::Accepted)?;
-    let url = format!("https://{}", host.local_addr()?);
+    let url = format!("https://{}", listeners[0].local_addr()?);
     let agents = lab_dir.agents_kubeconfig();
     let text = |url: &str| kubeconfig(lab_dir.name(), url, Some(&identity.pems), None);
     write(&lab_dir.kubeconfig(), text(&url).as_bytes())?;
-    write(&agents, text(&format!("https://{address}")).as_bytes())?;
+    write(
+        &agents,
+        text(&format!("https://{}", addresses[0])).as_bytes(),
+    )?;
 
     let api = Arc::new(Api {
         store: store.clone(),
         logs: Some(Box::new(Logs {
             lab_dir: lab_dir.clone(),
         })),
-        // Not used: clients have certificates.
+        // Not used: clients have certificates, and pods tokens of their own.
         token: random()?,
+        user: USER.to_owned(),
+        tokens: Some(Tokens::new(&identity.pems.token_key)?),
     });
     let of_logs = lab_dir.clone();
     thread::spawn(move || logs::keep_short(&of_logs));
-    let _server = Server::start(api, vec![host, lan], &identity)?;
+    let _server = Server::start(api.clone(), listeners, &identity)?;
     info!(%url, mode = settings.mode, "the lab's API is served");
 
     let events = Events::new(store.clone());
     let reports = Arc::new(Reports {
+        api,
         store: store.clone(),
         events: events.clone(),
     });
@@ -101,8 +111,9 @@ pub fn serve(
         store,
         allocator,
         nodes: Nodes::new(machines.clone(), reports.clone(), settings),
-        pods: Pods::new(machines, reports, records),
+        pods: Pods::new(machines, reports.clone(), reports, records),
         events,
+        authority: identity.pems.authority.clone(),
     };
     control.run();
     Ok(())
@@ -126,6 +137,7 @@ fn random() -> anyhow::Result<String> {
 
 fn open_store(
     lab_dir: &LabDir,
+    cidrs: &[IpNet],
     check_mode: CheckMode,
 ) -> anyhow::Result<(Arc<Store>, Arc<Mutex<Allocator>>)> {
     let (journal, read) = Journal::open(&lab_dir.journal())?;
@@ -152,68 +164,36 @@ fn open_store(
         let restored = store.restore(read.objects, read.revision);
         restored.context("the journal has an object that nothing can have written")?;
     }
-    for it in first_objects() {
-        let key = key_of(&it);
-        let kind = it["kind"].as_str().unwrap_or_default();
-        if store.get(kind, &key.namespace, &key.name).is_none() {
-            store.create(it).map_err(|it| anyhow::anyhow!("{it}"))?;
-        }
+    let made = own_service::make_range(&store, cidrs);
+    made.map_err(|it| anyhow::anyhow!("{it}"))?;
+    if let Err(error) = own_service::keep(&store) {
+        // The controllers try again.
+        warn!(%error, "the Service kubernetes cannot be written");
     }
     Ok((store, allocator))
 }
 
-/// The objects that kube-apiserver makes: the default ServiceCIDR, and the Service `kubernetes`.
-fn first_objects() -> [Value; 3] {
-    let cidrs = [
-        sluice_lab::SERVICE_CIDR_V4.to_string(),
-        sluice_lab::SERVICE_CIDR_V6.to_string(),
-    ];
-    let first: IpAddr = Ipv4Addr::from(u32::from(sluice_lab::SERVICE_CIDR_V4.network()) + 1).into();
-    let labels = json!({"component": "apiserver", "provider": "kubernetes"});
-    let slice_labels = json!({"kubernetes.io/service-name": "kubernetes"});
-    [
-        json!({
-            "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR",
-            "metadata": {"name": "kubernetes"}, "spec": {"cidrs": cidrs},
-        }),
-        json!({
-            "apiVersion": "v1", "kind": "Service",
-            "metadata": {"name": "kubernetes", "namespace": "default", "labels": labels},
-            "spec": {
-                "clusterIP": first.to_string(),
-                "ports": [{"name": "https", "port": 443, "targetPort": PORT}],
-            },
-        }),
-        json!({
-            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-            "metadata": {"name": "kubernetes", "namespace": "default", "labels": slice_labels},
-            "addressType": "IPv4",
-            "ports": [{"name": "https", "port": PORT, "protocol": "TCP"}],
-            "endpoints": [{
-                "addresses": [Cluster::lan_address().to_string()],
-                "conditions": {"ready": true},
-            }],
-        }),
-    ]
-}
-
-/// The certificates of an earlier run, so that kubeconfigs stay valid, or new ones.
+/// The certificates of an earlier run, so that kubeconfigs stay valid. New ones if an earlier version made them for fewer
+/// names.
 fn pems(lab_dir: &LabDir) -> anyhow::Result<Pems> {
     let path = lab_dir.dir().join("certificates.json");
-    if let Ok(text) = std::fs::read(&path) {
-        return serde_json::from_slice(&text).with_context(|| path.display().to_string());
-    }
-    let names = [
+    let hosts = [
         "127.0.0.1",
         "localhost",
         "kubernetes",
         "kubernetes.default",
         "kubernetes.default.svc",
         "kubernetes.default.svc.cluster.local",
-        "10.96.0.1",
-        &Cluster::lan_address().to_string(),
     ];
-    let pems = Pems::make("sluice-lab", &names.map(str::to_owned), "sluice-lab")?;
+    let mut names = hosts.map(str::to_owned).to_vec();
+    names.extend(own_service::addresses().iter().map(IpAddr::to_string));
+    if let Ok(text) = std::fs::read(&path)
+        && let Ok(pems) = serde_json::from_slice::<Pems>(&text)
+        && pems.names == names
+    {
+        return Ok(pems);
+    }
+    let pems = Pems::make("sluice-lab", &names, USER)?;
     write(&path, &serde_json::to_vec(&pems)?)?;
     Ok(pems)
 }

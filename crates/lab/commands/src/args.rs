@@ -258,6 +258,9 @@ pub(crate) struct UpArgs {
     /// lab]
     #[arg(long, value_name = "AGENT", value_parser = ["lab", "none"])]
     pub(crate) agent: Option<String>,
+    /// Families of Services and pods, the primary one first [default: IPv4,IPv6]
+    #[arg(long, value_name = "FAMILIES", value_parser = ["IPv4", "IPv6", "IPv4,IPv6", "IPv6,IPv4"])]
+    pub(crate) ip_families: Option<String>,
     /// Nodes, when the manifests have none: node-a, node-b, ..
     #[arg(long, value_name = "COUNT", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=90))]

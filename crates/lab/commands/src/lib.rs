@@ -37,7 +37,7 @@ use anyhow::{Context, bail};
 use nix::unistd::getuid;
 use serde_json::{Value, json};
 use sluice_cluster::client::Client;
-use sluice_cluster::lab_dir::{LabDir, Settings};
+use sluice_cluster::lab_dir::{LabDir, Settings, both_families};
 use sluice_cluster::launch::Program;
 use sluice_cluster::{alone, identity, probe, serve};
 use sluice_config::{Invalid, Mode};
@@ -184,6 +184,7 @@ fn up(args: &UpArgs, host: Host) -> anyhow::Result<()> {
     let given = Settings {
         mode: (args.proxy_mode.clone()).unwrap_or_else(|| "nftables".to_owned()),
         network: (args.network.clone()).unwrap_or_else(|| "host-gw".to_owned()),
+        ip_families: (args.ip_families.clone()).unwrap_or_else(both_families),
         unprivileged: !getuid().is_root(),
         port: 0,
         agent: (args.agent.clone()).unwrap_or_else(|| "lab".to_owned()),
@@ -207,6 +208,7 @@ fn up(args: &UpArgs, host: Host) -> anyhow::Result<()> {
             ("--proxy-mode", &args.proxy_mode, &made.mode),
             ("--network", &args.network, &made.network),
             ("--agent", &args.agent, &made.agent),
+            ("--ip-families", &args.ip_families, &made.ip_families),
         ] {
             if given.as_ref().is_some_and(|it| it != has) {
                 bail!("lab {name} was made with {flag} {has}: `sluice lab down` ends it");
@@ -408,6 +410,7 @@ fn list() -> anyhow::Result<()> {
             continue;
         };
         let state = match lab_dir.init() {
+            Some(_) if lab_dir.is_full() => "running, its disk is full",
             Some(_) => "running",
             None => "killed",
         };

@@ -59,24 +59,32 @@ impl Machine {
         self.inside(lab_dir).netns
     }
 
+    /// The uid of a pod, and its first container.
+    fn first_container(pod: &Value) -> (String, String) {
+        let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
+        (
+            text(&pod["metadata"]["uid"]),
+            text(&pod["spec"]["containers"][0]["name"]),
+        )
+    }
+
     fn inside(&self, lab_dir: &LabDir) -> Inside {
         match self {
             Self::Client => Inside {
                 netns: netns_name(CLIENT),
                 hostname: CLIENT.to_owned(),
-                run: None,
-                resolv_conf: None,
+                ..Inside::default()
             },
             Self::Node(name) => Inside {
                 netns: netns_name(name),
                 hostname: name.clone(),
                 run: Some(lab_dir.node(name).join("run")),
-                resolv_conf: None,
+                ..Inside::default()
             },
             Self::Pod { object } => {
                 let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
                 let name = text(&object["metadata"]["name"]);
-                let uid = text(&object["metadata"]["uid"]);
+                let (uid, container) = Self::first_container(object);
                 let machine = match object["spec"]["hostNetwork"].as_bool() {
                     Some(true) => text(&object["spec"]["nodeName"]),
                     _ => machine_of_pod(&name, &uid),
@@ -86,6 +94,8 @@ impl Machine {
                     hostname: name,
                     run: None,
                     resolv_conf: lab_dir.resolv_conf(&uid),
+                    mounts: lab_dir.inside(&uid, &container).mounts,
+                    process: lab_dir.process(&uid, &container),
                 }
             }
         }
@@ -106,6 +116,10 @@ pub(super) fn command(
     let (program, arguments) = words.split_first().context("name a program")?;
     let mut command = machine.inside(lab_dir).command(lab, program.as_ref());
     command.args(arguments);
+    if let Machine::Pod { object } = machine {
+        let (uid, container) = Machine::first_container(object);
+        command.envs(lab_dir.inside(&uid, &container).variables);
+    }
     Ok(command)
 }
 

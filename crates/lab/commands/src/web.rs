@@ -62,8 +62,7 @@ pub(super) fn run(args: &WebArgs, host: Host) -> anyhow::Result<ExitCode> {
     let lan = Inside {
         netns: netns_name(LAN),
         hostname: lab_dir.name().to_owned(),
-        run: None,
-        resolv_conf: None,
+        ..Inside::default()
     };
     let mut command = lan.command(lab, &path);
     command.args(["lab", "pages", "--name", lab_dir.name()]);

@@ -25,7 +25,7 @@ pub enum Object {
     Pod(Arc<Pod>),
     /// A Node: only its zone and its existence matter.
     Node(Arc<Node>),
-    /// Endpoints of a person, for a Service without selector.
+    /// Endpoints: of a person, for a Service without selector, or of this controller.
     Endpoints(Arc<Endpoints>),
     /// An EndpointSlice of any writer.
     EndpointSlice(Arc<EndpointSlice>),
@@ -46,7 +46,7 @@ pub struct Controller {
     services: BTreeMap<NamespacedName, Arc<Service>>,
     pods: BTreeMap<NamespacedName, Arc<Pod>>,
     zones: Zones,
-    endpoints: BTreeMap<NamespacedName, Arc<Endpoints>>,
+    pub(crate) endpoints: BTreeMap<NamespacedName, Arc<Endpoints>>,
     slices: BTreeMap<NamespacedName, Arc<EndpointSlice>>,
     /// Services by one pair of their selector.
     selectors: Index,
@@ -54,11 +54,24 @@ pub struct Controller {
     labelled: Index,
     /// Slices by the Service they name.
     owned: Index,
+    /// Whether it writes the Endpoints of Services with a selector, too.
+    writes_endpoints: bool,
+    /// Services that were deleted: their Endpoints go.
+    gone: BTreeSet<NamespacedName>,
     /// Services whose slices must be computed again, with the time of their first change since the last time.
     dirty: BTreeMap<NamespacedName, Timestamp>,
 }
 
 impl Controller {
+    /// A controller that also writes the Endpoints of Services with a selector, as kube-controller-manager does.
+    #[must_use]
+    pub fn with_endpoints() -> Self {
+        Self {
+            writes_endpoints: true,
+            ..Self::default()
+        }
+    }
+
     /// Records a change that happened at `now`. The controller's own writes are such changes, too.
     pub fn absorb(&mut self, change: Change, now: Timestamp) {
         let (object, exists) = match change {
@@ -69,6 +82,11 @@ impl Controller {
             Object::Service(it) => {
                 let key = meta::key(&it.metadata);
                 if let Some((old, new)) = replace(&mut self.services, &key, it, exists) {
+                    if exists {
+                        self.gone.remove(&key);
+                    } else {
+                        self.gone.insert(key.clone());
+                    }
                     self.selectors
                         .remove(&key, old.as_deref().and_then(first_pair));
                     self.selectors
@@ -138,7 +156,9 @@ impl Controller {
         let changes = dirty
             .into_iter()
             .flat_map(|(service, time)| self.changes_of(&service, time));
-        changes.collect()
+        let changes = changes.collect();
+        self.gone.clear();
+        changes
     }
 
     /// The slices that exist.
@@ -214,7 +234,35 @@ impl Controller {
         };
         let mut changes = self.as_changes(key, slices, time);
         changes.extend(self.as_changes(key, mirrors, time));
+        if self.writes_endpoints {
+            changes.extend(self.endpoints_change(key, time));
+        }
         changes
+    }
+
+    /// The write to the Endpoints of a Service, if there is one.
+    fn endpoints_change(&self, key: &NamespacedName, time: Timestamp) -> Option<Change> {
+        let held = self.endpoints.get(key);
+        let Some(service) = self.services.get(key) else {
+            let goes = |it: &&Arc<Endpoints>| {
+                let is_due = self.gone.contains(key) || slices::is_own(it);
+                is_due && slices::goes_with_service(it)
+            };
+            return held
+                .filter(goes)
+                .map(|it| Change::Delete(Object::Endpoints(it.clone())));
+        };
+        let spec = service.spec.as_ref();
+        let is_external = spec.is_some_and(|it| it.type_.as_deref() == Some("ExternalName"));
+        let is_ending = service.metadata.deletion_timestamp.is_some();
+        if is_external || is_ending || selector::of(service).is_none() {
+            return None;
+        }
+        let pods = self.selected(key, service);
+        let mut wanted = slices::endpoints(service, &pods, held.map(|it| &**it))?;
+        let annotations = wanted.metadata.annotations.get_or_insert_default();
+        annotations.insert(TRIGGERED.to_owned(), time.to_string());
+        Some(Change::Set(Object::Endpoints(Arc::new(wanted))))
     }
 
     /// The slices of a Service from this writer.

@@ -1,6 +1,7 @@
 //! EndpointSlices of one Service (`staging/src/k8s.io/endpointslice/reconciler.go`).
 
 mod desired;
+mod endpoints;
 mod hints;
 mod mirror;
 mod pack;
@@ -17,6 +18,7 @@ use desired::PortKey;
 use pack::Packing;
 use template::Template;
 
+pub(crate) use endpoints::{endpoints, goes_with_service, is_own};
 pub(crate) use mirror::{is_mirrored, mirror};
 
 /// Most endpoints of a slice (`--max-endpoints-per-slice` of kube-controller-manager).

@@ -17,6 +17,7 @@
 //!
 //! Not here: volumes, resources of nodes, preemption, PodDisruptionBudgets, Jobs.
 
+mod accounts;
 mod counts;
 mod daemon_set;
 mod defaults;
@@ -43,8 +44,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{
     ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
 };
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, ServiceAccount};
 
+pub use accounts::{AUTHORITY, account_of, mount_token};
 pub use defaults::{
     default_daemon_set, default_deployment, default_pod, default_replica_set, default_stateful_set,
 };
@@ -58,6 +60,12 @@ pub use validation::{
 /// dependents are deleted.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
+    pub namespaces: Vec<Arc<Namespace>>,
+    pub accounts: Vec<Arc<ServiceAccount>>,
+    /// The ConfigMaps called [`AUTHORITY`].
+    pub authorities: Vec<Arc<ConfigMap>>,
+    /// The certificate of the API's authority, in PEM.
+    pub authority: String,
     pub nodes: Vec<Arc<Node>>,
     /// Pods of every phase, terminating ones included.
     pub pods: Vec<Arc<Pod>>,
@@ -74,6 +82,7 @@ pub struct Cluster {
 #[must_use]
 pub fn reconcile(cluster: &Cluster, now: Timestamp) -> Plan {
     let mut plan = Plan::new(now);
+    accounts::reconcile(cluster, &mut plan);
     garbage::reconcile(cluster, &mut plan);
     node_lifecycle::reconcile(cluster, &mut plan);
     for deployment in &cluster.deployments {

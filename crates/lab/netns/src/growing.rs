@@ -1,6 +1,6 @@
 //! A cluster whose machines come and go, and outlive the process that made them.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use sluice_route::Settings;
 
@@ -49,10 +49,8 @@ impl Cluster {
     pub fn lasting(prefix: &str, attach: Attach, network: PodNetwork) -> Result<Self, LabError> {
         let lan = Netns::new_all(prefix, &["lan"])?.remove(0).lasting();
         sysctls::apply(&lan, Role::Lan)?;
-        lan.wire(|it| {
-            wiring::lan(it, std::iter::empty())?;
-            wiring::lan_address(it, Self::lan_address())
-        })?;
+        lan.wire(|it| wiring::lan(it, std::iter::empty()))?;
+        address_lan(&lan)?;
         Ok(Self::on(lan, prefix, attach, network))
     }
 
@@ -109,13 +107,18 @@ impl Cluster {
             });
         }
         cluster.delete_strangers()?;
+        // An earlier version of this program may have made the LAN.
+        address_lan(&cluster.lan)?;
+        for node in &cluster.nodes {
+            cluster.lan.wire(|it| wiring::lan_routes(it, node))?;
+        }
         Ok(cluster)
     }
 
-    /// The address of the LAN itself.
+    /// The addresses of the LAN itself, IPv4 first.
     #[must_use]
-    pub fn lan_address() -> Ipv4Addr {
-        lan_v4(LAN_HOST)
+    pub fn lan_addresses() -> [IpAddr; 2] {
+        [lan_v4(LAN_HOST).into(), lan_v6(LAN_HOST).into()]
     }
 
     /// The addresses of the client that was added first, IPv4 first.
@@ -152,6 +155,7 @@ impl Cluster {
         };
         sysctls::apply(node.netns(), role)?;
         self.connect(node.host(), node.netns())?;
+        self.lan.wire(|it| wiring::lan_routes(it, &node))?;
         let (attach, network) = (self.attach, self.network);
         node.netns()
             .wire(|it| wiring::node(it, &node, &self.nodes, attach, network))?;
@@ -276,4 +280,10 @@ impl Cluster {
         }
         Ok(())
     }
+}
+
+/// Gives the LAN its own addresses.
+fn address_lan(lan: &Netns) -> Result<(), LabError> {
+    sysctls::turn_on_ipv6(lan, "br0")?;
+    lan.wire(|it| wiring::lan_addresses(it, LAN_HOST))
 }

@@ -71,6 +71,14 @@ const BRIDGE_CALLS: [&str; 2] = [
     "net.bridge.bridge-nf-call-ip6tables",
 ];
 
+/// Turns IPv6 on for one interface and for loopback, in a namespace whose other interfaces are without.
+pub(crate) fn turn_on_ipv6(netns: &Netns, interface: &str) -> Result<(), LabError> {
+    netns.run(|| {
+        let mut all = ["lo", interface].into_iter();
+        all.try_for_each(|it| write_sysctl(&format!("net.ipv6.conf.{it}.disable_ipv6"), "0"))
+    })
+}
+
 /// Writes the sysctls of `role` in `netns`.
 pub(crate) fn apply(netns: &Netns, role: Role) -> Result<(), LabError> {
     let groups: &[&[(&str, &str)]] = match role {

@@ -14,8 +14,8 @@ use sluice_route::{
 use crate::{
     Attach, Client, Netns, Node, Pod, PodNetwork,
     address::{
-        BLACK_HOLE, LAN_CIDR_V4, LOAD_BALANCER_CIDR_V4, LOAD_BALANCER_CIDR_V6, SERVICE_CIDR_V4,
-        SERVICE_CIDR_V6, lan_v4, lan_v6, pod_cidr_v4, pod_cidr_v6, pod_v4, pod_v6,
+        BLACK_HOLE, LAN_CIDR_V4, LAN_CIDR_V6, LOAD_BALANCER_CIDR_V4, LOAD_BALANCER_CIDR_V6,
+        SERVICE_CIDR_V4, SERVICE_CIDR_V6, lan_v4, lan_v6, pod_cidr_v4, pod_cidr_v6, pod_v4, pod_v6,
     },
 };
 
@@ -66,9 +66,28 @@ pub(crate) fn lan<'a>(net: &mut Connection, netnses: impl Iterator<Item = &'a Ne
     ports.try_for_each(|(position, netns)| lan_port(net, position, netns))
 }
 
-/// An address of the LAN itself.
-pub(crate) fn lan_address(net: &mut Connection, ip: Ipv4Addr) -> Wired {
-    address(net, "br0", ip.into(), LAN_CIDR_V4.prefix_len())
+/// Replaces the addresses of the LAN itself, which host number `host` stands for.
+pub(crate) fn lan_addresses(net: &mut Connection, host: u8) -> Wired {
+    let index = net.index("br0")?;
+    let v4 = (IpAddr::V4(lan_v4(host)), LAN_CIDR_V4.prefix_len());
+    let v6 = (IpAddr::V6(lan_v6(host)), LAN_CIDR_V6.prefix_len());
+    [v4, v6].into_iter().try_for_each(|(ip, prefix)| {
+        net.replace(&Address {
+            prefix,
+            ..Address::new(index, ip)
+        })
+    })
+}
+
+/// Replaces the routes from the LAN itself to the pods of `node`.
+pub(crate) fn lan_routes(net: &mut Connection, node: &Node) -> Wired {
+    let cidrs = [
+        pod_cidr_v4(node.position).into(),
+        pod_cidr_v6(node.position).into(),
+    ];
+    cidrs
+        .into_iter()
+        .try_for_each(|it| route_over(net, "br0", it, node))
 }
 
 /// One port of the LAN; the other end is `eth0` of `netns`.
@@ -266,7 +285,11 @@ fn pod_route(interface: u32, to: IpNet, node: &Node) -> Route {
 
 /// Replaces the route to `cidr`: through `node`.
 pub(crate) fn route_via(net: &mut Connection, cidr: IpNet, node: &Node) -> Wired {
-    let hop = Hop::via(net.index("eth0")?, node.address_for(cidr));
+    route_over(net, "eth0", cidr, node)
+}
+
+fn route_over(net: &mut Connection, interface: &str, cidr: IpNet, node: &Node) -> Wired {
+    let hop = Hop::via(net.index(interface)?, node.address_for(cidr));
     net.replace(&Route::new(cidr, hop))
 }
 

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use crate::lab::{Lab, text};
 
 /// Debian 12's `kubernetes-client`, which `make setup` fetches, and the one of this machine, if any.
-fn programs() -> Vec<String> {
+pub(crate) fn programs() -> Vec<String> {
     let fetched = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../target/kubectl-bookworm/kubectl"

@@ -1,12 +1,15 @@
 //! `sluice lab` as its users see it: every test has a lab of its own.
 
+mod accounts;
 mod experiments;
 mod faults;
-mod kubectl;
+mod full_disk;
+pub(crate) mod kubectl;
 mod life;
 mod pcap;
 mod pictures;
 mod vm_ipvs;
+mod volumes;
 mod workloads;
 
 use std::fs;
@@ -30,6 +33,8 @@ const LABS: &str = "/var/lib/sluice/labs";
 struct Lab {
     name: String,
     files: tempfile::TempDir,
+    /// The folder of labs, if it is not the usual one.
+    labs: Option<PathBuf>,
 }
 
 impl Lab {
@@ -44,6 +49,7 @@ impl Lab {
         Some(Self {
             name: format!("t{}-{number}", std::process::id()),
             files: tempfile::tempdir().unwrap(),
+            labs: None,
         })
     }
 
@@ -60,6 +66,9 @@ impl Lab {
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(SLUICE);
         command.arg("lab").args(words).env("SLUICE_LAB", &self.name);
+        if let Some(labs) = &self.labs {
+            command.env("SLUICE_LABS", labs);
+        }
         command
     }
 
@@ -144,7 +153,8 @@ impl Lab {
     }
 
     fn dir(&self) -> PathBuf {
-        PathBuf::from(LABS).join(&self.name)
+        let labs = self.labs.clone();
+        labs.unwrap_or_else(|| LABS.into()).join(&self.name)
     }
 }
 

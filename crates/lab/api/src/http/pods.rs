@@ -69,7 +69,7 @@ pub(crate) const PARTS: &[Part] = &[
 
 impl Call<'_> {
     /// Refuses all methods but POST.
-    fn post(&self, method: &Method) -> Result<&Self, Status> {
+    pub(super) fn post(&self, method: &Method) -> Result<&Self, Status> {
         match *method {
             Method::POST => Ok(self),
             _ => Err(Status::method_not_allowed()),

@@ -122,16 +122,7 @@ impl Call<'_> {
 
     /// Parses the body: JSON, YAML or protobuf.
     pub(super) fn content(&self) -> Result<Value, Status> {
-        let given = self.content_type.unwrap_or("application/json");
-        match given.split(';').next().unwrap_or_default().trim() {
-            "application/json" | "" => body::json(self.body),
-            "application/yaml" => yaml::read(self.body),
-            "application/vnd.kubernetes.protobuf" => protobuf::read(self.body),
-            other => Err(Status::unsupported_media_type(format!(
-                "the body of the request was in an unknown format - accepted media types include: \
-                 application/json, application/yaml, application/vnd.kubernetes.protobuf; not {other:?}"
-            ))),
-        }
+        content(self.content_type, self.body)
     }
 
     /// Checks the types of all fields. Returns a warning for each field that the kind does not
@@ -171,6 +162,20 @@ impl Call<'_> {
     pub(super) fn shown(&self, object: &Arc<Value>) -> Result<Answer, Status> {
         Format::of(self.accept, Include::None)?;
         Ok(json_value(&self.resource.show(object.clone())))
+    }
+}
+
+/// Parses a body: JSON, YAML or protobuf.
+pub(super) fn content(content_type: Option<&str>, body: &[u8]) -> Result<Value, Status> {
+    let given = content_type.unwrap_or("application/json");
+    match given.split(';').next().unwrap_or_default().trim() {
+        "application/json" | "" => body::json(body),
+        "application/yaml" => yaml::read(body),
+        "application/vnd.kubernetes.protobuf" => protobuf::read(body),
+        other => Err(Status::unsupported_media_type(format!(
+            "the body of the request was in an unknown format - accepted media types include: \
+             application/json, application/yaml, application/vnd.kubernetes.protobuf; not {other:?}"
+        ))),
     }
 }
 

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::{NameRule, Registry, Resource, Scale, Subresource};
 use crate::custom;
 use crate::http::pods::PARTS;
+use crate::http::tokens;
 use crate::schema;
 use crate::store::namespaces;
 use crate::table::{Table, network, node, objects, pod, workload};
@@ -107,10 +108,13 @@ fn core() -> Vec<Resource> {
                 Table::rows("Name, Type, Data#, Age", objects::secret),
             )
         },
-        kind(
-            "v1 ServiceAccount serviceaccounts sa",
-            Table::of("Name, Secrets#=*.secrets, Age"),
-        ),
+        Resource {
+            parts: tokens::PARTS,
+            ..kind(
+                "v1 ServiceAccount serviceaccounts sa",
+                Table::of("Name, Secrets#=*.secrets, Age"),
+            )
+        },
     ]
 }
 

@@ -129,6 +129,8 @@ fn every_kind_of_the_table_is_whole() {
         store: Store::new(Settings::default()),
         logs: None,
         token: "t".to_owned(),
+        user: "admin".to_owned(),
+        tokens: None,
     });
     // A new kind is one entry.
     let history = client.0.store.history();

@@ -1,6 +1,7 @@
 //! The single writer: every change goes to the journal, then to the history.
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -139,7 +140,15 @@ impl Writer {
     fn record(&mut self, event: Event) -> Result<(), Status> {
         let change = Change::of(&event);
         if let Some(journal) = &mut self.journal {
-            let failed = |it| Status::internal(format!("the change could not be kept: {it}"));
+            let failed = |it: io::Error| {
+                let why = match it.kind() {
+                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                        "the disk of the API server is full: "
+                    }
+                    _ => "",
+                };
+                Status::internal(format!("the change could not be kept: {why}{it}"))
+            };
             while let Some(earlier) = self.unwritten.first() {
                 journal.write(earlier).map_err(failed)?;
                 self.unwritten.remove(0);

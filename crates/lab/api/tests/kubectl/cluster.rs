@@ -80,6 +80,8 @@ impl Cluster {
             store: store.clone(),
             logs: Some(Box::new(Lines)),
             token: "secret".to_owned(),
+            user: "admin".to_owned(),
+            tokens: None,
         });
         let server = Server::start(api, vec![listener], &identity).unwrap();
         for object in objects() {

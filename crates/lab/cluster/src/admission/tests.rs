@@ -161,3 +161,33 @@ fn a_service_that_changes_its_type_keeps_no_node_port() {
     assert_eq!(updated["spec"]["ports"][0]["nodePort"], Value::Null);
     assert_eq!(updated["spec"]["externalTrafficPolicy"], Value::Null);
 }
+
+#[test]
+fn a_status_is_written_whatever_the_rest_is_by_now() {
+    let mut admission = admission();
+    // A Service of an earlier version: the name of its port is not allowed any more.
+    let mut old = service("10.96.0.9");
+    old["spec"]["ports"][0]["name"] = "Not_A_Name".into();
+    let ingress = |ip: &str| {
+        let mut new = old.clone();
+        new["status"] = json!({"loadBalancer": {"ingress": [{"ip": ip}]}});
+        new["metadata"]["managedFields"] = json!([{"manager": "m"}]);
+        new
+    };
+    let mut new = ingress("192.0.2.1");
+    let written = new.clone();
+    admission.admit(Some(&old), &mut new).unwrap();
+    assert_eq!(new, written);
+    let refused = admission
+        .admit(Some(&old), &mut ingress("192.0.2"))
+        .unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .contains("status.loadBalancer.ingress[0].ip"),
+        "{refused}"
+    );
+    let mut spec = ingress("192.0.2.1");
+    spec["spec"]["ports"][0]["port"] = 81.into();
+    admission.admit(Some(&old), &mut spec).unwrap_err();
+}

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::{
     ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
 };
-use k8s_openapi::api::core::v1::{Endpoints, Node, Pod, Service};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Endpoints, Namespace, Node, Pod, Service, ServiceAccount,
+};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::IPAddress;
 use serde_json::Value;
@@ -17,7 +19,11 @@ use sluice_model::NamespacedName;
 use crate::object::{key_of, typed};
 
 /// The kinds that the controllers read.
-pub(super) const KINDS: [&str; 12] = [
+pub(super) const KINDS: [&str; 16] = [
+    "Namespace",
+    "ServiceAccount",
+    "ConfigMap",
+    "Secret",
     "Node",
     "Pod",
     "Service",
@@ -41,6 +47,9 @@ pub(super) struct Objects {
     pub(super) services: All<Service>,
     /// By name, which is the IP address.
     pub(super) addresses: BTreeMap<String, Arc<IPAddress>>,
+    namespaces: BTreeMap<String, Arc<Namespace>>,
+    accounts: All<ServiceAccount>,
+    authorities: All<ConfigMap>,
     endpoints: All<Endpoints>,
     slices: All<EndpointSlice>,
     deployments: All<Deployment>,
@@ -68,6 +77,11 @@ impl Objects {
                 set(&mut self.slices, key, object, exists)?.map(Object::EndpointSlice)
             }
             "IPAddress" => set(&mut self.addresses, name, object, exists)?.and(None),
+            "Namespace" => set(&mut self.namespaces, name, object, exists)?.and(None),
+            "ServiceAccount" => set(&mut self.accounts, key, object, exists)?.and(None),
+            "ConfigMap" if name == workloads::AUTHORITY => {
+                set(&mut self.authorities, key, object, exists)?.and(None)
+            }
             "Deployment" => set(&mut self.deployments, key, object, exists)?.and(None),
             "ReplicaSet" => set(&mut self.replica_sets, key, object, exists)?.and(None),
             "StatefulSet" => set(&mut self.stateful_sets, key, object, exists)?.and(None),
@@ -79,8 +93,12 @@ impl Objects {
     }
 
     /// The objects that the controllers of workloads read.
-    pub(super) fn cluster(&self) -> workloads::Cluster {
+    pub(super) fn cluster(&self, authority: &str) -> workloads::Cluster {
         workloads::Cluster {
+            namespaces: self.namespaces.values().cloned().collect(),
+            accounts: self.accounts.values().cloned().collect(),
+            authorities: self.authorities.values().cloned().collect(),
+            authority: authority.to_owned(),
             nodes: self.nodes.values().cloned().collect(),
             pods: self.pods.values().cloned().collect(),
             deployments: self.deployments.values().cloned().collect(),

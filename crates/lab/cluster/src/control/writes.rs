@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use http::StatusCode;
 use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sluice_api::{DeleteOptions, Status, Store};
 use sluice_controller::workloads::Write;
 use sluice_controller::{Allocator, Change, Object, Typed, is_allocated};
@@ -13,6 +14,7 @@ use tracing::warn;
 use super::objects::Objects;
 use crate::events::Events;
 use crate::object::key_of;
+use crate::own_service;
 
 pub(super) struct Writes<'a> {
     pub(super) store: &'a Store,
@@ -20,21 +22,22 @@ pub(super) struct Writes<'a> {
 }
 
 impl Writes<'_> {
-    /// Writes EndpointSlices. Returns the number of refusals.
+    /// Writes EndpointSlices and Endpoints. Returns the number of refusals.
     pub(super) fn slices(&self, changes: Vec<Change>) -> usize {
         let write = |change: Change| match change {
             Change::Set(Object::EndpointSlice(it)) => self.put(&*it),
-            Change::Delete(Object::EndpointSlice(it)) => {
-                let metadata = &it.metadata;
-                let namespace = metadata.namespace.as_deref().unwrap_or_default();
-                let name = metadata.name.as_deref().unwrap_or_default();
-                let options = DeleteOptions::default();
-                gone(self.store.delete("EndpointSlice", namespace, name, options))
-            }
+            Change::Set(Object::Endpoints(it)) => self.put(&*it),
+            Change::Delete(Object::EndpointSlice(it)) => self.delete("EndpointSlice", &it.metadata),
+            Change::Delete(Object::Endpoints(it)) => self.delete("Endpoints", &it.metadata),
             // The controller of EndpointSlices writes no other kind.
             _ => Ok(()),
         };
         count(changes.into_iter().map(write))
+    }
+
+    /// Keeps the Service `kubernetes`. Returns the number of refusals.
+    pub(super) fn own_service(&self) -> usize {
+        count([own_service::keep(self.store)].into_iter())
     }
 
     /// Carries out the writes of the workload controllers. Returns the number of refusals.
@@ -121,6 +124,13 @@ impl Writes<'_> {
                 let options = DeleteOptions::default();
                 gone(self.store.delete("IPAddress", "", name, options))
             }))
+    }
+
+    fn delete(&self, kind: &str, metadata: &ObjectMeta) -> Result<(), Status> {
+        let namespace = metadata.namespace.as_deref().unwrap_or_default();
+        let name = metadata.name.as_deref().unwrap_or_default();
+        let options = DeleteOptions::default();
+        gone(self.store.delete(kind, namespace, name, options))
     }
 
     /// Creates or replaces an object.

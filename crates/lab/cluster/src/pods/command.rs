@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use k8s_openapi::api::core::v1::{Container, EnvVar, Pod};
+use k8s_openapi::api::core::v1::{Container, Pod};
 
+use super::container::Role;
 use crate::identity::Port;
 
 /// The annotation of a Pod that names a command of this machine for its first container, or with `.NAME` for
@@ -14,21 +15,26 @@ const COMMAND: &str = "sluice.dev/command";
 /// Ports of a container that declares none: the ports that images in tutorials listen on.
 const DEFAULT_PORTS: [Port; 2] = [Port::Tcp(80), Port::Tcp(8080)];
 
+/// The command of a container that must end and has no annotation.
+const NOTHING: &str = "echo 'no image is run: the annotation sluice.dev/command.NAME names a command for the container NAME'";
+
 /// The command of a container in its pod's machine. No image is run: without an annotation the identity server
-/// listens on the container's ports.
+/// listens on the container's ports, and init containers and those of Jobs succeed at once.
 pub(super) fn of_container(
     pod: &Pod,
     container: &Container,
-    pod_ip: Option<&str>,
+    role: Role,
     inside: impl Fn(&Path) -> Command,
     sluice: &Path,
 ) -> Command {
-    let mut command = match of_annotation(pod, container) {
-        Some(text) => {
-            let mut shell = inside(Path::new("/bin/sh"));
-            shell.args(["-c", text]);
-            shell
-        }
+    let shell = |text: &str| {
+        let mut shell = inside(Path::new("/bin/sh"));
+        shell.args(["-c", text]);
+        shell
+    };
+    match of_annotation(pod, container) {
+        Some(text) => shell(text),
+        None if role == Role::Init || is_of_job(pod) => shell(NOTHING),
         None => {
             let mut identity = inside(sluice);
             let name = pod.metadata.name.as_deref().unwrap_or_default();
@@ -38,13 +44,13 @@ pub(super) fn of_container(
             }
             identity
         }
-    };
-    for it in container.env.iter().flatten() {
-        if let Some(value) = value(pod, it, pod_ip) {
-            command.env(&it.name, value);
-        }
     }
-    command
+}
+
+/// Whether somebody waits for the end of the pod.
+fn is_of_job(pod: &Pod) -> bool {
+    let mut owners = pod.metadata.owner_references.iter().flatten();
+    owners.any(|it| it.controller == Some(true) && it.kind == "Job")
 }
 
 /// The hostname of a pod.
@@ -83,20 +89,4 @@ fn ports(container: &Container) -> Vec<Port> {
         ports.extend(DEFAULT_PORTS);
     }
     ports
-}
-
-fn value(pod: &Pod, variable: &EnvVar, pod_ip: Option<&str>) -> Option<String> {
-    if variable.value.is_some() {
-        return variable.value.clone();
-    }
-    let field = variable.value_from.as_ref()?.field_ref.as_ref()?;
-    let spec = pod.spec.as_ref()?;
-    match field.field_path.as_str() {
-        "metadata.name" => pod.metadata.name.clone(),
-        "metadata.namespace" => pod.metadata.namespace.clone(),
-        "metadata.uid" => pod.metadata.uid.clone(),
-        "spec.nodeName" => spec.node_name.clone(),
-        "status.podIP" => pod_ip.map(str::to_owned),
-        _ => None,
-    }
 }

@@ -18,6 +18,7 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 
 use super::prober::{Kind, Prober};
 use super::record::Process;
+use crate::lab_dir::Entry;
 use crate::process::Identity;
 
 /// First back-off before a container is started again. kubelet starts with 10 s, which is long for a lab.
@@ -45,9 +46,22 @@ pub(super) enum State {
     Terminated(ContainerStateTerminated),
 }
 
+/// When a container runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Once, before all that follow.
+    Init,
+    /// An init container that goes on until the others have ended: `restartPolicy: Always`.
+    Sidecar,
+    App,
+}
+
 #[derive(Debug)]
 pub(super) struct Container {
     pub(super) spec: Spec,
+    pub(super) role: Role,
+    /// Mounts and variables of the last start.
+    pub(super) inside: Entry,
     pub(super) state: State,
     pub(super) restarts: i32,
     last: Option<ContainerStateTerminated>,
@@ -56,27 +70,33 @@ pub(super) struct Container {
     pub(super) run: u64,
     pauses: Waits,
     folder: PathBuf,
+    /// The run that was asked to end.
+    asked: Option<u64>,
 }
 
 /// A process that was started, to be waited for.
 pub(super) struct Started(pub(super) std::process::Child);
 
 impl Container {
-    /// `told` is the state that an earlier server reported. A container that terminated stays so.
+    /// `reason` says why it waits at first. `told` is the state that an earlier server reported. A container that terminated stays so.
     pub(super) fn new(
         spec: Spec,
+        role: Role,
+        reason: &'static str,
         told: Option<&ContainerStatus>,
         folder: &Path,
         now: Instant,
     ) -> Self {
         let ended = told.and_then(|it| it.state.as_ref()?.terminated.clone());
         let begin = State::Waiting {
-            reason: "ContainerCreating",
+            reason,
             message: String::new(),
             until: now,
         };
         Self {
             spec,
+            role,
+            inside: Entry::default(),
             state: ended.map_or(begin, State::Terminated),
             restarts: told.map_or(0, |it| it.restart_count),
             last: told.and_then(|it| it.last_state.as_ref()?.terminated.clone()),
@@ -84,6 +104,7 @@ impl Container {
             run: 0,
             pauses: Waits::new(FIRST_PAUSE, LONGEST_PAUSE),
             folder: folder.to_owned(),
+            asked: None,
         }
     }
 
@@ -200,6 +221,14 @@ impl Container {
         }
     }
 
+    /// Sends a signal once in each run.
+    pub(super) fn end(&mut self, signal: Signal) {
+        if self.asked != Some(self.run) {
+            self.asked = Some(self.run);
+            self.signal(signal);
+        }
+    }
+
     pub(super) fn is_running(&self) -> bool {
         matches!(self.state, State::Running { .. })
     }
@@ -210,7 +239,15 @@ impl Container {
         self.is_running() && startup.all(|it| it.passed)
     }
 
+    /// Whether an init container has succeeded.
+    pub(super) fn is_done(&self) -> bool {
+        matches!(&self.state, State::Terminated(it) if it.exit_code == 0)
+    }
+
     pub(super) fn is_ready(&self) -> bool {
+        if self.role == Role::Init {
+            return self.is_done();
+        }
         let mut readiness = self.probers.iter().filter(|it| it.kind == Kind::Readiness);
         self.is_started() && readiness.all(|it| it.passed)
     }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{HostIP, Pod, PodCondition, PodIP, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::container::{Container, State};
+use super::container::{Container, Role, State};
 
 /// The status of a pod with a machine. Conditions that kubelet does not own stay.
 ///
@@ -23,29 +23,52 @@ pub(super) fn status(
         State::Terminated(ended) => Some(ended.exit_code),
         _ => None,
     };
-    let codes: Vec<i32> = containers.iter().filter_map(terminated).collect();
-    let all_ended = codes.len() == containers.len() && !containers.is_empty();
+    let apps = || containers.iter().filter(|it| it.role == Role::App);
+    let codes: Vec<i32> = apps().filter_map(terminated).collect();
+    let all_ended = codes.len() == apps().count() && !codes.is_empty();
     let started = |it: &Container| it.is_running() || it.restarts > 0;
-    let phase = if all_ended && codes.iter().all(|it| *it == 0) {
+    let init = containers.iter().filter(|it| it.role != Role::App);
+    let init: Vec<&Container> = init.collect();
+    let of_init = |it: &&&Container| it.role == Role::Init;
+    let init_failed = init.iter().filter(of_init);
+    let init_failed = init_failed
+        .filter_map(|it| terminated(it))
+        .any(|it| it != 0);
+    let phase = if init_failed {
+        "Failed"
+    } else if all_ended && codes.iter().all(|it| *it == 0) {
         "Succeeded"
     } else if all_ended {
         "Failed"
-    } else if containers.iter().any(started) {
+    } else if apps().any(started) {
         "Running"
     } else {
         "Pending"
     };
-    let waiting: Vec<&str> = containers
-        .iter()
-        .filter(|it| !it.is_ready())
-        .map(|it| it.spec.name.as_str())
-        .collect();
+    let names = |all: Vec<&Container>| {
+        let names = all.iter().map(|it| it.spec.name.as_str());
+        names.collect::<Vec<_>>().join(" ")
+    };
+    let waiting = containers.iter();
+    let waiting = waiting.filter(|it| it.role != Role::Init && !it.is_ready());
+    let waiting = names(waiting.collect());
+    let incomplete = init.iter().filter(|it| match it.role {
+        Role::Init => !it.is_done(),
+        _ => !it.is_started() && !started(it) && !all_ended,
+    });
+    let incomplete = names(incomplete.copied().collect());
+    let initialized = if incomplete.is_empty() {
+        Ok(())
+    } else {
+        let text = format!("containers with incomplete status: [{incomplete}]");
+        Err(("ContainersNotInitialized", text))
+    };
     let ready = match (waiting.is_empty(), all_ended && phase == "Succeeded") {
         (true, _) => Ok(()),
         (false, true) => Err(("PodCompleted", String::new())),
         (false, false) => Err((
             "ContainersNotReady",
-            format!("containers with unready status: [{}]", waiting.join(" ")),
+            format!("containers with unready status: [{}]", waiting),
         )),
     };
     let mut conditions = old.conditions.unwrap_or_default();
@@ -53,7 +76,7 @@ pub(super) fn status(
     for (kind, verdict) in [
         ("PodScheduled", &yes),
         ("PodReadyToStartContainers", &yes),
-        ("Initialized", &yes),
+        ("Initialized", &initialized),
         ("ContainersReady", &ready),
         ("Ready", &ready),
     ] {
@@ -67,7 +90,9 @@ pub(super) fn status(
         pod_ip: addresses.map(|it| it[0].to_string()),
         pod_ips: addresses.map(|all| all.map(|ip| PodIP { ip: ip.to_string() }).to_vec()),
         start_time: old.start_time.or(Some(Time(start))),
-        container_statuses: Some(containers.iter().map(Container::status).collect()),
+        container_statuses: Some(apps().map(Container::status).collect()),
+        init_container_statuses: (!init.is_empty())
+            .then(|| init.iter().map(|it| it.status()).collect()),
         qos_class: old.qos_class.or_else(|| Some("BestEffort".to_owned())),
         ..PodStatus::default()
     }

@@ -1,28 +1,29 @@
 //! The life of one pod: machine, containers, probes, end. Each pod has a thread.
 
+mod order;
+mod starting;
+
 use std::fs;
 use std::net::IpAddr;
-use std::process::{Command, ExitStatus};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use nix::sys::signal::Signal;
 use sluice_lab::HeldPod;
+use sluice_reconcile::Waits;
 
-use super::container::{Container, Started, State};
+use super::container::{Container, Role, State};
 use super::prober::{Kind, Verdict};
 use super::record::Record;
 use super::status::status;
-use super::{Report, command, resolver};
-use crate::enter::Inside;
-use crate::lab_dir::RESOLV_CONF;
-use crate::machines::{Machines, machine_of_pod, netns_name};
-use crate::process::Identity;
+use super::volumes::Volumes;
+use super::{Read, Report};
+use crate::machines::Machines;
 
 /// Interval at which an adopted process is checked: it is no child, so its end is not signalled.
 const LOOK: Duration = Duration::from_millis(100);
@@ -32,6 +33,9 @@ const IDLE: Duration = Duration::from_secs(3600);
 
 /// Back-off after a machine could not be made.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// Longest back-off of volumes that cannot be made. The objects that they are made from end it, too.
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
 /// A message to a worker.
 #[derive(Debug)]
@@ -46,6 +50,8 @@ pub(super) enum News {
         run: u64,
         status: Option<ExitStatus>,
     },
+    /// An object changed that volumes or variables may be made from.
+    Refresh,
     /// A probe of run `run` has a result.
     Probed {
         container: usize,
@@ -61,9 +67,19 @@ pub(super) struct Worker {
     pub(super) power: bool,
     pub(super) machines: Arc<Machines>,
     pub(super) report: Arc<dyn Report>,
+    pub(super) objects: Arc<dyn Read>,
     pub(super) news: Sender<News>,
     pub(super) uid: String,
+    /// Init containers first.
     pub(super) containers: Vec<Container>,
+    volumes: Volumes,
+    /// Whether an object changed that volumes may be made from.
+    volumes_due: bool,
+    retry: Waits,
+    /// When volumes that failed are tried again.
+    retry_at: Option<Instant>,
+    /// Whether the init containers have ended once.
+    initialized: bool,
     /// The machine, once it is made.
     pub(super) held: Option<HeldPod>,
     pub(super) addresses: Option<[IpAddr; 2]>,
@@ -83,26 +99,25 @@ impl Worker {
         power: bool,
         machines: Arc<Machines>,
         report: Arc<dyn Report>,
+        objects: Arc<dyn Read>,
         news: Sender<News>,
     ) -> Self {
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         let folder = machines.lab_dir().pod(&uid);
-        let specs = pod.spec.iter().flat_map(|it| &it.containers);
-        let now = Instant::now();
-        let told = pod.status.as_ref();
-        let told = told.and_then(|it| it.container_statuses.as_deref());
-        let told = told.unwrap_or_default();
-        let containers = specs.map(|it| {
-            let told = told.iter().find(|told| told.name == it.name);
-            Container::new(it.clone(), told, &folder, now)
-        });
+        let volumes = Volumes::new(&folder, machines.lab_dir().claims());
         Self {
-            containers: containers.collect(),
+            containers: order::containers(pod, &folder),
+            volumes,
+            volumes_due: true,
+            retry: Waits::new(RETRY, LONGEST_RETRY),
+            retry_at: None,
+            initialized: false,
             uid,
             pod: pod.clone(),
             power,
             machines,
             report,
+            objects,
             news,
             held: None,
             addresses: None,
@@ -123,6 +138,9 @@ impl Worker {
             if let Some(position) = self.containers.iter().position(named) {
                 self.containers[position].adopt(process, Instant::now());
                 self.watch_adopted(position, process.identity.clone());
+                self.initialized |= self.containers[position].role == Role::App;
+                let name = &process.name;
+                self.containers[position].inside = self.machines.lab_dir().inside(&self.uid, name);
             }
         }
     }
@@ -151,7 +169,12 @@ impl Worker {
     fn absorb(&mut self, news: News) {
         let now = Instant::now();
         match news {
-            News::Pod(pod, power) => (self.pod, self.power) = (pod, power),
+            News::Pod(pod, power) => {
+                let (old, new) = (&self.pod.metadata, &pod.metadata);
+                self.volumes_due |= old.labels != new.labels || old.annotations != new.annotations;
+                (self.pod, self.power) = (pod, power);
+            }
+            News::Refresh => self.refresh(now),
             News::Remove => {
                 self.removed = true;
                 self.deadline = Some(now);
@@ -162,15 +185,7 @@ impl Worker {
                 run,
                 status,
             } => {
-                let policy = self.pod.spec.as_ref();
-                let policy = policy.and_then(|it| it.restart_policy.clone());
-                let ending = self.deadline.is_some();
-                let again = |code: i32| match policy.as_deref() {
-                    _ if ending => false,
-                    Some("Never") => false,
-                    Some("OnFailure") => code != 0,
-                    _ => true,
-                };
+                let again = self.restarts(container);
                 let it = &mut self.containers[container];
                 if it.run == run {
                     it.ended(status, again, now);
@@ -194,6 +209,8 @@ impl Worker {
         if let Some(deadline) = self.deadline {
             if deadline <= now {
                 self.signal(Signal::SIGKILL);
+            } else {
+                self.end_sidecars();
             }
             // Containers that wait are not started any more.
             for it in &mut self.containers {
@@ -211,9 +228,11 @@ impl Worker {
                 .event(&self.pod, "FailedCreatePodSandBox", &why, true);
             return now + RETRY;
         }
-        let mut next = now + IDLE;
+        let mut next = self.keep_volumes(now);
         for position in 0..self.containers.len() {
-            if let State::Waiting { until, .. } = self.containers[position].state {
+            if let State::Waiting { until, .. } = self.containers[position].state
+                && self.may_start(position)
+            {
                 if until <= now {
                     self.start_container(position, now);
                 } else {
@@ -222,6 +241,7 @@ impl Worker {
             }
             next = next.min(self.ask(position, now));
         }
+        self.end_sidecars();
         next
     }
 
@@ -235,87 +255,11 @@ impl Worker {
         }
         let end = now + Duration::from_secs(grace);
         if self.deadline.is_none() {
-            self.signal(Signal::SIGTERM);
+            let others = self.containers.iter().filter(|it| it.role != Role::Sidecar);
+            others.for_each(|it| it.signal(Signal::SIGTERM));
         }
         self.deadline = Some(self.deadline.map_or(end, |it| it.min(end)));
         self.grace = Some(grace);
-    }
-
-    fn make_machine(&mut self) -> anyhow::Result<()> {
-        let spec = self.pod.spec.as_ref().context("no spec")?;
-        let node = spec.node_name.as_deref().context("no node")?;
-        let name = self.pod.metadata.name.as_deref().unwrap_or_default();
-        let machine = machine_of_pod(name, &self.uid);
-        let folder = self.machines.lab_dir().pod(&self.uid);
-        fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-        if let Some(text) = resolver::text(&self.pod) {
-            let file = folder.join(RESOLV_CONF);
-            fs::write(&file, text).with_context(|| file.display().to_string())?;
-        }
-        let held = {
-            let mut cluster = self.machines.lock();
-            let made = match spec.host_network {
-                Some(true) => cluster.add_host_pod(&machine, node)?,
-                _ => cluster.add_pod(&machine, node)?,
-            };
-            HeldPod {
-                name: machine.clone(),
-                node: node.to_owned(),
-                host: made.host(),
-            }
-        };
-        self.addresses = self.addresses_of(&machine);
-        self.held = Some(held);
-        self.write_record();
-        Ok(())
-    }
-
-    fn addresses_of(&self, machine: &str) -> Option<[IpAddr; 2]> {
-        let cluster = self.machines.lock();
-        let pod = cluster.pods().iter().find(|it| it.name() == machine)?;
-        Some([pod.ipv4().into(), pod.ipv6().into()])
-    }
-
-    fn start_container(&mut self, position: usize, now: Instant) {
-        let command = self.command(position);
-        let container = &mut self.containers[position];
-        match container.start(command, now) {
-            Ok(Started(mut child)) => {
-                let (news, run) = (self.news.clone(), container.run);
-                thread::spawn(move || {
-                    let status = child.wait().ok();
-                    // The worker may have ended.
-                    let _ = news.send(News::Ended {
-                        container: position,
-                        run,
-                        status,
-                    });
-                });
-                let text = format!("Started container {}", container.spec.name);
-                self.report.event(&self.pod, "Started", &text, false);
-            }
-            Err(error) => {
-                let why = format!("{error:#}");
-                container.failed("CreateContainerError", why.clone(), now);
-                self.report.event(&self.pod, "Failed", &why, true);
-            }
-        }
-        self.write_record();
-    }
-
-    fn watch_adopted(&self, container: usize, process: Identity) {
-        let (news, run) = (self.news.clone(), self.containers[container].run);
-        thread::spawn(move || {
-            while process.is_running() {
-                #[expect(clippy::disallowed_methods, reason = "the process has another parent")]
-                thread::sleep(LOOK);
-            }
-            let _ = news.send(News::Ended {
-                container,
-                run,
-                status: None,
-            });
-        });
     }
 
     /// Starts the probes that are due. Returns when the next one is due.
@@ -341,7 +285,7 @@ impl Worker {
                 continue;
             }
             let timeout = prober.timeout();
-            let exec = prober.exec().map(|it| self.inside(it));
+            let exec = prober.exec().map(|it| self.inside(position, it));
             let prober = &mut self.containers[position].probers[index];
             let question = prober.question(&spec, ip, exec);
             let node = self.pod.spec.as_ref().and_then(|it| it.node_name.clone());
@@ -385,43 +329,6 @@ impl Worker {
             container.probers.clear();
             container.signal(Signal::SIGKILL);
         }
-    }
-
-    fn command(&self, position: usize) -> Command {
-        let spec = &self.containers[position].spec;
-        let pod_ip = self.addresses.map(|it| it[0].to_string());
-        command::of_container(
-            &self.pod,
-            spec,
-            pod_ip.as_deref(),
-            |program| self.machine_command(program),
-            self.machines.program(),
-        )
-    }
-
-    fn inside(&self, words: &[String]) -> Command {
-        let (program, arguments) = words
-            .split_first()
-            .map_or(("true", &[][..]), |(first, rest)| (first.as_str(), rest));
-        let mut command = self.machine_command(program.as_ref());
-        command.args(arguments);
-        command
-    }
-
-    fn machine_command(&self, program: &std::path::Path) -> Command {
-        let machine = match &self.held {
-            Some(held) if held.host.is_none() => held.node.clone(),
-            Some(held) => held.name.clone(),
-            None => String::new(),
-        };
-        let hostname = command::hostname(&self.pod);
-        let inside = Inside {
-            netns: netns_name(&machine),
-            hostname,
-            run: None,
-            resolv_conf: self.machines.lab_dir().resolv_conf(&self.uid),
-        };
-        self.machines.command(&inside, program)
     }
 
     fn signal(&self, signal: Signal) {
@@ -469,13 +376,6 @@ impl Worker {
             self.reported = Some(status);
         }
         true
-    }
-
-    fn node_addresses(&self) -> Option<[IpAddr; 2]> {
-        let name = self.pod.spec.as_ref()?.node_name.as_ref()?;
-        let cluster = self.machines.lock();
-        let node = cluster.nodes().iter().find(|it| it.name() == name)?;
-        Some([node.ipv4().into(), node.ipv6().into()])
     }
 
     fn write_record(&self) {

@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 use nix::unistd::getuid;
-use sluice_cluster::lab_dir::Settings;
+use sluice_cluster::lab_dir::{Settings, both_families};
 use sluice_config::Mode;
 use sluice_picture::chart::{self, Chart, Group};
 
@@ -112,6 +112,7 @@ fn modes(args: &RaceArgs, host: Host) -> anyhow::Result<Vec<Mode>> {
     let settings = |mode: Mode| Settings {
         mode: mode.name().to_owned(),
         network: "host-gw".to_owned(),
+        ip_families: both_families(),
         unprivileged: !getuid().is_root(),
         port: 0,
         agent: "lab".to_owned(),

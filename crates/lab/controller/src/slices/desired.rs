@@ -98,13 +98,13 @@ pub(crate) fn groups(
 }
 
 /// Whether a pod runs and has an address (`ShouldPodBeInEndpoints`). Terminating pods count.
-fn has_address(pod: &Pod) -> bool {
+pub(super) fn has_address(pod: &Pod) -> bool {
     let status = pod.status.as_ref();
     let phase = status.and_then(|it| it.phase.as_deref());
     !matches!(phase, Some("Failed" | "Succeeded")) && status.is_some_and(|it| !ips(it).is_empty())
 }
 
-fn ips(status: &PodStatus) -> Vec<IpAddr> {
+pub(super) fn ips(status: &PodStatus) -> Vec<IpAddr> {
     let all = status.pod_ips.iter().flatten().map(|it| it.ip.as_str());
     let one = status
         .pod_ip
@@ -149,14 +149,14 @@ fn endpoint(service: &Service, pod: &Pod, zones: &Zones, family: IpFamily) -> Op
 }
 
 /// The hostname of a pod in the subdomain of this Service (`ShouldSetHostname`).
-fn hostname(service: &Service, pod: &Pod) -> Option<String> {
+pub(super) fn hostname(service: &Service, pod: &Pod) -> Option<String> {
     let spec = pod.spec.as_ref()?;
     let hostname = spec.hostname.clone().filter(|it| !it.is_empty())?;
     (spec.subdomain == service.metadata.name).then_some(hostname)
 }
 
 /// The ports of a Service on this pod. A named port that the pod lacks is left out.
-fn ports(service: &Service, pod: &Pod) -> Vec<PortKey> {
+pub(super) fn ports(service: &Service, pod: &Pod) -> Vec<PortKey> {
     let ports = service.spec.iter().flat_map(|it| it.ports.iter().flatten());
     let ports = ports.filter_map(|port| {
         let protocol = port.protocol.clone().unwrap_or_else(tcp);

@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sluice_model::IpFamily;
 
 use super::desired::{Identity, PortKey, port_keys};
+use super::endpoints::is_own;
 use super::template::is_same_but_name;
 use super::{MANAGED_BY, MIRRORS, SERVICE_NAME, SliceChanges, TRIGGERED};
 use crate::{meta, selector};
@@ -18,17 +19,19 @@ const MAX_ADDRESSES: usize = 1000;
 /// The label with `true` on Endpoints that are not mirrored.
 const SKIP: &str = "endpointslice.kubernetes.io/skip-mirror";
 /// The annotation of Endpoints that are the lock of a leader election.
-const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
+pub(super) const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 /// Annotations that are not copied to slices.
 const NOT_COPIED: [&str; 2] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     TRIGGERED,
 ];
 
-/// Whether these Endpoints are mirrored.
+/// Whether these Endpoints are mirrored. Those that a controller wrote are not, when the selector of their Service was taken away:
+/// the slices with the same endpoints are still there. (Kubernetes makes a second set of slices then.)
 pub(crate) fn is_mirrored(endpoints: &Endpoints, service: &Service) -> bool {
     selector::of(service).is_none()
         && meta::label(&endpoints.metadata, SKIP) != "true"
+        && !is_own(endpoints)
         && meta::annotation(&endpoints.metadata, LEADER).is_empty()
 }
 

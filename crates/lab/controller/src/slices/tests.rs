@@ -429,6 +429,140 @@ fn slices_stay_when_the_selector_is_taken_away() {
     }
 }
 
+/// The Endpoints of the world's Services: `ready/unready : ports` of each subset.
+fn subsets(world: &World) -> Vec<String> {
+    let show = |it: &Arc<Endpoints>| {
+        let subsets = it.subsets.iter().flatten().map(|subset| {
+            let ips = |list: &Option<Vec<k8s_openapi::api::core::v1::EndpointAddress>>| {
+                let ips = list.iter().flatten().map(|it| it.ip.clone());
+                ips.collect::<Vec<_>>().join(",")
+            };
+            let ports = subset.ports.iter().flatten();
+            let ports =
+                ports.map(|it| format!("{}:{}", it.name.as_deref().unwrap_or("-"), it.port));
+            let ports = ports.collect::<Vec<_>>().join(",");
+            format!(
+                "{}/{} {ports}",
+                ips(&subset.addresses),
+                ips(&subset.not_ready_addresses)
+            )
+        });
+        subsets.collect::<Vec<_>>().join("; ")
+    };
+    world.controller.endpoints.values().map(show).collect()
+}
+
+fn with_endpoints(objects: impl IntoIterator<Item = Object>) -> World {
+    let mut world = World {
+        controller: Controller::with_endpoints(),
+        writes: Vec::new(),
+    };
+    let mut all = vec![node("n1", "a"), node("n2", "b")];
+    all.extend(objects);
+    world.set(all);
+    world
+}
+
+#[test]
+fn a_service_with_a_selector_has_endpoints() {
+    let web = |spec: Value| Object::Service(service(spec));
+    let mut world = with_endpoints([web(json!({}))]);
+    assert_eq!(subsets(&world), [""]);
+    world.set([
+        pod(1, "ready"),
+        pod(2, "unready"),
+        pod(3, "gone"),
+        pod(4, "failed"),
+        pod(5, "ready v6"),
+    ]);
+    assert_eq!(
+        subsets(&world),
+        ["10.244.0.2,10.244.0.6/10.244.0.3 http:8080"]
+    );
+    let labels = |world: &World| {
+        let it = world.controller.endpoints.values().next().unwrap();
+        let labels = it.metadata.labels.clone().unwrap();
+        labels.into_keys().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(labels(&world), "endpoints.kubernetes.io/managed-by");
+    world.set([web(json!({"publishNotReadyAddresses": true}))]);
+    assert_eq!(
+        subsets(&world),
+        ["10.244.0.2,10.244.0.3,10.244.0.4,10.244.0.6/ http:8080"]
+    );
+    world.set([web(json!({"clusterIP": "fd00::9", "ipFamilies": ["IPv6"]}))]);
+    assert_eq!(subsets(&world), ["fd00::5/ http:8080"]);
+    // Named ports may have different numbers.
+    let ports =
+        json!([{"name": "http", "port": 80, "targetPort": "http"}, {"name": "b", "port": 81}]);
+    world.set([web(json!({"ports": ports})), pod(2, "ready named=9090")]);
+    assert_eq!(
+        subsets(&world),
+        [
+            "10.244.0.2,10.244.0.3,10.244.0.6/ b:81; 10.244.0.2,10.244.0.6/ http:8080; 10.244.0.3/ http:9090"
+        ]
+    );
+    world.set([web(json!({"clusterIP": "None", "ports": []}))]);
+    assert_eq!(subsets(&world), ["10.244.0.2,10.244.0.3,10.244.0.6/ "]);
+    assert!(labels(&world).ends_with("service.kubernetes.io/headless"));
+    world.step([Change::Delete(web(json!({})))]);
+    assert!(subsets(&world).is_empty());
+}
+
+#[test]
+fn endpoints_have_a_thousand_addresses() {
+    let ready = (1..=600).map(|it| pod(it, "ready"));
+    let unready = (601..=1200).map(|it| pod(it, "unready"));
+    let objects = ready
+        .chain(unready)
+        .chain([Object::Service(service(json!({})))]);
+    let mut world = with_endpoints(objects);
+    let counts = |world: &World| {
+        let it = world.controller.endpoints.values().next().unwrap();
+        let subset = &it.subsets.as_ref().unwrap()[0];
+        let count = |list: &Option<Vec<_>>| list.as_ref().map_or(0, Vec::len);
+        let annotation = it.metadata.annotations.as_ref().unwrap();
+        (
+            count(&subset.addresses),
+            count(&subset.not_ready_addresses),
+            annotation
+                .get("endpoints.kubernetes.io/over-capacity")
+                .cloned(),
+        )
+    };
+    let truncated = Some("truncated".to_owned());
+    assert_eq!(counts(&world), (600, 400, truncated.clone()));
+    world.set((601..=1200).map(|it| pod(it, "ready")));
+    assert_eq!(counts(&world), (1000, 0, truncated));
+    world.step((601..=1200).map(|it| Change::Delete(pod(it, ""))));
+    assert_eq!(counts(&world), (600, 0, None));
+}
+
+#[test]
+fn endpoints_of_people_stay_theirs() {
+    let own = |name: &str, annotations: Value| {
+        Object::Endpoints(read(json!({
+            "metadata": {"name": name, "namespace": "default", "annotations": annotations},
+            "subsets": [{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 80}]}],
+        })))
+    };
+    let bare = || Object::Service(service(json!({"selector": null})));
+    let leader = json!({"control-plane.alpha.kubernetes.io/leader": "{}"});
+    let mut world = with_endpoints([bare(), own("web", json!({})), own("lock", leader)]);
+    assert_eq!(subsets(&world), ["192.0.2.1/ -:80"; 2]);
+    assert_eq!(world.slices().len(), 1);
+    // With its Service an object goes, whoever wrote it.
+    world.step([Change::Delete(bare())]);
+    assert_eq!(subsets(&world).len(), 1);
+    assert!(world.slices().is_empty());
+    // Those of the controller are not mirrored when the selector is taken away: the slices are still there.
+    world.set([Object::Service(service(json!({}))), pod(1, "ready")]);
+    let before = world.text();
+    world.set([bare()]);
+    assert_eq!(world.text(), before);
+    assert_eq!(subsets(&world).len(), 2);
+}
+
 #[test]
 fn endpoints_are_mirrored_where_there_is_no_selector() {
     let subsets = json!([{

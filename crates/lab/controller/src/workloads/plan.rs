@@ -4,7 +4,7 @@ use jiff::{Timestamp, ToSpan};
 use k8s_openapi::api::apps::v1::{
     ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
 };
-use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, ObjectReference, Pod, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::{Metadata, Resource};
 use serde_json::Value;
@@ -68,6 +68,9 @@ pub enum Workload {
     /// A revision of a StatefulSet or DaemonSet.
     ControllerRevision(ControllerRevision),
     Node(Node),
+    ServiceAccount(ServiceAccount),
+    /// The certificate of the API in a namespace.
+    ConfigMap(ConfigMap),
 }
 
 macro_rules! workload {
@@ -90,7 +93,9 @@ macro_rules! workload {
     };
 }
 
-workload!(Pod ReplicaSet Deployment StatefulSet DaemonSet ControllerRevision Node);
+workload! {
+    Pod ReplicaSet Deployment StatefulSet DaemonSet ControllerRevision Node ServiceAccount ConfigMap
+}
 
 /// A typed object of the API with `ObjectMeta`.
 pub(super) trait Object:

@@ -1,5 +1,6 @@
 //! Tests of the workload controllers against a small API server and kubelets.
 
+mod accounts;
 mod daemon_sets;
 mod deployments;
 mod lifecycle;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::workloads::*;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::*;
-use k8s_openapi::api::core::v1::{Node, Pod, PodCondition};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, PodCondition, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
 use super::store::{Key, Refused, Store, key};
@@ -17,6 +17,10 @@ const MOST_ROUNDS: usize = 200;
 pub(super) struct Simulator {
     pub(super) now: Timestamp,
     number: u64,
+    pub(super) namespaces: Store<Namespace>,
+    pub(super) accounts: Store<ServiceAccount>,
+    pub(super) authorities: Store<ConfigMap>,
+    pub(super) authority: String,
     pub(super) nodes: Store<Node>,
     pub(super) pods: Store<Pod>,
     pub(super) deployments: Store<Deployment>,
@@ -56,6 +60,18 @@ impl Simulator {
         let node = super::manifests::node(name);
         let (number, now) = (self.next(), Time(self.now));
         let _ = self.nodes.create(node, number, now);
+    }
+
+    pub(super) fn add_namespace(&mut self, name: &str) {
+        let namespace = Namespace {
+            metadata: ObjectMeta {
+                name: Some(name.to_owned()),
+                ..ObjectMeta::default()
+            },
+            ..Namespace::default()
+        };
+        let (number, now) = (self.next(), Time(self.now));
+        let _ = self.namespaces.create(namespace, number, now);
     }
 
     /// Creates an object or replaces its spec, as `kubectl apply` does. Returns what is wrong with it.
@@ -127,6 +143,10 @@ impl Simulator {
 
     pub(super) fn cluster(&self) -> Cluster {
         Cluster {
+            namespaces: self.namespaces.all(),
+            accounts: self.accounts.all(),
+            authorities: self.authorities.all(),
+            authority: self.authority.clone(),
             nodes: self.nodes.all(),
             pods: self.pods.all(),
             deployments: self.deployments.all(),
@@ -177,6 +197,8 @@ impl Simulator {
                     self.replica_sets.create(it, number, now)
                 }
                 Workload::ControllerRevision(it) => self.revisions.create(it, number, now),
+                Workload::ServiceAccount(it) => self.accounts.create(it, number, now),
+                Workload::ConfigMap(it) => self.authorities.create(it, number, now),
                 other => panic!("no controller creates {other:?}"),
             },
             Write::Update(it) | Write::UpdateStatus(it) => {
@@ -189,6 +211,8 @@ impl Simulator {
                     Workload::DaemonSet(it) => self.daemon_sets.update(it, number),
                     Workload::ControllerRevision(it) => self.revisions.update(it, number),
                     Workload::Node(it) => self.nodes.update(it, number),
+                    Workload::ServiceAccount(it) => self.accounts.update(it, number),
+                    Workload::ConfigMap(it) => self.authorities.update(it, number),
                 }
             }
             Write::Delete {

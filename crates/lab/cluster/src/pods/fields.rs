@@ -1,0 +1,196 @@
+//! Fields of a Pod for its own containers (`pkg/fieldpath/fieldpath.go`, `pkg/kubelet/kubelet_pods.go`).
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use k8s_openapi::api::core::v1::{Pod, ResourceFieldSelector};
+
+/// A Pod as its containers see it.
+pub(super) struct Own<'a> {
+    pub(super) pod: &'a Pod,
+    pub(super) addresses: Option<[IpAddr; 2]>,
+    pub(super) node_addresses: Option<[IpAddr; 2]>,
+}
+
+impl Own<'_> {
+    pub(super) fn namespace(&self) -> &str {
+        let namespace = self.pod.metadata.namespace.as_deref();
+        namespace.unwrap_or("default")
+    }
+
+    /// The value of a field; `None` when no Pod has the field.
+    pub(super) fn field(&self, path: &str) -> Option<String> {
+        let (metadata, spec) = (&self.pod.metadata, self.pod.spec.as_ref()?);
+        let first = |it: Option<[IpAddr; 2]>| it.map_or(String::new(), |it| it[0].to_string());
+        let all =
+            |it: Option<[IpAddr; 2]>| it.map_or(String::new(), |it| format!("{},{}", it[0], it[1]));
+        let text = |it: &Option<String>| it.clone().unwrap_or_default();
+        for (map, values) in [
+            ("metadata.labels", &metadata.labels),
+            ("metadata.annotations", &metadata.annotations),
+        ] {
+            let Some(rest) = path.strip_prefix(map) else {
+                continue;
+            };
+            if rest.is_empty() {
+                return Some(lines(values.as_ref()));
+            }
+            let key = rest.strip_prefix("['")?.strip_suffix("']")?;
+            let value = values.as_ref().and_then(|it| it.get(key));
+            return Some(value.cloned().unwrap_or_default());
+        }
+        Some(match path {
+            "metadata.name" => text(&metadata.name),
+            "metadata.namespace" => self.namespace().to_owned(),
+            "metadata.uid" => text(&metadata.uid),
+            "spec.nodeName" => text(&spec.node_name),
+            "spec.serviceAccountName" => text(&spec.service_account_name),
+            "status.podIP" => first(self.addresses),
+            "status.podIPs" => all(self.addresses),
+            "status.hostIP" => first(self.node_addresses),
+            "status.hostIPs" => all(self.node_addresses),
+            _ => return None,
+        })
+    }
+
+    /// The value of a request or limit of a container, in units of the divisor, rounded up. Without a limit it is what the
+    /// node has; the lab's nodes have 1 CPU and 1Gi.
+    pub(super) fn resource(&self, own: &str, wanted: &ResourceFieldSelector) -> Option<String> {
+        let spec = self.pod.spec.as_ref()?;
+        let name = wanted.container_name.as_deref().filter(|it| !it.is_empty());
+        let name = name.unwrap_or(own);
+        let mut all = spec
+            .containers
+            .iter()
+            .chain(spec.init_containers.iter().flatten());
+        let container = all.find(|it| it.name == name)?;
+        let (list, kind) = wanted.resource.split_once('.')?;
+        let resources = container.resources.as_ref();
+        let values = match list {
+            "limits" => resources.and_then(|it| it.limits.as_ref()),
+            "requests" => resources.and_then(|it| it.requests.as_ref()),
+            _ => return None,
+        };
+        let given = values.and_then(|it| it.get(kind)).map(|it| it.0.as_str());
+        let value = match (given, list, kind) {
+            (Some(value), _, _) => value,
+            (None, "limits", "cpu") => "1",
+            (None, "limits", "memory") => "1Gi",
+            (None, _, _) => "0",
+        };
+        let divisor = wanted.divisor.as_ref().map(|it| it.0.as_str());
+        let divisor = divisor.filter(|it| *it != "0").unwrap_or("1");
+        let (value, divisor) = (quantity(value)?, quantity(divisor)?);
+        (divisor > 0).then(|| (value.div_ceil(divisor)).to_string())
+    }
+}
+
+/// A quantity (`k8s.io/apimachinery/pkg/api/resource`) in thousandths.
+fn quantity(text: &str) -> Option<u128> {
+    let end = text.find(|it: char| !it.is_ascii_digit() && it != '.');
+    let (number, suffix) = text.split_at(end.unwrap_or(text.len()));
+    let power = |base: u128, exponent: u32| base.checked_pow(exponent)?.checked_mul(1000);
+    let unit = match suffix {
+        "m" => 1,
+        "" => 1000,
+        "k" => power(1000, 1)?,
+        "M" => power(1000, 2)?,
+        "G" => power(1000, 3)?,
+        "T" => power(1000, 4)?,
+        "P" => power(1000, 5)?,
+        "Ki" => power(1024, 1)?,
+        "Mi" => power(1024, 2)?,
+        "Gi" => power(1024, 3)?,
+        "Ti" => power(1024, 4)?,
+        "Pi" => power(1024, 5)?,
+        _ => power(10, suffix.strip_prefix(['e', 'E'])?.parse().ok()?)?,
+    };
+    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+    let whole = if whole.is_empty() {
+        0
+    } else {
+        whole.parse::<u128>().ok()?
+    };
+    let part: String = part.chars().take(9).collect();
+    let scale = 10_u128.pow(u32::try_from(part.len()).ok()?);
+    let part = if part.is_empty() {
+        0
+    } else {
+        part.parse::<u128>().ok()?
+    };
+    let parts = (part.checked_mul(unit)?).div_ceil(scale);
+    whole.checked_mul(unit)?.checked_add(parts)
+}
+
+fn lines(map: Option<&BTreeMap<String, String>>) -> String {
+    let mut text = String::new();
+    for (key, value) in map.into_iter().flatten() {
+        // A text takes every write.
+        let _ = writeln!(text, "{key}={value:?}");
+    }
+    text.trim_end_matches('\n').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn fields_of_the_pod_are_texts() {
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {"name": "web-1", "namespace": "shop", "uid": "u", "labels": {"a": "1", "b": "x\"y"}},
+            "spec": {"nodeName": "n", "serviceAccountName": "robot", "containers": [
+                {"name": "c", "resources": {"limits": {"cpu": "1500m", "memory": "64Mi"}, "requests": {"cpu": "0.25"}}},
+                {"name": "d"},
+            ]},
+        }))
+        .unwrap();
+        let own = Own {
+            pod: &pod,
+            addresses: Some(["10.0.0.2", "fd00::2"].map(|it| it.parse().unwrap())),
+            node_addresses: Some(["192.0.2.1", "fd00::1"].map(|it| it.parse().unwrap())),
+        };
+        for (path, expected) in [
+            ("metadata.name", "web-1"),
+            ("metadata.namespace", "shop"),
+            ("metadata.uid", "u"),
+            ("metadata.labels", "a=\"1\"\nb=\"x\\\"y\""),
+            ("metadata.labels['a']", "1"),
+            ("metadata.annotations['none']", ""),
+            ("metadata.annotations", ""),
+            ("spec.nodeName", "n"),
+            ("spec.serviceAccountName", "robot"),
+            ("status.podIP", "10.0.0.2"),
+            ("status.podIPs", "10.0.0.2,fd00::2"),
+            ("status.hostIP", "192.0.2.1"),
+            ("status.hostIPs", "192.0.2.1,fd00::1"),
+        ] {
+            assert_eq!(own.field(path).as_deref(), Some(expected), "{path}");
+        }
+        assert_eq!(own.field("spec.unknown"), None);
+        for (resource, divisor, name, expected) in [
+            ("limits.cpu", "0", "", "2"),
+            ("limits.cpu", "1m", "", "1500"),
+            ("requests.cpu", "1m", "", "250"),
+            ("limits.memory", "1Mi", "", "64"),
+            ("limits.memory", "", "", "67108864"),
+            ("requests.memory", "1", "", "0"),
+            ("limits.cpu", "1", "d", "1"),
+            ("limits.memory", "1M", "d", "1074"),
+        ] {
+            let wanted = serde_json::from_value(json!({
+                "resource": resource, "containerName": name,
+                "divisor": if divisor.is_empty() { serde_json::Value::Null } else { divisor.into() },
+            }));
+            let value = own.resource("c", &wanted.unwrap());
+            assert_eq!(
+                value.as_deref(),
+                Some(expected),
+                "{resource} {divisor} {name}"
+            );
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The start of a pod: its machine, its volumes, its processes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::IpAddr;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::Instant;
+
+use anyhow::Context;
+use sluice_lab::HeldPod;
+
+use super::{IDLE, LOOK, News, Worker};
+use crate::enter::{Inside, Mount};
+use crate::lab_dir::{Entry, INSIDE, RESOLV_CONF, write};
+use crate::machines::{machine_of_pod, netns_name};
+use crate::pods::container::{Role, Started, State};
+use crate::pods::fields::Own;
+use crate::pods::{command, resolver, variables};
+use crate::process::Identity;
+
+impl Worker {
+    pub(super) fn make_machine(&mut self) -> anyhow::Result<()> {
+        let spec = self.pod.spec.as_ref().context("no spec")?;
+        let node = spec.node_name.as_deref().context("no node")?;
+        let name = self.pod.metadata.name.as_deref().unwrap_or_default();
+        let machine = machine_of_pod(name, &self.uid);
+        let folder = self.machines.lab_dir().pod(&self.uid);
+        fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        if let Some(text) = resolver::text(&self.pod) {
+            let file = folder.join(RESOLV_CONF);
+            fs::write(&file, text).with_context(|| file.display().to_string())?;
+        }
+        let held = {
+            let mut cluster = self.machines.lock();
+            let made = match spec.host_network {
+                Some(true) => cluster.add_host_pod(&machine, node)?,
+                _ => cluster.add_pod(&machine, node)?,
+            };
+            HeldPod {
+                name: machine.clone(),
+                node: node.to_owned(),
+                host: made.host(),
+            }
+        };
+        self.addresses = self.addresses_of(&machine);
+        self.held = Some(held);
+        self.write_record();
+        Ok(())
+    }
+
+    pub(super) fn addresses_of(&self, machine: &str) -> Option<[IpAddr; 2]> {
+        let cluster = self.machines.lock();
+        let pod = cluster.pods().iter().find(|it| it.name() == machine)?;
+        Some(
+            self.machines
+                .in_order([pod.ipv4().into(), pod.ipv6().into()]),
+        )
+    }
+
+    /// Makes the volumes when they are due. Returns when they are due again.
+    pub(super) fn keep_volumes(&mut self, now: Instant) -> Instant {
+        let is_due = |at: Option<Instant>| at.is_some_and(|it| it <= now);
+        if self.volumes_due || is_due(self.retry_at) || is_due(self.volumes.renew_at()) {
+            self.volumes_due = false;
+            self.retry_at = None;
+            let own = Own {
+                pod: &self.pod,
+                addresses: self.addresses,
+                node_addresses: self.node_addresses(),
+            };
+            let failed = self.volumes.set_up(&own, &*self.objects);
+            for (name, why) in &failed {
+                let text = format!("MountVolume.SetUp failed for volume {name:?} : {why}");
+                self.report.event(&self.pod, "FailedMount", &text, true);
+            }
+            if failed.is_empty() {
+                self.retry.reset();
+            } else {
+                self.retry_at = Some(now + self.retry.take());
+            }
+        }
+        let times = [self.retry_at, self.volumes.renew_at()];
+        let next = times.into_iter().flatten().min();
+        next.unwrap_or(now + IDLE)
+    }
+
+    /// An object changed: what failed for the lack of one is tried again.
+    pub(super) fn refresh(&mut self, now: Instant) {
+        self.volumes_due = true;
+        for it in &mut self.containers {
+            if let State::Waiting { reason, until, .. } = &mut it.state
+                && *reason == "CreateContainerConfigError"
+            {
+                *until = now;
+            }
+        }
+    }
+
+    pub(super) fn start_container(&mut self, position: usize, now: Instant) {
+        let prepared = self.prepare(position);
+        let container = &mut self.containers[position];
+        let entry = match prepared {
+            Ok(entry) => entry,
+            Err(why) => {
+                container.failed("CreateContainerConfigError", why.clone(), now);
+                let text = format!("Error: {why}");
+                self.report.event(&self.pod, "Failed", &text, true);
+                return;
+            }
+        };
+        container.inside = entry;
+        self.initialized |= container.role == Role::App;
+        self.write_inside();
+        let command = self.command(position);
+        let container = &mut self.containers[position];
+        match container.start(command, now) {
+            Ok(Started(mut child)) => {
+                let (news, run) = (self.news.clone(), container.run);
+                thread::spawn(move || {
+                    let status = child.wait().ok();
+                    // The worker may have ended.
+                    let _ = news.send(News::Ended {
+                        container: position,
+                        run,
+                        status,
+                    });
+                });
+                let text = format!("Started container {}", container.spec.name);
+                self.report.event(&self.pod, "Started", &text, false);
+            }
+            Err(error) => {
+                let why = format!("{error:#}");
+                container.failed("CreateContainerError", why.clone(), now);
+                self.report.event(&self.pod, "Failed", &why, true);
+            }
+        }
+        self.write_record();
+    }
+
+    /// The mounts and variables of a container; the error is in kubelet's words.
+    fn prepare(&self, position: usize) -> Result<Entry, String> {
+        let spec = &self.containers[position].spec;
+        let own = Own {
+            pod: &self.pod,
+            addresses: self.addresses,
+            node_addresses: self.node_addresses(),
+        };
+        let variables = variables::of_container(spec, &own, &*self.objects)?;
+        let mounts = self.volumes.mounts(spec, &variables)?;
+        Ok(Entry { mounts, variables })
+    }
+
+    /// Records what the containers see, for `sluice lab exec` and for a later server.
+    fn write_inside(&self) {
+        let all = self.containers.iter();
+        let all: BTreeMap<_, _> = all.map(|it| (&it.spec.name, &it.inside)).collect();
+        let path = self.machines.lab_dir().pod(&self.uid).join(INSIDE);
+        let text = serde_json::to_vec(&all).expect("texts become JSON");
+        if let Err(error) = write(&path, &text) {
+            tracing::warn!(%error, "`sluice lab exec` will not see the volumes");
+        }
+    }
+
+    pub(super) fn watch_adopted(&self, container: usize, process: Identity) {
+        let (news, run) = (self.news.clone(), self.containers[container].run);
+        thread::spawn(move || {
+            while process.is_running() {
+                #[expect(clippy::disallowed_methods, reason = "the process has another parent")]
+                thread::sleep(LOOK);
+            }
+            let _ = news.send(News::Ended {
+                container,
+                run,
+                status: None,
+            });
+        });
+    }
+
+    fn command(&self, position: usize) -> Command {
+        let container = &self.containers[position];
+        let mut command = command::of_container(
+            &self.pod,
+            &container.spec,
+            container.role,
+            |program| self.machine_command(program, &container.inside.mounts, None),
+            self.machines.program(),
+        );
+        let variables = container.inside.variables.iter();
+        command.envs(variables.map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// A command in a container.
+    pub(super) fn inside(&self, position: usize, words: &[String]) -> Command {
+        let (program, arguments) = words
+            .split_first()
+            .map_or(("true", &[][..]), |(first, rest)| (first.as_str(), rest));
+        let container = &self.containers[position];
+        let (entry, process) = (&container.inside, container.process());
+        let process = process.map(|it| it.identity);
+        let mut command = self.machine_command(program.as_ref(), &entry.mounts, process);
+        command.args(arguments);
+        command.envs(entry.variables.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    fn machine_command(
+        &self,
+        program: &Path,
+        mounts: &[Mount],
+        process: Option<Identity>,
+    ) -> Command {
+        let machine = match &self.held {
+            Some(held) if held.host.is_none() => held.node.clone(),
+            Some(held) => held.name.clone(),
+            None => String::new(),
+        };
+        let inside = Inside {
+            netns: netns_name(&machine),
+            hostname: command::hostname(&self.pod),
+            run: None,
+            resolv_conf: self.machines.lab_dir().resolv_conf(&self.uid),
+            mounts: mounts.to_vec(),
+            process,
+        };
+        self.machines.command(&inside, program)
+    }
+
+    pub(super) fn node_addresses(&self) -> Option<[IpAddr; 2]> {
+        let name = self.pod.spec.as_ref()?.node_name.as_ref()?;
+        let cluster = self.machines.lock();
+        let node = cluster.nodes().iter().find(|it| it.name() == name)?;
+        Some(
+            self.machines
+                .in_order([node.ipv4().into(), node.ipv6().into()]),
+        )
+    }
+}
