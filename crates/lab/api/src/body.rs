@@ -122,5 +122,8 @@ pub fn json(body: &[u8]) -> Result<Value, Status> {
     serde_json::from_slice(body).map_err(wrong)
 }
 
+mod duplicates;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use duplicates::duplicates;

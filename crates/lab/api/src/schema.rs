@@ -11,6 +11,7 @@ mod complete;
 mod crd;
 mod decode;
 mod document;
+pub(crate) mod format;
 mod quantity;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ use serde_json::Value;
 
 use check::Pattern;
 pub(crate) use document::components;
+use format::Format;
 use quantity::Quantity;
 pub(crate) use text::{of_kind, of_type};
 
@@ -142,6 +144,13 @@ pub(crate) struct Rules {
     /// The allowed values; empty when any is.
     pub(crate) allowed: Vec<Value>,
     pub(crate) nullable: bool,
+    pub(crate) format: Option<Format>,
+    /// Whether a number out of range has the words of Kubernetes' own validation.
+    pub(crate) is_go: bool,
+    /// Whether the value never changes.
+    pub(crate) immutable: bool,
+    /// Whether the value never changes once the field `immutable` of the object is true.
+    pub(crate) sealed: bool,
     pub(crate) minimum: Option<f64>,
     pub(crate) maximum: Option<f64>,
     pub(crate) exclusive_minimum: bool,

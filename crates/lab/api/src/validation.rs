@@ -1,50 +1,52 @@
 //! Validation of an object's name, and of its fields against its Kubernetes type.
 
+pub(crate) mod data;
+mod metadata;
+
 use std::fmt;
 use std::net::IpAddr;
 
 use serde_json::Value;
-use sluice_model::{is_label, is_subdomain};
 
 use crate::resource::{NameRule, Resource};
 use crate::schema::Shape;
+use crate::schema::format::Format;
 use crate::status::{Cause, Status};
 
 pub(crate) fn check_name(resource: &Resource, name: &str) -> Result<(), Status> {
-    let rule = match resource.name {
-        _ if name.is_empty() => "Required value: name or generateName is required",
-        NameRule::Label if !is_label(name) => {
-            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
-             and must start and end with an alphanumeric character, at most 63 of them"
+    let problems = match resource.name {
+        _ if name.is_empty() => {
+            let cause = Cause::new("metadata.name", metadata::UNNAMED);
+            return Err(Status::invalid(resource, name, &[cause]));
         }
-        NameRule::Label1035
-            if !is_label(name) || !name.starts_with(|it: char| it.is_ascii_lowercase()) =>
-        {
-            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with \
-             an alphabetic character, and end with an alphanumeric character, at most 63 of them"
+        NameRule::Label => Format::Label.problems(name),
+        NameRule::Label1035 => Format::Label1035.problems(name),
+        NameRule::Subdomain => Format::Subdomain.problems(name),
+        NameRule::Path => Format::Path.problems(name),
+        NameRule::Address => {
+            let read = name.parse::<IpAddr>();
+            let is_canonical = read.is_ok_and(|it| it.to_string() == name);
+            let why = "must be an IP address in its shortest form";
+            if is_canonical {
+                Vec::new()
+            } else {
+                vec![why.to_owned()]
+            }
         }
-        NameRule::Subdomain if !is_subdomain(name) => {
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' \
-             or '.', and must start and end with an alphanumeric character, at most 253 of them"
-        }
-        NameRule::Address
-            if !name
-                .parse::<IpAddr>()
-                .is_ok_and(|it| it.to_string() == name) =>
-        {
-            "must be an IP address in its shortest form"
-        }
-        NameRule::Path if [".", ".."].contains(&name) || name.contains(['/', '%']) => {
-            "may not be '.' or '..', and may not contain '/' or '%'"
-        }
-        _ => return Ok(()),
     };
-    let message = match name {
-        "" => rule.to_owned(),
-        _ => format!("Invalid value: {name:?}: {rule}"),
-    };
-    let cause = Cause::new("metadata.name", message);
-    Err(Status::invalid(resource, name, &[cause]))
+    let messages = problems
+        .iter()
+        .map(|it| format!("Invalid value: {name:?}: {it}"));
+    let causes: Vec<_> = messages.map(|it| Cause::new("metadata.name", it)).collect();
+    refuse(resource, name, &causes)
+}
+
+/// 422 if there are causes.
+pub(crate) fn refuse(resource: &Resource, name: &str, causes: &[Cause]) -> Result<(), Status> {
+    match causes {
+        [] => Ok(()),
+        causes => Err(Status::invalid(resource, name, causes)),
+    }
 }
 
 /// Brings the object into its one form. Returns the paths of unknown fields, which go: `spec.foo`.
@@ -76,24 +78,41 @@ pub(crate) fn undecodable(resource: &Resource, why: &impl fmt::Display) -> Statu
     ))
 }
 
-/// Refuses what the rules of the schema do not allow, in fields that differ from those of `old`: an object that an
-/// earlier version accepted can still be written. Metadata and status of Kubernetes' own kinds have rules elsewhere.
+/// Refuses what the rules of the schema and those of metadata do not allow, in fields that differ from those of `old`: an
+/// object that an earlier version accepted can still be written. The status of Kubernetes' own kinds has no rules.
 ///
 /// # Errors
 ///
 /// 422 with all fields that are wrong.
 pub(crate) fn check(resource: &Resource, old: Option<&Value>, new: &Value) -> Result<(), Status> {
+    let is_own = matches!(resource.schema.shape, Shape::Named(_));
     let is_new = |cause: &Cause| {
-        let field = cause.field.split(['.', '[']).next().unwrap_or_default();
-        let is_own = matches!(resource.schema.shape, Shape::Named(_));
-        !(is_own && ["metadata", "status"].contains(&field))
-            && old.is_none_or(|old| old[field] != new[field])
+        let mut parts = cause.field.split(['.', '[']);
+        let (first, second) = (
+            parts.next().unwrap_or_default(),
+            parts.next().unwrap_or_default(),
+        );
+        let differs = |field: &str| old.is_none_or(|old| old[field] != new[field]);
+        match first {
+            "metadata" if ["labels", "annotations"].contains(&second) => {
+                old.is_none_or(|old| old[first][second] != new[first][second])
+            }
+            "metadata" => false,
+            "status" => !is_own && differs(first),
+            _ => differs(first),
+        }
     };
-    let mut causes = resource.schema.check("", new);
-    causes.retain(is_new);
-    if causes.is_empty() {
-        return Ok(());
-    }
+    // Groups that stand beside the core have their own validation of metadata.
+    let beside = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
+    let is_core = is_own && !beside.contains(&&*resource.group);
+    let mut causes = metadata::check(old.map(|it| &it["metadata"]), &new["metadata"], is_core);
+    causes.extend(
+        resource
+            .schema
+            .check("", new, old)
+            .into_iter()
+            .filter(is_new),
+    );
     let name = new["metadata"]["name"].as_str().unwrap_or_default();
-    Err(Status::invalid(resource, name, &causes))
+    refuse(resource, name, &causes)
 }

@@ -235,9 +235,17 @@ fn unknown_fields_are_told() {
         warned.warnings,
         [r#"299 - "unknown field \"spec.containers[0].imagee\"""#]
     );
+    let twice =
+        br#"{"metadata": {"name": "q"}, "spec": {"containers": [{"name": "a", "name": "c"}]}}"#;
+    let warned = client.raw("POST", PODS, &headers, twice);
+    assert_eq!(
+        warned.warnings,
+        [r#"299 - "duplicate field \"spec.containers[0].name\"""#]
+    );
     let stored = client.0.store.get("Pod", "default", "p").unwrap();
-    let container = json!({"name": "c", "resources": {}});
-    assert_eq!(stored["spec"]["containers"], json!([container]));
+    let container = &stored["spec"]["containers"][0];
+    assert_eq!(container["name"], "c");
+    assert_eq!(container["imagee"], Value::Null);
 }
 
 #[test]

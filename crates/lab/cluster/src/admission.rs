@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
+use k8s_openapi::api::networking::v1::IPAddress;
 use serde_json::Value;
 use sluice_api::{Cause, KINDS, Status};
 use sluice_controller::workloads::{
@@ -29,6 +29,7 @@ use crate::machines::{CLIENT, LAN};
 use crate::nodes::MODE;
 use crate::object::{key_of, typed};
 
+mod cidrs;
 #[cfg(test)]
 mod tests;
 
@@ -62,7 +63,7 @@ impl Admission {
         };
         for it in objects.iter().filter(|it| it["kind"] == "ServiceCIDR") {
             // It was admitted in an earlier run.
-            let _ = admission.take_cidrs(it);
+            let _ = admission.take_cidrs(Some(it), it);
         }
         for it in objects.iter().filter(|it| it["kind"] == "ServiceAccount") {
             // It was admitted in an earlier run.
@@ -94,16 +95,12 @@ impl Admission {
         valid
     }
 
-    fn take_cidrs(&mut self, new: &Value) -> Result<(), Status> {
-        let cidr: ServiceCIDR = typed(new)?;
-        let texts = cidr.spec.and_then(|it| it.cidrs).unwrap_or_default();
-        let parsed = texts.iter().map(|it| it.parse::<IpNet>());
-        let Ok(parsed) = parsed.collect::<Result<Vec<_>, _>>() else {
-            let why = "must be prefixes such as 10.96.0.0/16".to_owned();
-            return checked(new, [("spec.cidrs".to_owned(), why)]);
+    fn take_cidrs(&mut self, old: Option<&Value>, new: &Value) -> Result<(), Status> {
+        let ranges = match cidrs::read(old, new) {
+            Ok(ranges) => ranges,
+            Err(problems) => return checked(new, problems),
         };
-        let name = cidr.metadata.name.unwrap_or_default();
-        self.cidrs.insert(name, parsed);
+        self.cidrs.insert(key_of(new).name.to_string(), ranges);
         self.tell_cidrs();
         Ok(())
     }
@@ -211,7 +208,7 @@ impl sluice_api::Admission for Admission {
         match new["kind"].as_str().unwrap_or_default() {
             "Service" => self.service(old, new),
             "EndpointSlice" => endpoint_slice(old, new),
-            "ServiceCIDR" => self.take_cidrs(new),
+            "ServiceCIDR" => self.take_cidrs(old, new),
             "IPAddress" => self.take_address(new),
             "Pod" => {
                 unknown_probes(new)?;
@@ -241,7 +238,7 @@ impl sluice_api::Admission for Admission {
             }
             "ServiceCIDR" => match old {
                 // It was admitted before.
-                Some(old) => drop(self.take_cidrs(old)),
+                Some(old) => drop(self.take_cidrs(Some(old), old)),
                 None => self.forget_cidrs(new),
             },
             "IPAddress" => match old {

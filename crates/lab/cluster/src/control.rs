@@ -5,6 +5,7 @@
 //!                       └──────▶ nodes and pods of this machine
 //! ```
 
+mod cidrs;
 mod objects;
 mod writes;
 

@@ -136,16 +136,21 @@ impl Call<'_> {
         self.strict(object, &unknown, options)
     }
 
-    /// What the client is told: what the kind has to say, and what `fieldValidation` makes of unknown fields, which is
-    /// an error at worst.
+    /// What the client is told: what the kind has to say, and what `fieldValidation` makes of unknown fields and of
+    /// fields that the body gives twice, which is an error at worst.
     pub(super) fn strict(
         &self,
         object: &Value,
         unknown: &[String],
         options: &WriteOptions,
     ) -> Result<Vec<String>, Status> {
-        let named = unknown.iter().map(|it| format!("unknown field {it:?}"));
-        let named: Vec<_> = named.collect();
+        let twice = match options.unknown {
+            Unknown::Ignored => Vec::new(),
+            _ => body::duplicates(self.body),
+        };
+        let twice = twice.iter().map(|it| format!("duplicate field {it:?}"));
+        let unknown = unknown.iter().map(|it| format!("unknown field {it:?}"));
+        let named: Vec<_> = twice.chain(unknown).collect();
         let told = self.resource.warnings.map(|it| it(&self.resource, object));
         let told = told.into_iter().flatten();
         match options.unknown {

@@ -13,6 +13,7 @@ use crate::http::tokens;
 use crate::schema;
 use crate::store::namespaces;
 use crate::table::{Table, network, node, objects, pod, workload};
+use crate::validation::data;
 
 /// The kinds that are served from the start, in the order of discovery.
 pub static KINDS: LazyLock<Registry> = LazyLock::new(|| {
@@ -97,12 +98,16 @@ fn core() -> Vec<Resource> {
             ),
             ..kind("v1 Event events ev", Table::rows(EVENT, objects::event))
         },
-        kind(
-            "v1 ConfigMap configmaps cm",
-            Table::rows("Name, Data#, Age", objects::config_map),
-        ),
+        Resource {
+            admit: Some(data::config_map),
+            ..kind(
+                "v1 ConfigMap configmaps cm",
+                Table::rows("Name, Data#, Age", objects::config_map),
+            )
+        },
         Resource {
             fields: words("type"),
+            admit: Some(data::secret),
             ..kind(
                 "v1 Secret secrets -",
                 Table::rows("Name, Type, Data#, Age", objects::secret),

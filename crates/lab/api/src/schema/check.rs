@@ -1,12 +1,14 @@
 //! Validation by the rules of a schema, in the words of kube-apiserver
 //! (`apiextensions-apiserver/pkg/apiserver/validation`, `kube-openapi/pkg/validation/errors`).
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use regex::bytes::{Regex, RegexBuilder};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::{Field, ListType, Rules, Schema, Shape};
+use super::format::{ANNOTATIONS, Format};
+use super::{Field, ListType, Quantity, Rules, Schema, Shape, Type};
 use crate::status::Cause;
 
 /// A regular expression of a schema.
@@ -30,10 +32,10 @@ impl Pattern {
 }
 
 impl Schema {
-    /// What is wrong with a decoded value at `path`.
-    pub(crate) fn check(&self, path: &str, value: &Value) -> Vec<Cause> {
+    /// What is wrong with a decoded value at `path`. `old` is the value that it replaces.
+    pub(crate) fn check(&self, path: &str, value: &Value, old: Option<&Value>) -> Vec<Cause> {
         let mut checker = Checker::default();
-        checker.value(self, path, value);
+        checker.value(self, path, value, old);
         checker.causes
     }
 
@@ -71,7 +73,7 @@ impl Checker {
         );
     }
 
-    fn value(&mut self, schema: &Schema, path: &str, value: &Value) {
+    fn value(&mut self, schema: &Schema, path: &str, value: &Value, old: Option<&Value>) {
         let rules = schema.rules.as_deref();
         if value.is_null() && rules.is_some_and(|it| it.nullable) {
             return;
@@ -90,12 +92,12 @@ impl Checker {
             self.rules(rules, path, value);
         }
         match value {
-            Value::Object(map) => self.object(schema, path, map),
+            Value::Object(map) => self.object(schema, path, map, old),
             Value::Array(list) => {
                 self.keys(schema, path, list);
                 if let Some(items) = schema.items() {
                     for (at, item) in list.iter().enumerate() {
-                        self.value(items, &format!("{path}[{at}]"), item);
+                        self.value(items, &format!("{path}[{at}]"), item, None);
                     }
                 }
             }
@@ -103,20 +105,26 @@ impl Checker {
         }
     }
 
-    fn object(&mut self, schema: &Schema, path: &str, map: &Map<String, Value>) {
-        let join = |name: &str| match path {
-            "" => name.to_owned(),
-            path => format!("{path}.{name}"),
-        };
+    fn object(
+        &mut self,
+        schema: &Schema,
+        path: &str,
+        map: &Map<String, Value>,
+        old: Option<&Value>,
+    ) {
+        let join = |name: &str| join(path, name);
         if let Shape::Map(values) = &schema.shape {
             for (key, value) in map {
-                self.value(values, &join(key), value);
+                self.value(values, &join(key), value, None);
             }
         }
         let Some(own) = schema.object() else {
             return;
         };
         let is_go = !own.name.is_empty();
+        if let Some(old) = old {
+            self.unchanged(own, path, map, old);
+        }
         let is_missing = |field: &&Field| match map.get(&*field.name) {
             None | Some(Value::Null) => true,
             Some(Value::String(it)) => is_go && it.is_empty(),
@@ -127,9 +135,38 @@ impl Checker {
                 self.push(&join(&field.name), "Required value");
             }
         }
+        let old = |field: &Field| old.and_then(|it| it.get(&*field.name));
         for (name, value) in map {
             if let Some(field) = own.field(name).filter(|it| !(is_go && is_missing(it))) {
-                self.value(&field.schema, &join(name), value);
+                // The API's own paths have no `metadata` here.
+                let path = match &*own.name {
+                    "core.v1.PodTemplateSpec" if name == "metadata" => path.to_owned(),
+                    _ => join(name),
+                };
+                self.value(&field.schema, &path, value, old(field));
+            }
+        }
+    }
+
+    /// What `old` does not allow to change (`ValidateImmutableField`, `ValidateConfigMapUpdate`).
+    fn unchanged(&mut self, own: &Type, path: &str, new: &Map<String, Value>, old: &Value) {
+        for field in &own.fields {
+            let Some(rules) = &field.schema.rules else {
+                continue;
+            };
+            let name = &*field.name;
+            let (new, before) = (new.get(name).unwrap_or(&Value::Null), &old[name]);
+            if new == before {
+                continue;
+            }
+            let path = join(path, name);
+            if rules.immutable {
+                self.push(&path, format!("Invalid value: {new}: field is immutable"));
+            } else if rules.sealed && old["immutable"] == true {
+                self.push(
+                    &path,
+                    "Forbidden: field is immutable when `immutable` is set",
+                );
             }
         }
     }
@@ -171,7 +208,102 @@ impl Checker {
             }
             _ => {}
         }
+        if let Some(format) = rules.format {
+            self.format(format, path, value);
+        }
         self.combined(rules, path, value);
+    }
+
+    fn format(&mut self, format: Format, path: &str, value: &Value) {
+        let mut wrong = |field: &str, value: &Value, format: Format, text: &str| {
+            for why in format.problems(text) {
+                self.push(field, format!("Invalid value: {value}: {why}"));
+            }
+        };
+        match (format, value) {
+            (Format::Labels, Value::Object(map)) => {
+                for (key, value) in map {
+                    wrong(path, &json!(key), Format::Qualified, key);
+                    let text = value.as_str().unwrap_or_default();
+                    wrong(path, value, Format::LabelValue, text);
+                }
+            }
+            (Format::Annotations, Value::Object(map)) => {
+                for key in map.keys() {
+                    wrong(path, &json!(key), Format::Qualified, &key.to_lowercase());
+                }
+                let lengths = map
+                    .iter()
+                    .map(|(key, value)| key.len() + value.as_str().map_or(0, str::len));
+                if lengths.sum::<usize>() > ANNOTATIONS {
+                    let message = format!("Too long: may not be more than {ANNOTATIONS} bytes");
+                    self.push(path, message);
+                }
+            }
+            (Format::ConfigKeys, Value::Object(map)) => {
+                for key in map.keys() {
+                    wrong(&format!("{path}[{key}]"), &json!(key), format, key);
+                }
+            }
+            (Format::Resources, _) => self.resources(path, value),
+            (format, Value::String(text)) => wrong(path, value, format, text),
+            _ => {}
+        }
+    }
+
+    /// Requests and limits of a container (`validateResourceRequirements`).
+    fn resources(&mut self, path: &str, value: &Value) {
+        for part in ["limits", "requests"] {
+            for (name, given) in value[part].as_object().into_iter().flatten() {
+                let Some(quantity) = quantity(given) else {
+                    continue;
+                };
+                let field = format!("{path}.{part}[{name}]");
+                let known = ["cpu", "memory", "ephemeral-storage"].contains(&&**name);
+                let is_huge = name.starts_with("hugepages-");
+                for why in Format::Qualified.problems(name) {
+                    self.push(&field, format!("Invalid value: {name:?}: {why}"));
+                }
+                if !name.contains('/') && !known && !is_huge {
+                    let why = "must be a standard resource for containers";
+                    self.push(&field, format!("Invalid value: {name:?}: {why}"));
+                }
+                if quantity.is_negative() {
+                    let why = "must be greater than or equal to 0";
+                    self.push(&field, format!("Invalid value: {given}: {why}"));
+                }
+                if name.contains('/') && !quantity.is_whole() {
+                    self.push(
+                        &field,
+                        format!("Invalid value: {given}: must be an integer"),
+                    );
+                }
+                let field = format!("{path}.requests");
+                match (
+                    part,
+                    &value["limits"][name],
+                    &value["limits"][name].as_str(),
+                ) {
+                    ("limits", ..) => {}
+                    (_, limit, Some(text)) => {
+                        let limit = self::quantity(limit);
+                        let how = match limit.and_then(|it| quantity.partial_cmp(&it)) {
+                            Some(Ordering::Equal) | None => continue,
+                            Some(Ordering::Less) if known => continue,
+                            Some(_) if known => "less than or equal to",
+                            Some(_) => "equal to",
+                        };
+                        let why = format!("must be {how} {name} limit of {text}");
+                        self.push(&field, format!("Invalid value: {given}: {why}"));
+                    }
+                    _ if known => {}
+                    _ => self.push(
+                        &format!("{path}.limits"),
+                        "Required value: Limit must be set for non overcommitable resources",
+                    ),
+                }
+            }
+        }
     }
 
     fn number(&mut self, rules: &Rules, path: &str, value: &Value, number: f64) {
@@ -181,6 +313,16 @@ impl Checker {
         let most = rules
             .maximum
             .filter(|it| number > *it || rules.exclusive_maximum && number >= *it);
+        if rules.is_go && (least.is_some() || most.is_some()) {
+            let range = match (rules.minimum, rules.maximum) {
+                (Some(least), Some(most)) => format!("between {least} and {most}, inclusive"),
+                (least, most) => match least {
+                    Some(least) => format!("greater than or equal to {least}"),
+                    None => format!("less than or equal to {}", most.unwrap_or_default()),
+                },
+            };
+            return self.push(path, format!("Invalid value: {value}: must be {range}"));
+        }
         let equal = |is_exclusive: bool| if is_exclusive { "" } else { " or equal to" };
         if let Some(it) = least {
             let than = equal(rules.exclusive_minimum);
@@ -218,9 +360,9 @@ impl Checker {
     /// `allOf`, `anyOf`, `oneOf` and `not`.
     fn combined(&mut self, rules: &Rules, path: &str, value: &Value) {
         for it in &rules.all_of {
-            self.value(it, path, value);
+            self.value(it, path, value, None);
         }
-        let fits = |it: &&Schema| it.check(path, value).is_empty();
+        let fits = |it: &&Schema| it.check(path, value, None).is_empty();
         let counted = |all: &[Schema]| all.iter().filter(fits).count();
         for (is_wrong, why) in [
             (
@@ -263,6 +405,17 @@ impl Checker {
                 self.push(&format!("{path}[{at}]"), format!("Duplicate value: {text}"));
             }
         }
+    }
+}
+
+fn quantity(value: &Value) -> Option<Quantity> {
+    value.as_str()?.parse().ok()
+}
+
+fn join(path: &str, name: &str) -> String {
+    match path {
+        "" => name.to_owned(),
+        path => format!("{path}.{name}"),
     }
 }
 

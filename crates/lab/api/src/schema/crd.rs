@@ -189,6 +189,7 @@ fn rules(given: &Value, nullable: bool) -> Result<Option<Rules>, String> {
             Value::Null => None,
             it => Some(nested(it)?),
         },
+        ..Rules::default()
     }))
 }
 

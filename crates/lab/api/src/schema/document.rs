@@ -92,7 +92,8 @@ fn field(field: &Field) -> Value {
     if let Some(default) = &schema.default {
         set("default", default.clone());
     }
-    if let Some(rules) = &schema.rules {
+    let rules = schema.rules.as_ref().filter(|it| !it.allowed.is_empty());
+    if let Some(rules) = rules {
         set("enum", rules.allowed.clone().into());
     }
     if schema.atomic {

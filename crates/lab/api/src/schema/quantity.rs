@@ -32,6 +32,15 @@ impl Quantity {
          '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
     const NUMBER: &str = "unable to parse numeric part of quantity";
     const SUFFIX: &str = "unable to parse quantity's suffix";
+
+    pub(crate) fn is_negative(&self) -> bool {
+        self.nanos < 0
+    }
+
+    /// Whether it is a whole number.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.nanos % NANO == 0
+    }
 }
 
 impl PartialEq for Quantity {

@@ -15,9 +15,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-use super::{Field, Form, ListType, Schema, Shape, Type};
+use super::{Field, Form, Format, ListType, Rules, Schema, Shape, Type};
 
 const FACTS: &str = include_str!("kubernetes.txt");
+const RULES: &str = include_str!("rules.txt");
 
 const DEFAULTS: &str = include_str!("defaults.txt");
 
@@ -80,6 +81,7 @@ impl Table {
                 last.fields.push(field(line, &names));
             }
         }
+        add_rules(&mut types, &names);
         let mut kinds = HashMap::new();
         for line in DEFAULTS.lines().filter(|it| !it.starts_with('#')) {
             let mut words = line.splitn(3, ' ');
@@ -103,6 +105,21 @@ impl Table {
             names,
             packages,
         }
+    }
+}
+
+/// Adds the lines of `rules.txt` to the fields.
+fn add_rules(types: &mut [Type], names: &HashMap<Box<str>, usize>) {
+    for line in RULES.lines().filter(|it| !it.starts_with('#')) {
+        let mut words = line.split(' ');
+        let Some((name, field)) = words.next().and_then(|it| it.rsplit_once('.')) else {
+            continue;
+        };
+        let own = names.get(name).and_then(|it| types.get_mut(*it));
+        let mut fields = own.into_iter().flat_map(|it| &mut it.fields);
+        let field = fields.find(|it| *it.name == *field);
+        let field = field.unwrap_or_else(|| panic!("rules.txt: there is no {line}"));
+        words.for_each(|it| attribute(field, it));
     }
 }
 
@@ -153,8 +170,10 @@ fn attribute(field: &mut Field, word: &str) {
     let schema = &mut field.schema;
     let (name, value) = word.split_once('=').unwrap_or((word, ""));
     match name {
+        "*" => {}
         "?" | "0" => field.form = Form::Omitted,
         "!" => field.required = true,
+        "optional" => field.required = false,
         "" => schema.default = serde_json::from_str(value).ok(),
         "set" => schema.list = ListType::Set,
         "map" => schema.list = ListType::Keyed(value.split(',').map(Into::into).collect()),
@@ -164,11 +183,19 @@ fn attribute(field: &mut Field, word: &str) {
         "retainKeys" => schema.patch.retains_keys = true,
         "replace" => schema.patch.replaces = true,
         "go" => schema.go = Some(value.into()),
-        "enum" => {
-            let rules = schema.rules.get_or_insert_default();
-            rules.allowed = value.split(',').map(Into::into).collect();
-        }
-        _ => {}
+        _ => rule(schema.rules.get_or_insert_default(), name, value),
+    }
+}
+
+fn rule(rules: &mut Rules, name: &str, value: &str) {
+    rules.is_go = true;
+    match name {
+        "enum" => rules.allowed = value.split(',').map(Into::into).collect(),
+        "min" => rules.minimum = value.parse().ok(),
+        "max" => rules.maximum = value.parse().ok(),
+        "immutable" => rules.immutable = true,
+        "sealed" => rules.sealed = true,
+        format => rules.format = Format::of(format),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hyper::StatusCode;
 use serde_json::Value;
 
 use super::custom::is_definition;
@@ -32,7 +33,8 @@ impl Writer {
             .is_some_and(|it| !it.is_empty())
         {
             let message = "resourceVersion should not be set on objects to be created";
-            return Err(Status::bad_request(message));
+            // kube-apiserver has no reason for it (`ErrResourceVersionSetOnCreate`).
+            return Err(Status::new(StatusCode::INTERNAL_SERVER_ERROR, "", message));
         }
         if let Some(metadata) = metadata.as_object_mut() {
             metadata.retain(|field, _| !OWN.contains(&field.as_str()));

@@ -60,6 +60,7 @@ fn kubectl_applies() {
             *containers,
             json!([{
                 "name": "web", "image": "two", "resources": {},
+                "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
                 "ports": [{"containerPort": 80, "protocol": "TCP"}],
             }])
         );

@@ -4,6 +4,9 @@ use sluice_controller::Pools;
 
 use super::*;
 
+mod forms;
+mod rules;
+
 const RANGE: &str = "10.96.0.0/16";
 
 /// An admission for a machine that can run the data plane nftables only.
@@ -57,9 +60,8 @@ fn a_service_cidr_that_is_not_written_gives_no_address() {
     dry(cidr("second", "10.97.0.0/16")).unwrap();
     let refused = dry(service("10.97.0.9")).unwrap_err();
     assert!(refused.to_string().contains(RANGE), "{refused}");
-    store
-        .update_with(cidr("first", "10.98.0.0/16"), Effect::DryRun)
-        .unwrap();
+    let moved = store.update_with(cidr("first", "10.98.0.0/16"), Effect::DryRun);
+    moved.unwrap_err();
     dry(service("10.98.0.9")).unwrap_err();
     dry(service("10.96.0.9")).unwrap();
     store.create(cidr("second", "10.97.0.0/16")).unwrap();

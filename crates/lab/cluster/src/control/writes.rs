@@ -11,6 +11,7 @@ use sluice_controller::workloads::Write;
 use sluice_controller::{Allocator, Change, Object, Typed, is_allocated};
 use tracing::warn;
 
+use super::cidrs;
 use super::objects::Objects;
 use crate::events::Events;
 use crate::object::key_of;
@@ -85,8 +86,8 @@ impl Writes<'_> {
         }
     }
 
-    /// Writes load balancer addresses into the status of Services, and the IPAddress objects of ClusterIPs. Returns the
-    /// number of refusals.
+    /// Writes load balancer addresses into the status of Services, the IPAddress objects of ClusterIPs, and which
+    /// ServiceCIDRs are in use. Returns the number of refusals.
     pub(super) fn addresses(&self, objects: &Objects, allocator: &Mutex<Allocator>) -> usize {
         let mut wanted = BTreeMap::new();
         let mut statuses = Vec::new();
@@ -105,16 +106,25 @@ impl Writes<'_> {
                 }
             }
         }
+        let addresses: Vec<_> = wanted.keys().filter_map(|it| it.parse().ok()).collect();
+        let cidrs = cidrs::reconcile(self.store, &addresses);
         let statuses = statuses
             .into_iter()
             .map(|it| self.store.update_status(it.write()).map(drop));
-        let mut refused = count(statuses);
+        let mut refused = count(statuses.chain(cidrs));
         // Missing, or written by us for another Service. An IPAddress of another writer stays.
         let wrong = wanted.iter().filter(|(name, it)| {
             let held = objects.addresses.get(*name);
             held.is_none_or(|held| is_allocated(held) && held.spec != it.spec)
         });
-        refused += count(wrong.map(|(_, it)| self.put(it)));
+        refused += count(wrong.map(|(name, it)| {
+            if objects.addresses.contains_key(name) {
+                // What an IPAddress refers to never changes.
+                let options = DeleteOptions::default();
+                gone(self.store.delete("IPAddress", "", name, options))?;
+            }
+            self.store.create(it.write()).map(drop)
+        }));
         let stale = objects
             .addresses
             .iter()

@@ -18,6 +18,19 @@ pub fn default_pod(pod: &mut Pod) {
     let spec = pod.spec.get_or_insert_default();
     default_spec(spec);
     spec.enable_service_links.get_or_insert(true);
+    let init = spec.init_containers.iter_mut().flatten();
+    for container in init.chain(&mut spec.containers) {
+        // What is limited and not requested is requested up to the limit.
+        let Some(resources) = &mut container.resources else {
+            continue;
+        };
+        for (name, limit) in resources.limits.iter().flatten() {
+            let requests = resources.requests.get_or_insert_default();
+            requests
+                .entry(name.clone())
+                .or_insert_with(|| limit.clone());
+        }
+    }
     if spec.host_network == Some(true) {
         let containers = spec.containers.iter_mut();
         let ports = containers.flat_map(|it| it.ports.iter_mut().flatten());

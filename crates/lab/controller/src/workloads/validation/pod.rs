@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::{Container, ContainerPort, PodSpec, Probe};
+use k8s_openapi::api::core::v1::{Container, ContainerPort, PodSpec, Probe, Toleration};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use sluice_model::is_label;
 
@@ -161,12 +161,41 @@ fn check_target(field: &str, port: &IntOrString, problems: &mut Problems) {
     }
 }
 
-/// Checks that a Pod's spec is unchanged, but for images, tolerations, deadlines, and the first node.
+/// Checks what may change of a Pod's spec: images, a shorter deadline, tolerations that are added, scheduling gates that go,
+/// and the first node (`ValidatePodUpdate`).
 pub(super) fn unchanged(old: &PodSpec, new: &PodSpec, problems: &mut Problems) {
+    let init = |it: &PodSpec| it.init_containers.as_ref().map_or(0, Vec::len);
+    for (field, differs) in [
+        ("containers", old.containers.len() != new.containers.len()),
+        ("initContainers", init(old) != init(new)),
+    ] {
+        if differs {
+            let why = "pod updates may not add or remove containers";
+            problems.forbidden(format!("spec.{field}"), why);
+            return;
+        }
+    }
+    deadline(
+        old.active_deadline_seconds,
+        new.active_deadline_seconds,
+        problems,
+    );
+    tolerations(old, new, problems);
     let mut expected = new.clone();
     expected.active_deadline_seconds = old.active_deadline_seconds;
     expected.tolerations.clone_from(&old.tolerations);
-    expected.termination_grace_period_seconds = old.termination_grace_period_seconds;
+    let gates = |it: &PodSpec| it.scheduling_gates.clone().unwrap_or_default();
+    let kept = gates(old);
+    if gates(new).iter().all(|it| kept.contains(it)) {
+        expected.scheduling_gates.clone_from(&old.scheduling_gates);
+    }
+    let grace = (
+        old.termination_grace_period_seconds,
+        new.termination_grace_period_seconds,
+    );
+    if grace.0.is_some_and(|it| it < 0) && grace.1 == Some(1) {
+        expected.termination_grace_period_seconds = grace.0;
+    }
     if old.node_name.is_none() {
         expected.node_name = None;
     }
@@ -179,10 +208,42 @@ pub(super) fn unchanged(old: &PodSpec, new: &PodSpec, problems: &mut Problems) {
     if expected != *old {
         problems.forbidden(
             "spec",
-            "pod updates may not change fields other than `spec.containers[*].image`, \
-             `spec.initContainers[*].image`, `spec.activeDeadlineSeconds`, `spec.tolerations` (only additions to \
-             existing tolerations), `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was \
+            "pod updates may not change fields other than `spec.containers[*].image`,\
+             `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to \
+             existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was \
              previously negative)",
         );
+    }
+}
+
+fn deadline(old: Option<i64>, new: Option<i64>, problems: &mut Problems) {
+    const PATH: &str = "spec.activeDeadlineSeconds";
+    match (old, new) {
+        (Some(_), None) => {
+            let why = "must not update from a positive integer to nil value";
+            problems.invalid(PATH, "null", why);
+        }
+        (Some(old), Some(new)) if new > old => {
+            problems.invalid(PATH, new, "must be less than or equal to previous value");
+        }
+        _ => {}
+    }
+}
+
+/// A toleration stays, but for its seconds.
+fn tolerations(old: &PodSpec, new: &PodSpec, problems: &mut Problems) {
+    let new = new.tolerations.as_deref().unwrap_or_default();
+    let is_kept = |old: &Toleration| {
+        new.iter().any(|it| {
+            let seconds = old.toleration_seconds;
+            *old == Toleration {
+                toleration_seconds: seconds,
+                ..it.clone()
+            }
+        })
+    };
+    if !old.tolerations.iter().flatten().all(is_kept) {
+        let why = "existing toleration can not be modified except its tolerationSeconds";
+        problems.forbidden("spec.tolerations", why);
     }
 }

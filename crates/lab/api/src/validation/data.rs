@@ -1,0 +1,100 @@
+//! ConfigMaps and Secrets, beside the rules of their schema (`ValidateConfigMap`, `ValidateSecret`,
+//! `registry/core/secret/strategy.go`).
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::Value;
+
+use super::refuse;
+use crate::resource::{Registry, Resource};
+use crate::status::{Cause, Status};
+
+/// Most bytes of all values.
+const MOST: usize = 1024 * 1024;
+
+/// What the types of Secrets require: one of the keys of each line.
+const KEYS: [(&str, &[&str]); 6] = [
+    ("kubernetes.io/dockercfg", &[".dockercfg"]),
+    ("kubernetes.io/dockerconfigjson", &[".dockerconfigjson"]),
+    ("kubernetes.io/basic-auth", &["username", "password"]),
+    ("kubernetes.io/ssh-auth", &["ssh-privatekey"]),
+    ("kubernetes.io/tls", &["tls.crt"]),
+    ("kubernetes.io/tls", &["tls.key"]),
+];
+
+const ACCOUNT: &str = "kubernetes.io/service-account.name";
+
+pub(crate) fn config_map(
+    resource: &Resource,
+    _: &Registry,
+    _: Option<&Value>,
+    new: &mut Value,
+) -> Result<(), Status> {
+    let mut causes = Vec::new();
+    for (key, _) in entries(&new["data"]) {
+        if !new["binaryData"][key].is_null() {
+            let message = format!("Invalid value: {key:?}: duplicate of key present in binaryData");
+            causes.push(Cause::new(format!("data[{key}]"), message));
+        }
+    }
+    let texts = entries(&new["data"]).map(|(_, it)| it.as_str().map_or(0, str::len));
+    let bytes = entries(&new["binaryData"]).map(|(_, it)| size(it));
+    if texts.chain(bytes).sum::<usize>() > MOST {
+        // The whole object, as the API writes it.
+        causes.push(Cause::new("[]", too_long()));
+    }
+    refuse(resource, name(new), &causes)
+}
+
+/// Moves `stringData` into `data`, then checks.
+pub(crate) fn secret(
+    resource: &Resource,
+    _: &Registry,
+    _: Option<&Value>,
+    new: &mut Value,
+) -> Result<(), Status> {
+    let texts = new.as_object_mut().and_then(|it| it.remove("stringData"));
+    for (key, value) in texts.iter().flat_map(entries) {
+        new["data"][key] = BASE64_STANDARD
+            .encode(value.as_str().unwrap_or_default())
+            .into();
+    }
+    let data = &new["data"];
+    let mut causes = Vec::new();
+    if entries(data).map(|(_, it)| size(it)).sum::<usize>() > MOST {
+        causes.push(Cause::new("data", too_long()));
+    }
+    let kind = new["type"].as_str().unwrap_or_default();
+    for (_, keys) in KEYS.iter().filter(|(it, _)| *it == kind) {
+        if !keys.iter().any(|it| data.get(it).is_some()) {
+            let missing = keys
+                .iter()
+                .map(|it| Cause::new(format!("data[{it}]"), "Required value"));
+            causes.extend(missing);
+        }
+    }
+    let account = &new["metadata"]["annotations"][ACCOUNT];
+    if kind == "kubernetes.io/service-account-token" && account.as_str().is_none_or(str::is_empty) {
+        let field = format!("metadata.annotations[{ACCOUNT}]");
+        causes.push(Cause::new(field, "Required value"));
+    }
+    refuse(resource, name(new), &causes)
+}
+
+fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+fn too_long() -> String {
+    format!("Too long: may not be more than {MOST} bytes")
+}
+
+fn entries(map: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    map.as_object().into_iter().flatten()
+}
+
+/// The bytes that a value in base64 stands for.
+fn size(value: &Value) -> usize {
+    let text = value.as_str().unwrap_or_default();
+    text.len() / 4 * 3 - text.bytes().rev().take_while(|it| *it == b'=').count()
+}

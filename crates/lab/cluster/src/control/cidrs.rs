@@ -1,0 +1,97 @@
+//! ServiceCIDRs: a finalizer keeps one while Services have its addresses (`pkg/controller/servicecidrs`).
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use sluice_api::{Status, Store};
+
+const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
+
+/// Keeps the finalizer and the condition Ready of each ServiceCIDR. `addresses` are those of Services. Returns the outcome
+/// of each write.
+pub(super) fn reconcile(store: &Store, addresses: &[IpAddr]) -> Vec<Result<(), Status>> {
+    let all = store.list("ServiceCIDR");
+    let mut writes = Vec::new();
+    for cidr in &all {
+        let is_held = !cidr["metadata"]["deletionTimestamp"].is_null();
+        let is_held = is_held.then(|| is_needed(cidr, &all, addresses));
+        let ready = match is_held {
+            None => {
+                json!({"status": "True", "reason": "", "message": "Kubernetes Service CIDR is ready"})
+            }
+            Some(_) => json!({
+                "status": "False", "reason": "Terminating",
+                "message": "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new \
+                            ServiceCIDR",
+            }),
+        };
+        writes.push(finalize(store, cidr, is_held != Some(false)));
+        if is_held != Some(false) {
+            writes.push(report(store, cidr, ready));
+        }
+    }
+    writes
+}
+
+/// Whether a Service has an address that no other ServiceCIDR covers.
+fn is_needed(cidr: &Arc<Value>, all: &[Arc<Value>], addresses: &[IpAddr]) -> bool {
+    let others: Vec<IpNet> = all
+        .iter()
+        .filter(|it| !Arc::ptr_eq(it, cidr) && it["metadata"]["deletionTimestamp"].is_null())
+        .flat_map(|it| ranges(it))
+        .collect();
+    let own = ranges(cidr);
+    let in_any = |all: &[IpNet], ip: &IpAddr| all.iter().any(|it| it.contains(ip));
+    let mut addresses = addresses.iter();
+    addresses.any(|it| in_any(&own, it) && !in_any(&others, it))
+}
+
+fn ranges(cidr: &Value) -> Vec<IpNet> {
+    let texts = cidr["spec"]["cidrs"].as_array().into_iter().flatten();
+    texts.filter_map(|it| it.as_str()?.parse().ok()).collect()
+}
+
+/// Adds or removes the finalizer.
+fn finalize(store: &Store, cidr: &Value, wanted: bool) -> Result<(), Status> {
+    let all = cidr["metadata"]["finalizers"].as_array();
+    let mut all = all.cloned().unwrap_or_default();
+    if all.iter().any(|it| it == FINALIZER) == wanted {
+        return Ok(());
+    }
+    // One that is being deleted gets no finalizer.
+    if wanted && !cidr["metadata"]["deletionTimestamp"].is_null() {
+        return Ok(());
+    }
+    all.retain(|it| it != FINALIZER);
+    if wanted {
+        all.push(FINALIZER.into());
+    }
+    let mut new = cidr.clone();
+    new["metadata"]["finalizers"] = all.into();
+    if let Some(metadata) = new["metadata"].as_object_mut() {
+        metadata.remove("resourceVersion");
+    }
+    store.update(new).map(drop)
+}
+
+/// Writes the condition Ready, if it differs.
+fn report(store: &Store, cidr: &Value, ready: Value) -> Result<(), Status> {
+    let mut ready = ready;
+    ready["type"] = "Ready".into();
+    let old = &cidr["status"]["conditions"][0];
+    let is_same = |field: &str| old[field] == ready[field];
+    if is_same("status") && is_same("message") {
+        return Ok(());
+    }
+    let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
+    ready["lastTransitionTime"] = now.to_string().into();
+    let mut new = cidr.clone();
+    new["status"]["conditions"] = json!([ready]);
+    if let Some(metadata) = new["metadata"].as_object_mut() {
+        metadata.remove("resourceVersion");
+    }
+    store.update_status(new).map(drop)
+}
