@@ -13,9 +13,9 @@ use k8s_openapi::api::networking::v1::IPAddress;
 use serde_json::Value;
 use sluice_api::{Cause, KINDS, Status};
 use sluice_controller::workloads::{
-    default_daemon_set, default_deployment, default_pod, default_replica_set, default_stateful_set,
-    validate_daemon_set, validate_deployment, validate_pod, validate_replica_set,
-    validate_stateful_set,
+    default_cron_job, default_daemon_set, default_deployment, default_job, default_pod,
+    default_replica_set, default_stateful_set, validate_cron_job, validate_daemon_set,
+    validate_deployment, validate_job, validate_pod, validate_replica_set, validate_stateful_set,
 };
 use sluice_controller::{
     Allocator, FieldError, Typed, is_allocated, set_defaults, validate_service, validate_slice,
@@ -28,6 +28,7 @@ use accounts::Accounts;
 use crate::machines::{CLIENT, LAN};
 use crate::nodes::MODE;
 use crate::object::{key_of, typed};
+use crate::zones;
 
 mod cidrs;
 #[cfg(test)]
@@ -219,6 +220,10 @@ impl sluice_api::Admission for Admission {
             }
             "Node" => self.node(old, new),
             "ServiceAccount" => self.accounts.set(new),
+            "Job" => complete(old, new, default_job, validate_job),
+            "CronJob" => complete(old, new, default_cron_job, |it, old| {
+                validate_cron_job(it, old, |name| zones::of(name).is_some())
+            }),
             "Deployment" => complete(old, new, default_deployment, validate_deployment),
             "ReplicaSet" => complete(old, new, default_replica_set, validate_replica_set),
             "StatefulSet" => complete(old, new, default_stateful_set, validate_stateful_set),

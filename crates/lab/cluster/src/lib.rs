@@ -38,3 +38,4 @@ pub mod process;
 mod reports;
 mod resume;
 pub mod serve;
+mod zones;

@@ -6,6 +6,7 @@
 use k8s_openapi::api::apps::v1::{
     ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
 };
+use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{
     ConfigMap, Endpoints, Event, Namespace, Node, Pod, PodStatus, PodTemplateSpec, Secret, Service,
     ServiceAccount,
@@ -46,7 +47,7 @@ macro_rules! typed {
 }
 
 typed! {
-    ConfigMap ControllerRevision DaemonSet Deployment EndpointSlice Endpoints Event IPAddress Namespace Node Pod
+    ConfigMap ControllerRevision CronJob DaemonSet Deployment EndpointSlice Endpoints Event IPAddress Job Namespace Node Pod
     PodStatus PodTemplateSpec ReplicaSet Secret Service ServiceAccount ServiceCIDR StatefulSet events::Event
 }
 

@@ -1,4 +1,4 @@
-//! The controllers of workloads: Deployments, ReplicaSets, StatefulSets, DaemonSets, the scheduler, and what becomes of the
+//! The controllers of workloads: Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs, CronJobs, the scheduler, and what becomes of the
 //! pods of a node that does not answer. Rules are kube-controller-manager's and kube-scheduler's of Kubernetes 1.36.
 //!
 //! ```text
@@ -15,15 +15,17 @@
 //! - A write that is refused or lost is asked for again.
 //! - When nothing changes from outside, the writes come to an end.
 //!
-//! Not here: volumes, resources of nodes, preemption, PodDisruptionBudgets, Jobs.
+//! Not here: volumes, resources of nodes, preemption, PodDisruptionBudgets.
 
 mod accounts;
 mod counts;
+mod cron_job;
 mod daemon_set;
 mod defaults;
 mod deployment;
 mod fit;
 mod garbage;
+mod job;
 mod labels;
 mod node_lifecycle;
 mod ownership;
@@ -38,22 +40,27 @@ mod template;
 mod tests;
 mod validation;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use k8s_openapi::api::apps::v1::{
     ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
 };
+use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, ServiceAccount};
 
 pub use accounts::{AUTHORITY, account_of, mount_token};
+pub use cron_job::time_zones;
 pub use defaults::{
-    default_daemon_set, default_deployment, default_pod, default_replica_set, default_stateful_set,
+    default_cron_job, default_daemon_set, default_deployment, default_job, default_pod,
+    default_replica_set, default_stateful_set,
 };
 pub use plan::{Plan, Workload, Write};
 pub use validation::{
-    validate_daemon_set, validate_deployment, validate_pod, validate_replica_set,
-    validate_stateful_set,
+    validate_cron_job, validate_daemon_set, validate_deployment, validate_job, validate_pod,
+    validate_replica_set, validate_stateful_set,
 };
 
 /// All objects that the controllers read, with the API's defaults. An owner that is missing here does not exist, so its
@@ -74,6 +81,10 @@ pub struct Cluster {
     pub replica_sets: Vec<Arc<ReplicaSet>>,
     pub stateful_sets: Vec<Arc<StatefulSet>>,
     pub daemon_sets: Vec<Arc<DaemonSet>>,
+    pub jobs: Vec<Arc<Job>>,
+    pub cron_jobs: Vec<Arc<CronJob>>,
+    /// The time zones that CronJobs name, as far as this machine knows them.
+    pub zones: BTreeMap<String, TimeZone>,
     /// The revisions of StatefulSets and DaemonSets.
     pub revisions: Vec<Arc<ControllerRevision>>,
 }
@@ -96,6 +107,13 @@ pub fn reconcile(cluster: &Cluster, now: Timestamp) -> Plan {
     }
     for set in &cluster.daemon_sets {
         daemon_set::reconcile(cluster, set, &mut plan);
+    }
+    for job in &cluster.jobs {
+        job::reconcile(cluster, job, &mut plan);
+    }
+    job::release_orphans(cluster, &mut plan);
+    for cron_job in &cluster.cron_jobs {
+        cron_job::reconcile(cluster, cron_job, &mut plan);
     }
     scheduler::reconcile(cluster, &mut plan);
     plan

@@ -57,9 +57,10 @@ impl Writer {
         if self.get(resource, &key).is_some() {
             return Err(Status::already_exists(resource, &key.name));
         }
+        // A Job's selector has its uid.
+        new["metadata"]["uid"] = self.history.lock().next_uid().into();
         self.complete(resource, None, &mut new)?;
         let metadata = &mut new["metadata"];
-        metadata["uid"] = self.history.lock().next_uid().into();
         metadata["creationTimestamp"] = now().into();
         if counts_generations(resource) {
             metadata["generation"] = 1.into();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::{
     ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
 };
+use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{
     ConfigMap, Endpoints, Namespace, Node, Pod, Service, ServiceAccount,
 };
@@ -17,9 +18,12 @@ use sluice_controller::{Change, Object, Typed, workloads};
 use sluice_model::NamespacedName;
 
 use crate::object::{key_of, typed};
+use crate::zones;
 
 /// The kinds that the controllers read.
-pub(super) const KINDS: [&str; 16] = [
+pub(super) const KINDS: [&str; 18] = [
+    "Job",
+    "CronJob",
     "Namespace",
     "ServiceAccount",
     "ConfigMap",
@@ -56,6 +60,8 @@ pub(super) struct Objects {
     replica_sets: All<ReplicaSet>,
     stateful_sets: All<StatefulSet>,
     daemon_sets: All<DaemonSet>,
+    jobs: All<Job>,
+    cron_jobs: All<CronJob>,
     revisions: All<ControllerRevision>,
 }
 
@@ -86,6 +92,8 @@ impl Objects {
             "ReplicaSet" => set(&mut self.replica_sets, key, object, exists)?.and(None),
             "StatefulSet" => set(&mut self.stateful_sets, key, object, exists)?.and(None),
             "DaemonSet" => set(&mut self.daemon_sets, key, object, exists)?.and(None),
+            "Job" => set(&mut self.jobs, key, object, exists)?.and(None),
+            "CronJob" => set(&mut self.cron_jobs, key, object, exists)?.and(None),
             "ControllerRevision" => set(&mut self.revisions, key, object, exists)?.and(None),
             _ => None,
         };
@@ -94,7 +102,13 @@ impl Objects {
 
     /// The objects that the controllers of workloads read.
     pub(super) fn cluster(&self, authority: &str) -> workloads::Cluster {
+        let cron_jobs: Vec<_> = self.cron_jobs.values().cloned().collect();
+        let zones = workloads::time_zones(&cron_jobs);
+        let zones = zones.filter_map(|it| Some((it.to_owned(), zones::of(it)?)));
         workloads::Cluster {
+            zones: zones.collect(),
+            jobs: self.jobs.values().cloned().collect(),
+            cron_jobs: cron_jobs.clone(),
             namespaces: self.namespaces.values().cloned().collect(),
             accounts: self.accounts.values().cloned().collect(),
             authorities: self.authorities.values().cloned().collect(),

@@ -55,6 +55,10 @@ impl Writes<'_> {
                     // The scheduler's binding: nodeName is in spec, the condition in status.
                     let stored = self.store.update(object.clone())?;
                     let mut status = (*stored).clone();
+                    if status["status"] == object["status"] {
+                        // A pod whose last finalizer was removed is gone.
+                        return Ok(());
+                    }
                     status["status"] = object["status"].clone();
                     return self.store.update_status(status).map(drop);
                 }

@@ -221,6 +221,19 @@ impl Container {
         }
     }
 
+    /// The pod ends before the container could be started (again), as kubelet reports it.
+    pub(super) fn never_ran(&mut self) {
+        let ended = ContainerStateTerminated {
+            exit_code: 137,
+            reason: Some("ContainerStatusUnknown".to_owned()),
+            message: Some(
+                "The container could not be located when the pod was terminated".to_owned(),
+            ),
+            ..ContainerStateTerminated::default()
+        };
+        self.state = State::Terminated(self.last.take().unwrap_or(ended));
+    }
+
     /// Sends a signal once in each run.
     pub(super) fn end(&mut self, signal: Signal) {
         if self.asked != Some(self.run) {

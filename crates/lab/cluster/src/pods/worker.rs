@@ -152,6 +152,8 @@ impl Worker {
             if self.power || self.removed {
                 until = self.act(now);
                 if self.is_over() {
+                    // Controllers that wait for the end of a pod read how it ended.
+                    self.tell();
                     return self.finish();
                 }
                 if !self.tell() {
@@ -215,7 +217,7 @@ impl Worker {
             // Containers that wait are not started any more.
             for it in &mut self.containers {
                 if matches!(it.state, State::Waiting { .. }) {
-                    it.state = State::Terminated(Default::default());
+                    it.never_ran();
                 }
             }
             return deadline.max(now + LOOK);

@@ -5,9 +5,11 @@ use k8s_openapi::api::apps::v1::{
     DaemonSet, Deployment, ReplicaSet, RollingUpdateDaemonSet, RollingUpdateDeployment,
     RollingUpdateStatefulSetStrategy, StatefulSet,
 };
+use k8s_openapi::api::batch::v1::{CronJob, Job, JobSpec};
 use k8s_openapi::api::core::v1::{
     Container, HTTPGetAction, Pod, PodSecurityContext, PodSpec, Probe, Toleration,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 /// Seconds that a pod stays on a node that does not answer.
@@ -113,6 +115,67 @@ pub fn default_daemon_set(set: &mut DaemonSet) {
         most.get_or_insert(IntOrString::Int(1));
         rolling.max_surge.get_or_insert(IntOrString::Int(0));
     }
+}
+
+/// Sets the defaults of a Job (`pkg/apis/batch/v1/defaults.go`). One with a uid gets its selector and the labels of its pods
+/// (`pkg/registry/batch/job/strategy.go`).
+pub fn default_job(job: &mut Job) {
+    let name = job.metadata.name.clone().unwrap_or_default();
+    let uid = job.metadata.uid.clone();
+    let spec = job.spec.get_or_insert_default();
+    default_job_spec(spec);
+    if spec.manual_selector == Some(true) {
+        return;
+    }
+    let Some(uid) = uid else { return };
+    let prefix = "batch.kubernetes.io";
+    let selector = (format!("{prefix}/controller-uid"), uid.clone());
+    spec.selector.get_or_insert_with(|| LabelSelector {
+        match_labels: Some([selector].into()),
+        ..LabelSelector::default()
+    });
+    let metadata = spec.template.metadata.get_or_insert_default();
+    let labels = metadata.labels.get_or_insert_default();
+    for (label, value) in [
+        ("controller-uid".to_owned(), &uid),
+        ("job-name".to_owned(), &name),
+        (format!("{prefix}/controller-uid"), &uid),
+        (format!("{prefix}/job-name"), &name),
+    ] {
+        labels.entry(label).or_insert_with(|| value.clone());
+    }
+}
+
+/// Sets the defaults of a CronJob.
+pub fn default_cron_job(cron_job: &mut CronJob) {
+    let spec = &mut cron_job.spec;
+    let policy = &mut spec.concurrency_policy;
+    policy.get_or_insert_with(|| "Allow".to_owned());
+    spec.suspend.get_or_insert(false);
+    spec.successful_jobs_history_limit.get_or_insert(3);
+    spec.failed_jobs_history_limit.get_or_insert(1);
+    let job = spec.job_template.spec.get_or_insert_default();
+    default_spec(job.template.spec.get_or_insert_default());
+}
+
+fn default_job_spec(spec: &mut JobSpec) {
+    default_spec(spec.template.spec.get_or_insert_default());
+    // Without both, one pod is to succeed.
+    if spec.completions.is_none() && spec.parallelism.is_none() {
+        spec.completions = Some(1);
+    }
+    spec.parallelism.get_or_insert(1);
+    spec.backoff_limit.get_or_insert(6);
+    let mode = &mut spec.completion_mode;
+    mode.get_or_insert_with(|| "NonIndexed".to_owned());
+    spec.suspend.get_or_insert(false);
+    spec.manual_selector.get_or_insert(false);
+    let policy = match spec.pod_failure_policy {
+        Some(_) => "Failed",
+        None => "TerminatingOrFailed",
+    };
+    let replacement = &mut spec.pod_replacement_policy;
+    replacement.get_or_insert_with(|| policy.to_owned());
 }
 
 fn rolling_update() -> String {

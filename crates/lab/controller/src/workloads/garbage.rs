@@ -10,16 +10,26 @@ use super::plan::{Object, Plan};
 use super::{Cluster, pods};
 
 /// Kinds of owners of which a [`Cluster`] has all objects.
-const KNOWN_OWNERS: &[&str] = &["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"];
+const KNOWN_OWNERS: &[(&str, &str)] = &[
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "ReplicaSet"),
+    ("apps/v1", "StatefulSet"),
+    ("apps/v1", "DaemonSet"),
+    ("batch/v1", "Job"),
+    ("batch/v1", "CronJob"),
+];
 
 pub(super) fn reconcile(cluster: &Cluster, plan: &mut Plan) {
     let owners = uids(&cluster.deployments)
         .chain(uids(&cluster.replica_sets))
         .chain(uids(&cluster.stateful_sets))
-        .chain(uids(&cluster.daemon_sets));
+        .chain(uids(&cluster.daemon_sets))
+        .chain(uids(&cluster.jobs))
+        .chain(uids(&cluster.cron_jobs));
     let owners = owners.collect();
     remove_orphans(&cluster.replica_sets, &owners, plan);
     remove_orphans(&cluster.revisions, &owners, plan);
+    remove_orphans(&cluster.jobs, &owners, plan);
     remove_orphans(&cluster.pods, &owners, plan);
     let nodes = cluster.nodes.iter();
     let nodes = nodes.map(|it| it.metadata.name.as_deref());
@@ -30,7 +40,9 @@ pub(super) fn reconcile(cluster: &Cluster, plan: &mut Plan) {
             // No kubelet will report its end.
             None => pods::is_terminating(pod),
         };
-        if is_stray {
+        // One with finalizers stays until they are removed.
+        let is_deleted = pod.metadata.deletion_grace_period_seconds == Some(0);
+        if is_stray && !is_deleted {
             plan.delete_at_once(&**pod);
         }
     }
@@ -52,7 +64,7 @@ fn remove_orphans<T: Object>(objects: &[Arc<T>], owners: &BTreeSet<&str>, plan: 
 fn is_orphan(metadata: &ObjectMeta, owners: &BTreeSet<&str>) -> bool {
     let references = metadata.owner_references.as_deref().unwrap_or_default();
     let is_gone = |kind: &str, api_version: &str, uid: &str| {
-        KNOWN_OWNERS.contains(&kind) && api_version == "apps/v1" && !owners.contains(uid)
+        KNOWN_OWNERS.contains(&(api_version, kind)) && !owners.contains(uid)
     };
     let mut all = references.iter();
     !references.is_empty() && all.all(|it| is_gone(&it.kind, &it.api_version, &it.uid))

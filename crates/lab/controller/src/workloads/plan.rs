@@ -4,6 +4,7 @@ use jiff::{Timestamp, ToSpan};
 use k8s_openapi::api::apps::v1::{
     ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
 };
+use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, ObjectReference, Pod, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::{Metadata, Resource};
@@ -38,7 +39,7 @@ pub enum Write {
     UpdateStatus(Workload),
     /// Delete the object if it has this uid.
     Delete {
-        /// `Pod`, `ReplicaSet` or `ControllerRevision`.
+        /// `Pod`, `ReplicaSet`, `Job` or `ControllerRevision`.
         kind: &'static str,
         key: NamespacedName,
         uid: String,
@@ -68,6 +69,8 @@ pub enum Workload {
     /// A revision of a StatefulSet or DaemonSet.
     ControllerRevision(ControllerRevision),
     Node(Node),
+    Job(Job),
+    CronJob(Box<CronJob>),
     ServiceAccount(ServiceAccount),
     /// The certificate of the API in a namespace.
     ConfigMap(ConfigMap),
@@ -77,7 +80,7 @@ macro_rules! workload {
     ($($kind:ident)*) => {
         $(impl From<$kind> for Workload {
             fn from(object: $kind) -> Self {
-                Self::$kind(object)
+                Self::$kind(object.into())
             }
         })*
 
@@ -94,7 +97,8 @@ macro_rules! workload {
 }
 
 workload! {
-    Pod ReplicaSet Deployment StatefulSet DaemonSet ControllerRevision Node ServiceAccount ConfigMap
+    Pod ReplicaSet Deployment StatefulSet DaemonSet ControllerRevision Node Job CronJob ServiceAccount
+    ConfigMap
 }
 
 /// A typed object of the API with `ObjectMeta`.
@@ -222,8 +226,13 @@ impl Plan {
             return false;
         };
         if end > self.now {
-            self.wake = Some(self.wake.map_or(end, |it| it.min(end)));
+            self.wake_at(end);
         }
         end <= self.now
+    }
+
+    /// Reconciles again at `time`, or earlier.
+    pub(super) fn wake_at(&mut self, time: Timestamp) {
+        self.wake = Some(self.wake.map_or(time, |it| it.min(time)));
     }
 }

@@ -3,6 +3,7 @@
 mod accounts;
 mod daemon_sets;
 mod deployments;
+mod jobs;
 mod lifecycle;
 mod manifests;
 mod properties;

@@ -2,12 +2,15 @@
 //! that users of kubectl meet.
 
 mod dns;
+mod job;
 mod pod;
 mod strategy;
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet, StatefulSetSpec};
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+
+pub use job::{validate_cron_job, validate_job};
 
 use super::labels;
 use crate::field::{Problems, SUBDOMAIN};

@@ -99,7 +99,7 @@ impl Worker {
                 return;
             }
             if matches!(it.state, State::Waiting { .. }) {
-                it.state = State::Terminated(Default::default());
+                it.never_ran();
             }
         }
     }

@@ -1,11 +1,16 @@
 //! A small API server, with kubelets that start and end pods.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::workloads::*;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::*;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, PodCondition, ServiceAccount};
+use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, ContainerState, ContainerStateTerminated, ContainerStatus, Namespace, Node, Pod,
+    PodCondition, ServiceAccount,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
 use super::store::{Key, Refused, Store, key};
@@ -28,6 +33,8 @@ pub(super) struct Simulator {
     pub(super) stateful_sets: Store<StatefulSet>,
     pub(super) daemon_sets: Store<DaemonSet>,
     pub(super) revisions: Store<ControllerRevision>,
+    pub(super) jobs: Store<Job>,
+    pub(super) cron_jobs: Store<CronJob>,
     /// Reason and message of each Event.
     pub(super) events: Vec<(String, String)>,
     /// Seconds until a pod is ready, and until it has ended.
@@ -119,6 +126,19 @@ impl Simulator {
             Workload::DaemonSet(it) => {
                 apply!(it, daemon_sets, default_daemon_set, validate_daemon_set)
             }
+            Workload::Job(mut it) => {
+                let key = key(&it.metadata);
+                let old = self.jobs.get(&key.0, &key.1).cloned();
+                let own = Some(format!("uid-{number:06}"));
+                it.metadata.uid = old.as_ref().map_or(own, |it| it.metadata.uid.clone());
+                apply!(it, jobs, default_job, validate_job)
+            }
+            Workload::CronJob(it) => {
+                let validate =
+                    |it: &CronJob, old: Option<&CronJob>| validate_cron_job(it, old, |_| true);
+                let it = *it;
+                apply!(it, cron_jobs, default_cron_job, validate)
+            }
             other => panic!("nobody applies {other:?}"),
         }
     }
@@ -154,6 +174,9 @@ impl Simulator {
             stateful_sets: self.stateful_sets.all(),
             daemon_sets: self.daemon_sets.all(),
             revisions: self.revisions.all(),
+            jobs: self.jobs.all(),
+            cron_jobs: self.cron_jobs.all(),
+            zones: BTreeMap::new(),
         }
     }
 
@@ -197,6 +220,12 @@ impl Simulator {
                     self.replica_sets.create(it, number, now)
                 }
                 Workload::ControllerRevision(it) => self.revisions.create(it, number, now),
+                Workload::Job(mut it) => {
+                    it.metadata.uid = Some(format!("uid-{number:06}"));
+                    default_job(&mut it);
+                    assert_eq!(validate_job(&it, None), []);
+                    self.jobs.create(it, number, now)
+                }
                 Workload::ServiceAccount(it) => self.accounts.create(it, number, now),
                 Workload::ConfigMap(it) => self.authorities.create(it, number, now),
                 other => panic!("no controller creates {other:?}"),
@@ -204,7 +233,14 @@ impl Simulator {
             Write::Update(it) | Write::UpdateStatus(it) => {
                 assert!(!is_foreign(&metadata(&it)), "another's: {it:?}");
                 match it {
-                    Workload::Pod(it) => self.pods.update(it, number),
+                    Workload::Pod(it) => {
+                        let key = key(&it.metadata);
+                        let done = self.pods.update(it, number);
+                        self.settle_pod(&key);
+                        done
+                    }
+                    Workload::Job(it) => self.jobs.update(it, number),
+                    Workload::CronJob(it) => self.cron_jobs.update(*it, number),
                     Workload::ReplicaSet(it) => self.replica_sets.update(it, number),
                     Workload::Deployment(it) => self.deployments.update(it, number),
                     Workload::StatefulSet(it) => self.stateful_sets.update(it, number),
@@ -248,11 +284,12 @@ impl Simulator {
                     return Err(Refused);
                 }
                 match grace {
-                    Some(0) => self.pods.remove(key),
+                    Some(0) => self.remove_pod(key),
                     _ => self.kill(key),
                 }
             }
             "ReplicaSet" => self.replica_sets.remove(key),
+            "Job" => self.jobs.remove(key),
             "ControllerRevision" => self.revisions.remove(key),
             other => panic!("no controller deletes a {other}"),
         }
@@ -263,12 +300,36 @@ impl Simulator {
     pub(super) fn kill(&mut self, key: &Key) {
         let pod = self.pods.get(&key.0, &key.1).unwrap().clone();
         if pod.spec.as_ref().unwrap().node_name.is_none() {
-            return self.pods.remove(key);
+            return self.remove_pod(key);
         }
         let now = Time(self.now);
         self.edit_pod(key, |it| {
             it.metadata.deletion_timestamp.get_or_insert(now);
         });
+    }
+
+    /// Deletes a pod with grace period 0: it stays until its finalizers are removed.
+    fn remove_pod(&mut self, key: &Key) {
+        let now = Time(self.now);
+        if self.pods.get(&key.0, &key.1).is_none() {
+            return;
+        }
+        self.edit_pod(key, |it| {
+            it.metadata.deletion_timestamp.get_or_insert(now);
+            it.metadata.deletion_grace_period_seconds = Some(0);
+        });
+        self.settle_pod(key);
+    }
+
+    /// Removes a pod that is deleted and has no finalizers.
+    fn settle_pod(&mut self, key: &Key) {
+        let is_over = self.pods.get(&key.0, &key.1).is_some_and(|it| {
+            it.metadata.deletion_grace_period_seconds == Some(0)
+                && it.metadata.finalizers.iter().flatten().next().is_none()
+        });
+        if is_over {
+            self.pods.remove(key);
+        }
     }
 
     /// One second passes for the kubelets of nodes that are ready.
@@ -294,17 +355,54 @@ impl Simulator {
             self.now.duration_since(since).as_secs()
         };
         if pod.metadata.deletion_timestamp.is_some() {
-            if age(&pod.metadata.deletion_timestamp) >= self.delays.1 {
-                self.pods.remove(&key);
+            if age(&pod.metadata.deletion_timestamp) >= self.delays.1
+                && pod.metadata.deletion_grace_period_seconds != Some(0)
+            {
+                self.end(&key, "Failed");
+                self.remove_pod(&key);
             }
             return;
         }
         let phase = pod.status.as_ref().and_then(|it| it.phase.clone());
+        if matches!(phase.as_deref(), Some("Succeeded" | "Failed")) {
+            return;
+        }
+        let annotations = pod.metadata.annotations.as_ref();
+        let ends = annotations
+            .and_then(|it| it.get("ends"))
+            .map(String::as_str);
+        if is_ready(pod) && age(&pod.metadata.creation_timestamp) > self.delays.0 {
+            match ends {
+                Some("succeed") => return self.end(&key, "Succeeded"),
+                Some("fail") => return self.end(&key, "Failed"),
+                _ => {}
+            }
+        }
         let is_starting = !is_ready(pod) && phase.as_deref() != Some("Failed");
         if is_starting && age(&pod.metadata.creation_timestamp) >= self.delays.0 {
             let now = Time(self.now);
             self.edit_pod(&key, |it| set_ready(it, "True", now));
         }
+    }
+
+    /// The containers of a pod have ended.
+    fn end(&mut self, key: &Key, phase: &str) {
+        let now = Time(self.now);
+        self.edit_pod(key, |it| {
+            set_ready(it, "False", now.clone());
+            let status = it.status.get_or_insert_default();
+            status.phase = Some(phase.to_owned());
+            status.container_statuses = Some(vec![ContainerStatus {
+                state: Some(ContainerState {
+                    terminated: Some(ContainerStateTerminated {
+                        finished_at: Some(now),
+                        ..ContainerStateTerminated::default()
+                    }),
+                    ..ContainerState::default()
+                }),
+                ..ContainerStatus::default()
+            }]);
+        });
     }
 
     /// Makes the readiness probe of a pod fail until the kubelet works again.

@@ -1,0 +1,158 @@
+//! Jobs and CronJobs (`pkg/apis/batch/validation/validation.go`).
+
+use k8s_openapi::api::batch::v1::{CronJob, Job, JobSpec};
+
+use super::super::cron_job::schedule::Schedule;
+use super::super::labels;
+use super::pod;
+use crate::FieldError;
+use crate::field::Problems;
+use crate::meta;
+
+/// Longest name of a CronJob: those of its Jobs are 11 letters longer.
+const LONGEST: usize = 52;
+
+/// The errors in a Job that has its defaults; `old` is the version that it replaces.
+#[must_use]
+pub fn validate_job(job: &Job, old: Option<&Job>) -> Vec<FieldError> {
+    let mut problems = Problems::default();
+    super::metadata(&job.metadata, &mut problems);
+    let spec = job.spec.clone().unwrap_or_default();
+    check("spec", &spec, &mut problems);
+    match &spec.selector {
+        None => problems.required("spec.selector", ""),
+        Some(selector) => {
+            let metadata = spec.template.metadata.as_ref();
+            let pods = metadata.and_then(|it| it.labels.as_ref());
+            if !labels::matches(selector, pods) {
+                let found = serde_json::to_string(&pods.cloned().unwrap_or_default());
+                let found = found.expect("maps of texts become JSON");
+                let why = "`selector` does not match template `labels`";
+                problems.invalid("spec.template.metadata.labels", found, why);
+            }
+        }
+    }
+    if let Some(old) = old.and_then(|it| it.spec.as_ref()) {
+        unchanged(old, &spec, &mut problems);
+    }
+    problems.found
+}
+
+/// The errors in a CronJob that has its defaults. `is_zone` tells whether this machine knows a time zone.
+#[must_use]
+pub fn validate_cron_job(
+    cron_job: &CronJob,
+    old: Option<&CronJob>,
+    is_zone: impl Fn(&str) -> bool,
+) -> Vec<FieldError> {
+    let mut problems = Problems::default();
+    super::metadata(&cron_job.metadata, &mut problems);
+    let name = meta::name(&cron_job.metadata);
+    if old.is_none() && name.len() > LONGEST {
+        let why = "must be no more than 52 characters";
+        problems.invalid("metadata.name", format!("\"{name}\""), why);
+    }
+    let spec = cron_job.spec.clone();
+    let schedule = spec.schedule.as_str();
+    if schedule.is_empty() {
+        problems.required("spec.schedule", "");
+    } else if schedule.contains("TZ") {
+        let why = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
+        problems.invalid("spec.schedule", format!("{schedule:?}"), why);
+    } else if let Err(why) = Schedule::parse(schedule) {
+        problems.invalid("spec.schedule", format!("{schedule:?}"), &why);
+    }
+    if let Some(zone) = spec.time_zone.as_deref().filter(|it| !is_zone(it)) {
+        let why = format!("unknown time zone {zone}");
+        problems.invalid("spec.timeZone", format!("{zone:?}"), &why);
+    }
+    let policies = ["Allow", "Forbid", "Replace"];
+    let policy = spec.concurrency_policy.as_deref();
+    problems.one_of("spec.concurrencyPolicy", policy, &policies);
+    let seconds = spec.starting_deadline_seconds;
+    if let Some(it) = seconds.filter(|it| *it < 0) {
+        let why = "must be greater than or equal to 0";
+        problems.invalid("spec.startingDeadlineSeconds", it, why);
+    }
+    for (field, limit) in [
+        ("successful", spec.successful_jobs_history_limit),
+        ("failed", spec.failed_jobs_history_limit),
+    ] {
+        problems.not_negative(format!("spec.{field}JobsHistoryLimit"), limit);
+    }
+    let job = spec.job_template.spec.unwrap_or_default();
+    let path = "spec.jobTemplate.spec";
+    if job.manual_selector == Some(true) {
+        let why = "supported values: \"nil\", \"false\"";
+        problems.invalid(format!("{path}.manualSelector"), true, why);
+    }
+    check(path, &job, &mut problems);
+    problems.found
+}
+
+fn check(path: &str, spec: &JobSpec, problems: &mut Problems) {
+    for (field, value) in [
+        ("parallelism", spec.parallelism),
+        ("completions", spec.completions),
+        ("backoffLimit", spec.backoff_limit),
+        ("ttlSecondsAfterFinished", spec.ttl_seconds_after_finished),
+    ] {
+        problems.not_negative(format!("{path}.{field}"), value);
+    }
+    if let Some(it) = spec.active_deadline_seconds.filter(|it| *it < 0) {
+        let why = "must be greater than or equal to 0";
+        problems.invalid(format!("{path}.activeDeadlineSeconds"), it, why);
+    }
+    let mode = spec.completion_mode.as_deref();
+    problems.one_of(
+        format!("{path}.completionMode"),
+        mode,
+        &["NonIndexed", "Indexed"],
+    );
+    if mode == Some("Indexed") && spec.completions.is_none() {
+        let why = "when completion mode is Indexed";
+        problems.required(format!("{path}.completions"), why);
+    }
+    let policy = spec.pod_replacement_policy.as_deref();
+    let policies = ["Failed", "TerminatingOrFailed"];
+    problems.one_of(format!("{path}.podReplacementPolicy"), policy, &policies);
+    let template = spec.template.spec.clone().unwrap_or_default();
+    let below = format!("{path}.template.spec");
+    pod::spec(&below, &template, problems);
+    let restarts = template.restart_policy.as_deref();
+    problems.one_of(
+        format!("{below}.restartPolicy"),
+        restarts,
+        &["OnFailure", "Never"],
+    );
+}
+
+/// Checks what cannot change (`ValidateJobSpecUpdate`).
+fn unchanged(old: &JobSpec, new: &JobSpec, problems: &mut Problems) {
+    let text = |it: Result<String, _>| it.unwrap_or_else(|_: serde_json::Error| String::new());
+    let completions = |it: &JobSpec| serde_json::to_string(&it.completions);
+    let selector = |it: &JobSpec| serde_json::to_string(&it.selector);
+    let template = |it: &JobSpec| serde_json::to_string(&it.template);
+    let mode = |it: &JobSpec| serde_json::to_string(&it.completion_mode);
+    // An Indexed Job can grow and shrink with its parallelism.
+    let is_elastic =
+        new.completion_mode.as_deref() == Some("Indexed") && new.completions == new.parallelism;
+    // A suspended Job has no pods.
+    let is_suspended = old.suspend == Some(true) && new.suspend == Some(true);
+    for (field, old, new, is_free) in [
+        (
+            "completions",
+            completions(old),
+            completions(new),
+            is_elastic,
+        ),
+        ("selector", selector(old), selector(new), false),
+        ("template", template(old), template(new), is_suspended),
+        ("completionMode", mode(old), mode(new), false),
+    ] {
+        let (old, new) = (text(old), text(new));
+        if old != new && !is_free {
+            problems.invalid(format!("spec.{field}"), new, "field is immutable");
+        }
+    }
+}
