@@ -1,7 +1,7 @@
 //! Names and labels of a StatefulSet's pods (`pkg/controller/statefulset/stateful_set_utils.go`).
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaimVolumeSource, Pod, Volume};
 
 use super::super::plan::Plan;
 use super::super::pods;
@@ -38,6 +38,24 @@ pub(super) fn pod(set: &Set<'_>, ordinal: i32) -> Pod {
     labels.insert(REVISION_HASH.to_owned(), revision.to_owned());
     identify(&mut pod, &name, ordinal);
     let spec = pods::spec_mut(&mut pod);
+    let claims = set.spec.volume_claim_templates.as_deref();
+    let volumes = spec.volumes.get_or_insert_default();
+    for claim in claims.unwrap_or_default() {
+        let volume = meta::name(&claim.metadata);
+        // A claim takes the place of a volume of its name (`updateStorage`).
+        volumes.retain(|it| it.name != volume);
+        volumes.push(Volume {
+            name: volume.to_owned(),
+            persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
+                claim_name: format!("{volume}-{name}"),
+                read_only: Some(false),
+            }),
+            ..Volume::default()
+        });
+    }
+    if volumes.is_empty() {
+        spec.volumes = None;
+    }
     spec.hostname = Some(name);
     spec.subdomain = set.spec.service_name.clone();
     pod

@@ -186,3 +186,24 @@ fn a_taken_name_is_waited_for() {
         .clone();
     assert_eq!(status.unwrap().ready_replicas, Some(1));
 }
+
+#[test]
+fn each_pod_has_claims_of_its_own() {
+    let mut simulator = Simulator::new(1);
+    let claims = json!([{"metadata": {"name": "data"}, "spec": {}}]);
+    let set = stateful_set(
+        "db",
+        "1",
+        &json!({"replicas": 2, "volumeClaimTemplates": claims}),
+    );
+    simulator.apply(set);
+    simulator.calm();
+    let pods = simulator.pods.all();
+    let claims = pods.iter().map(|it| {
+        let volume = &it.spec.as_ref().unwrap().volumes.as_ref().unwrap()[0];
+        let claim = volume.persistent_volume_claim.as_ref().unwrap();
+        format!("{}={}", volume.name, claim.claim_name)
+    });
+    let claims: Vec<String> = claims.collect();
+    assert_eq!(claims, ["data=data-db-0", "data=data-db-1"]);
+}
