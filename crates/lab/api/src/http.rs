@@ -3,6 +3,7 @@
 mod options;
 mod patching;
 pub(crate) mod pods;
+pub(crate) mod proxy;
 mod removal;
 mod reviews;
 mod scale;
@@ -16,6 +17,7 @@ use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, USER_AGENT}
 use hyper::{Method, Request};
 
 pub use pods::{LogOptions, Logs};
+pub use proxy::Dial;
 
 use crate::answer::{self, Answer, Content, refuse};
 use crate::discovery;
@@ -40,6 +42,8 @@ pub struct Api {
     /// The bearer token of [`user`](Self::user). A client certificate of the server's authority is valid,
     /// too.
     pub token: String,
+    /// The way to pods, for the subresource `proxy`; `None` without one.
+    pub dial: Option<Arc<dyn Dial>>,
     /// The user of the clients with a certificate or the token, who has every right.
     pub user: String,
     /// Tokens of ServiceAccounts; `None` when they have none.

@@ -34,6 +34,7 @@ impl Client {
             token: "secret".to_owned(),
             user: "admin".to_owned(),
             tokens: Some(Tokens::new(&key).unwrap()),
+            dial: None,
         })
     }
 

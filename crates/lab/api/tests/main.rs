@@ -6,4 +6,5 @@ mod custom;
 mod http;
 mod kinds;
 mod kubectl;
+mod proxy;
 mod store;

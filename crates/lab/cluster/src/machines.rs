@@ -1,10 +1,13 @@
 //! The machines of a lab, shared by all threads of the server.
 
-use std::net::IpAddr;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
+use sluice_api::Dial;
 use sluice_lab::{Cluster, LabError, Netns};
 use sluice_model::IpFamily;
 
@@ -20,6 +23,9 @@ pub const CLIENT: &str = "client";
 
 /// The machine that is the LAN of nodes and client; the API listens there.
 pub const LAN: &str = "lan";
+
+/// Timeout of a connection to a pod.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Addresses of the agents' DNS servers, which are the nameservers of pods.
 pub(crate) const NAMESERVERS: [&str; 2] = ["169.254.20.10", "fd00:169:254:20::10"];
@@ -87,6 +93,16 @@ impl Machines {
     /// The path of `sluice`.
     pub(crate) fn program(&self) -> &std::path::Path {
         &self.program
+    }
+}
+
+/// Connects from the LAN, which has routes to all pods.
+pub(crate) struct FromLan(pub(crate) Arc<Machines>);
+
+impl Dial for FromLan {
+    fn dial(&self, target: SocketAddr) -> io::Result<TcpStream> {
+        let lan = self.0.netns(LAN).map_err(io::Error::other)?;
+        lan.run(|| TcpStream::connect_timeout(&target, PATIENCE))
     }
 }
 

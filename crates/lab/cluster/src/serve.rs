@@ -25,6 +25,7 @@ use crate::journal::Journal;
 use crate::lab_dir::{LabDir, Settings as LabSettings, write};
 use crate::launch::Program;
 use crate::logs::{self, Logs};
+use crate::machines;
 use crate::nodes::{AgentSettings, Nodes};
 use crate::own_service;
 use crate::pods::Pods;
@@ -88,6 +89,7 @@ pub fn serve(
         // Not used: clients have certificates, and pods tokens of their own.
         token: random()?,
         user: USER.to_owned(),
+        dial: Some(Arc::new(machines::FromLan(machines.clone()))),
         tokens: Some(Tokens::new(&identity.pems.token_key)?),
     });
     let of_logs = lab_dir.clone();

@@ -83,6 +83,14 @@ fn works(program: &str) {
             .success()
             .then_some(())
     });
+    let proxied = |path: &str| {
+        good(&[
+            "get",
+            "--raw",
+            &format!("/api/v1/namespaces/default/{path}"),
+        ])
+    };
+    assert!(proxied("services/second:80/proxy/").starts_with("web-"));
     let described = good(&["describe", "pods", "-l", "app=web"]);
     assert!(described.contains("Started container web"), "{described}");
     assert!(good(&["describe", "svc", "web"]).contains("NodePort:"));

@@ -4,6 +4,7 @@ use hyper::{Method, StatusCode};
 use serde_json::Value;
 
 use super::Call;
+use super::proxy::OF_PODS;
 use super::writing::Part as Written;
 use crate::answer::{Answer, Content, Pieces, success, with_type};
 use crate::query::boolean;
@@ -65,6 +66,7 @@ pub(crate) const PARTS: &[Part] = &[
             _ => Err(Status::method_not_allowed()),
         },
     },
+    OF_PODS,
 ];
 
 impl Call<'_> {

@@ -201,7 +201,12 @@ impl Api {
     }
 
     /// An object of the core group, or 404.
-    fn object(&self, kind: &str, namespace: &str, name: &str) -> Result<Arc<Value>, Status> {
+    pub(super) fn object(
+        &self,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Arc<Value>, Status> {
         let missing = || match self.store.history().of_kind("v1", kind) {
             Some(resource) => Status::not_found(&resource, name),
             None => Status::no_resource(),

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::{NameRule, Registry, Resource, Scale, Subresource};
 use crate::custom;
 use crate::http::pods::PARTS;
+use crate::http::proxy::OF_SERVICES;
 use crate::http::tokens;
 use crate::schema;
 use crate::store::namespaces;
@@ -72,6 +73,7 @@ fn core() -> Vec<Resource> {
         Resource {
             fields: words("spec.clusterIP spec.type"),
             name: NameRule::Label1035,
+            parts: OF_SERVICES,
             begin: balanced,
             ..kind(
                 "v1 Service services svc status all",

@@ -131,6 +131,7 @@ fn every_kind_of_the_table_is_whole() {
         token: "t".to_owned(),
         user: "admin".to_owned(),
         tokens: None,
+        dial: None,
     });
     // A new kind is one entry.
     let history = client.0.store.history();

@@ -82,6 +82,7 @@ impl Cluster {
             token: "secret".to_owned(),
             user: "admin".to_owned(),
             tokens: None,
+            dial: None,
         });
         let server = Server::start(api, vec![listener], &identity).unwrap();
         for object in objects() {

@@ -1,0 +1,353 @@
+//! The subresource `proxy` of Pods and Services: requests to what they serve (`ResourceLocation` in
+//! `pkg/registry/core/{pod,service}`), over HTTP.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream;
+use hyper::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, HeaderValue, LOCATION, TE,
+    TRANSFER_ENCODING, UPGRADE,
+};
+use hyper::{Method, Request, Response, StatusCode};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::Api;
+use crate::answer::{Answer, Content, refuse};
+use crate::resource::Part;
+use crate::status::Status;
+
+/// Timeout of the head of an answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Largest head of an answer in bytes.
+const LARGEST: usize = 64 * 1024;
+
+/// Headers that are of one connection, or of the API's client.
+const OWN: [HeaderName; 8] = [
+    HOST,
+    CONNECTION,
+    AUTHORIZATION,
+    CONTENT_LENGTH,
+    TRANSFER_ENCODING,
+    TE,
+    UPGRADE,
+    EXPECT,
+];
+
+/// Connects to pods.
+pub trait Dial: Send + Sync {
+    /// A connection; may block for seconds.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    fn dial(&self, target: SocketAddr) -> io::Result<std::net::TcpStream>;
+}
+
+const VERBS: &[&str] = &["create", "delete", "get", "patch", "update"];
+
+/// The subresource of Pods. Its requests are answered before they get here.
+pub(crate) const OF_PODS: Part = Part {
+    name: "proxy",
+    api_version: "",
+    kind: "PodProxyOptions",
+    verbs: VERBS,
+    answer: |_, _, _| Err(Status::no_resource()),
+};
+
+/// The subresource of Services.
+pub(crate) const OF_SERVICES: &[Part] = &[Part {
+    kind: "ServiceProxyOptions",
+    ..OF_PODS
+}];
+
+/// What a path asks for.
+struct Wanted<'a> {
+    namespace: &'a str,
+    is_service: bool,
+    name: &'a str,
+    /// The number or name of a port; empty: the first one of a pod, or the one without a name of a Service.
+    port: &'a str,
+    is_tls: bool,
+    /// The path for the server, with the first slash; empty without any.
+    path: &'a str,
+}
+
+impl<'a> Wanted<'a> {
+    fn of(path: &'a str) -> Option<Self> {
+        let rest = path.strip_prefix("/api/v1/namespaces/")?;
+        let (namespace, rest) = rest.split_once('/')?;
+        let (plural, rest) = rest.split_once('/')?;
+        let is_service = match plural {
+            "services" => true,
+            "pods" => false,
+            _ => return None,
+        };
+        let (name, rest) = rest.split_once('/')?;
+        let path = rest.strip_prefix("proxy")?;
+        if !path.is_empty() && !path.starts_with('/') {
+            return None;
+        }
+        let words: Vec<&str> = name.split(':').collect();
+        let (scheme, name, port) = match words[..] {
+            [name] => ("http", name, ""),
+            [name, port] => ("http", name, port),
+            [scheme, name, port] => (scheme, name, port),
+            _ => return None,
+        };
+        Some(Self {
+            namespace,
+            is_service,
+            name,
+            port,
+            is_tls: scheme == "https",
+            path,
+        })
+    }
+}
+
+impl Api {
+    /// Answers a request, also one that is passed on. `is_certified`: see [`answer`](Self::answer).
+    pub async fn answer_or_pass(&self, request: &Request<Bytes>, is_certified: bool) -> Answer {
+        let Some(wanted) = Wanted::of(request.uri().path()) else {
+            return self.answer(request, is_certified);
+        };
+        let passed = self.pass(request, &wanted, is_certified).await;
+        passed.unwrap_or_else(|status| refuse(&status))
+    }
+
+    async fn pass(
+        &self,
+        request: &Request<Bytes>,
+        wanted: &Wanted<'_>,
+        is_certified: bool,
+    ) -> Result<Answer, Status> {
+        let authorization = request.headers().get(AUTHORIZATION);
+        let authorization = authorization.and_then(|it| it.to_str().ok());
+        self.authenticate(authorization, is_certified)?;
+        let dial = self.dial.clone().ok_or_else(Status::no_resource)?;
+        if wanted.is_tls {
+            return Err(Status::bad_request("the proxy speaks HTTP only"));
+        }
+        let target = self.target(wanted)?;
+        if wanted.path.is_empty() && matches!(*request.method(), Method::GET | Method::HEAD) {
+            return Ok(with_slash(request));
+        }
+        let failed =
+            |error: io::Error| unavailable(format!("error trying to reach service: {error}"));
+        let connection = tokio::task::spawn_blocking(move || dial.dial(target)).await;
+        let connection = connection.map_err(io::Error::other).flatten();
+        let answer = async {
+            let connection = connection?;
+            connection.set_nonblocking(true)?;
+            let mut connection = TcpStream::from_std(connection)?;
+            connection.write_all(&head(request, wanted, target)).await?;
+            connection.write_all(request.body()).await?;
+            answer(connection).await
+        };
+        let answer = timeout(PATIENCE, answer).await;
+        let late = |_| io::Error::from(io::ErrorKind::TimedOut);
+        answer.map_err(late).flatten().map_err(failed)
+    }
+
+    fn target(&self, wanted: &Wanted<'_>) -> Result<SocketAddr, Status> {
+        let (namespace, name) = (wanted.namespace, wanted.name);
+        if wanted.is_service {
+            let service = self.object("Service", namespace, name)?;
+            return self.endpoint(wanted, &service);
+        }
+        let pod = self.object("Pod", namespace, name)?;
+        let ip = pod["status"]["podIP"].as_str().unwrap_or_default();
+        let ip: IpAddr = ip
+            .parse()
+            .map_err(|_| Status::bad_request(format!("pod {name} has no address yet")))?;
+        let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
+        let mut ports = containers.filter_map(|it| it["ports"][0]["containerPort"].as_u64());
+        let port = match wanted.port {
+            "" => ports
+                .next()
+                .and_then(|it| u16::try_from(it).ok())
+                .unwrap_or(80),
+            given => given
+                .parse()
+                .map_err(|_| Status::bad_request(format!("invalid port {given:?}")))?,
+        };
+        Ok(SocketAddr::new(ip, port))
+    }
+
+    /// One ready address of a Service, another one each time.
+    fn endpoint(&self, wanted: &Wanted<'_>, service: &Value) -> Result<SocketAddr, Status> {
+        static TURN: AtomicUsize = AtomicUsize::new(0);
+        let name = wanted.name;
+        let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
+        let port = match wanted.port.parse::<u64>() {
+            Err(_) => wanted.port.to_owned(),
+            Ok(number) => {
+                let mut ports = service["spec"]["ports"].as_array().into_iter().flatten();
+                let found = ports.find(|it| it["port"] == number);
+                let missing = || {
+                    unavailable(format!(
+                        "no service port {number} found for service {name:?}"
+                    ))
+                };
+                text(&found.ok_or_else(missing)?["name"])
+            }
+        };
+        let held = self.store.get("Endpoints", wanted.namespace, name);
+        let subsets = held
+            .iter()
+            .flat_map(|it| it["subsets"].as_array().into_iter().flatten());
+        let all = subsets.filter_map(|subset| {
+            let mut ports = subset["ports"].as_array()?.iter();
+            let port = ports.find(|it| text(&it["name"]) == port)?["port"].as_u64()?;
+            let port = u16::try_from(port).ok()?;
+            let addresses = subset["addresses"].as_array()?.iter();
+            let ips = addresses.filter_map(|it| it["ip"].as_str()?.parse::<IpAddr>().ok());
+            Some(ips.map(move |it| SocketAddr::new(it, port)))
+        });
+        let all: Vec<SocketAddr> = all.flatten().collect();
+        let turn = TURN.fetch_add(1, Ordering::Relaxed);
+        let none = || unavailable(format!("no endpoints available for service {name:?}"));
+        let chosen = turn.checked_rem(all.len()).and_then(|it| all.get(it));
+        chosen.copied().ok_or_else(none)
+    }
+}
+
+fn unavailable(message: String) -> Status {
+    Status::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "ServiceUnavailable",
+        message,
+    )
+}
+
+/// Relative links of a page need the slash at the end of its address.
+fn with_slash(request: &Request<Bytes>) -> Answer {
+    let uri = request.uri();
+    let query = uri.query().map_or(String::new(), |it| format!("?{it}"));
+    let mut answer = Response::new(Content::whole(Bytes::new()));
+    *answer.status_mut() = StatusCode::MOVED_PERMANENTLY;
+    if let Ok(to) = HeaderValue::from_str(&format!("{}/{query}", uri.path())) {
+        answer.headers_mut().insert(LOCATION, to);
+    }
+    answer
+}
+
+/// The head of the request to a server. With HTTP/1.0 the body of its answer ends with the connection.
+fn head(request: &Request<Bytes>, wanted: &Wanted<'_>, target: SocketAddr) -> Vec<u8> {
+    let path = if wanted.path.is_empty() {
+        "/"
+    } else {
+        wanted.path
+    };
+    let query = request
+        .uri()
+        .query()
+        .map_or(String::new(), |it| format!("?{it}"));
+    let method = request.method();
+    let mut head = format!("{method} {path}{query} HTTP/1.0\r\nHost: {target}\r\n").into_bytes();
+    for (name, value) in request.headers() {
+        if !OWN.contains(name) {
+            head.extend_from_slice(name.as_str().as_bytes());
+            head.extend_from_slice(b": ");
+            head.extend_from_slice(value.as_bytes());
+            head.extend_from_slice(b"\r\n");
+        }
+    }
+    if !request.body().is_empty() {
+        let length = format!("Content-Length: {}\r\n", request.body().len());
+        head.extend_from_slice(length.as_bytes());
+    }
+    head.extend_from_slice(b"\r\n");
+    head
+}
+
+/// Reads the head of an answer; its body follows as it comes.
+async fn answer(mut connection: TcpStream) -> io::Result<Answer> {
+    let wrong = || io::Error::new(io::ErrorKind::InvalidData, "malformed HTTP response");
+    let mut read = Vec::new();
+    let end = loop {
+        if let Some(at) = read.windows(4).position(|it| it == b"\r\n\r\n") {
+            break at;
+        }
+        if connection.read_buf(&mut read).await? == 0 || read.len() > LARGEST {
+            return Err(wrong());
+        }
+    };
+    let head = String::from_utf8_lossy(&read[..end]).into_owned();
+    let mut lines = head.split("\r\n");
+    let status = lines.next().and_then(|it| it.split(' ').nth(1));
+    let status = status.and_then(|it| it.parse::<u16>().ok());
+    let status = status.and_then(|it| StatusCode::from_u16(it).ok());
+    let first = Bytes::copy_from_slice(&read[end + 4..]);
+    let body = stream::unfold((connection, Some(first)), |(mut connection, first)| async {
+        if let Some(first) = first.filter(|it| !it.is_empty()) {
+            return Some((first, (connection, None)));
+        }
+        let mut piece = Vec::with_capacity(LARGEST);
+        match connection.read_buf(&mut piece).await {
+            Ok(1..) => Some((piece.into(), (connection, None))),
+            _ => None,
+        }
+    });
+    let mut answer = Response::new(Content::Pieces(Box::pin(body)));
+    *answer.status_mut() = status.filter(|it| it.as_u16() >= 200).ok_or_else(wrong)?;
+    for line in lines {
+        let (name, value) = line.split_once(':').ok_or_else(wrong)?;
+        let name = HeaderName::try_from(name).map_err(|_| wrong())?;
+        let value = HeaderValue::from_str(value.trim()).map_err(|_| wrong())?;
+        if !OWN.contains(&name) {
+            answer.headers_mut().append(name, value);
+        }
+    }
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_name_scheme_object_and_port() {
+        let show = |path: &str| {
+            Wanted::of(path).map(|it| {
+                let kind = if it.is_service { "service" } else { "pod" };
+                let tls = if it.is_tls { "s" } else { "" };
+                format!(
+                    "http{tls} {kind} {}/{} {:?} {:?}",
+                    it.namespace, it.name, it.port, it.path
+                )
+            })
+        };
+        let base = "/api/v1/namespaces/shop";
+        for (path, expected) in [
+            ("pods/web/proxy", Some(r#"http pod shop/web "" """#)),
+            (
+                "pods/web:8080/proxy/",
+                Some(r#"http pod shop/web "8080" "/""#),
+            ),
+            (
+                "services/web:http/proxy/a/b",
+                Some(r#"http service shop/web "http" "/a/b""#),
+            ),
+            (
+                "services/https:web:443/proxy/",
+                Some(r#"https service shop/web "443" "/""#),
+            ),
+            ("services/a:b:c:d/proxy/", None),
+            ("services/web", None),
+            ("services/web/proxyx", None),
+            ("nodes/web/proxy", None),
+        ] {
+            let path = format!("{base}/{path}");
+            assert_eq!(show(&path).as_deref(), expected, "{path}");
+        }
+    }
+}
