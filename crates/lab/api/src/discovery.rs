@@ -73,7 +73,7 @@ fn entries(resource: &Resource) -> Vec<Value> {
         "singularName": resource.kind.to_lowercase(),
         "namespaced": resource.namespaced,
         "kind": resource.kind,
-        "verbs": VERBS,
+        "verbs": if resource.measured { &["get", "list"][..] } else { &VERBS },
     });
     if !resource.short_names.is_empty() {
         whole["shortNames"] = json!(resource.short_names);

@@ -1,5 +1,6 @@
 //! Routes a request and answers it.
 
+mod metrics;
 mod options;
 mod patching;
 pub(crate) mod pods;
@@ -16,6 +17,7 @@ use bytes::Bytes;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, USER_AGENT};
 use hyper::{Method, Request};
 
+pub use metrics::{Metrics, Used};
 pub use pods::{LogOptions, Logs};
 pub use proxy::Dial;
 
@@ -48,6 +50,8 @@ pub struct Api {
     pub user: String,
     /// Tokens of ServiceAccounts; `None` when they have none.
     pub tokens: Option<Tokens>,
+    /// Measures Pods and Nodes; `None`: nothing is measured.
+    pub metrics: Option<Box<dyn Metrics>>,
 }
 
 /// A request for objects.
@@ -120,6 +124,9 @@ impl Api {
 
 impl Call<'_> {
     fn collection(&self, method: &Method) -> Result<Answer, Status> {
+        if self.resource.measured {
+            return self.measured(method, None);
+        }
         match *method {
             Method::GET => self.read(None),
             Method::POST => self.create(),
@@ -129,6 +136,9 @@ impl Call<'_> {
     }
 
     fn object(&self, method: &Method, name: &str) -> Result<Answer, Status> {
+        if self.resource.measured {
+            return self.measured(method, Some(name));
+        }
         match *method {
             Method::GET => self.read(Some(name)),
             Method::PUT => self.replace(name, writing::Part::Whole),

@@ -90,6 +90,40 @@ fn read_message(
     Ok(())
 }
 
+/// `JSONSchemaPropsOrArray` (`apiextensions/v1/generated.proto`).
+fn nested_schemas(bytes: &[u8], path: &str) -> Result<Value, Status> {
+    let (mut one, mut several) = (Value::Null, Vec::new());
+    for piece in pieces(bytes) {
+        match piece.ok_or_else(broken)? {
+            (1, Piece::Bytes(bytes)) => one = json_schema(bytes, path)?,
+            (2, Piece::Bytes(bytes)) => several.push(json_schema(bytes, path)?),
+            _ => return Err(broken()),
+        }
+    }
+    Ok(if one.is_null() { several.into() } else { one })
+}
+
+/// `JSONSchemaPropsOrBool`.
+fn schema_or_bool(bytes: &[u8], path: &str) -> Result<Value, Status> {
+    let mut found = Value::Bool(false);
+    for piece in pieces(bytes) {
+        match piece.ok_or_else(broken)? {
+            (1, Piece::Number(allows)) => found = (allows != 0).into(),
+            (2, Piece::Bytes(bytes)) => found = json_schema(bytes, path)?,
+            _ => return Err(broken()),
+        }
+    }
+    Ok(found)
+}
+
+fn json_schema(bytes: &[u8], path: &str) -> Result<Value, Status> {
+    let own = schema::of_type("apiextensions.v1.JSONSchemaProps");
+    let own = own.and_then(Schema::object).ok_or_else(broken)?;
+    let mut object = Map::new();
+    read_message(own, &mut Vec::new(), bytes, path, &mut object)?;
+    Ok(object.into())
+}
+
 fn insert(
     object: &mut Map<String, Value>,
     field: &Field,
@@ -132,6 +166,16 @@ fn value(schema: &Schema, piece: Piece<'_>, path: &str) -> Result<Value, Status>
         (Shape::Time | Shape::MicroTime, Piece::Bytes(bytes)) => time(bytes)?,
         (Shape::IntOrString, Piece::Bytes(bytes)) => int_or_string(bytes)?,
         (Shape::Quantity, Piece::Bytes(bytes)) => text(first(bytes)?)?.into(),
+        (Shape::Any, Piece::Bytes(bytes)) if path.ends_with(".items") => {
+            nested_schemas(bytes, path)?
+        }
+        (Shape::Any, Piece::Bytes(bytes))
+            if [".additionalProperties", ".additionalItems"]
+                .iter()
+                .any(|it| path.ends_with(it)) =>
+        {
+            schema_or_bool(bytes, path)?
+        }
         (Shape::Any, Piece::Bytes(bytes)) => match first(bytes)? {
             [] => Value::Null,
             json => serde_json::from_slice(json).map_err(|_| broken())?,

@@ -61,6 +61,8 @@ pub struct Resource {
     pub(crate) served: bool,
     /// Whether the kind is that of a CustomResourceDefinition: no controller of the lab knows it.
     pub(crate) custom: bool,
+    /// Whether objects are measured when they are asked for, and never written.
+    pub(crate) measured: bool,
     /// The schema that a CustomResourceDefinition publishes.
     pub(crate) published: Option<Arc<Value>>,
     /// The columns of kubectl.

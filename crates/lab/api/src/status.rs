@@ -113,7 +113,10 @@ impl Status {
     /// 404: the path does not exist.
     pub fn no_resource() -> Self {
         let message = "the server could not find the requested resource";
-        Self::new(StatusCode::NOT_FOUND, "NotFound", message)
+        let mut status = Self::new(StatusCode::NOT_FOUND, "NotFound", message);
+        // `kubectl debug` reads the name in the details without a look whether there are any.
+        status.details = json!({});
+        status
     }
 
     /// 404: the object does not exist.

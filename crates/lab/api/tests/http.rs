@@ -35,6 +35,7 @@ impl Client {
             user: "admin".to_owned(),
             tokens: Some(Tokens::new(&key).unwrap()),
             dial: None,
+            metrics: None,
         })
     }
 

@@ -38,4 +38,5 @@ pub mod process;
 mod reports;
 mod resume;
 pub mod serve;
+mod usage;
 mod zones;

@@ -188,6 +188,11 @@ pub(crate) fn held(lab_dir: &LabDir) -> Vec<HeldNode> {
         .collect()
 }
 
+/// The agent of a node, if the lab started one.
+pub(crate) fn agent(lab_dir: &LabDir, name: &str) -> Option<Identity> {
+    Record::read(&lab_dir.node(name))?.agent
+}
+
 /// Whether a node is switched off.
 pub(crate) fn is_off(node: &Node) -> bool {
     annotation(node, POWER) == Some("off")

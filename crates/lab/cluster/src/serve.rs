@@ -31,6 +31,7 @@ use crate::own_service;
 use crate::pods::Pods;
 use crate::reports::Reports;
 use crate::resume;
+use crate::usage::Usage;
 
 /// The user whom the kubeconfig is of.
 const USER: &str = "sluice-lab";
@@ -91,6 +92,7 @@ pub fn serve(
         user: USER.to_owned(),
         dial: Some(Arc::new(machines::FromLan(machines.clone()))),
         tokens: Some(Tokens::new(&identity.pems.token_key)?),
+        metrics: Some(Box::new(Usage::new(lab_dir.clone()))),
     });
     let of_logs = lab_dir.clone();
     thread::spawn(move || logs::keep_short(&of_logs));

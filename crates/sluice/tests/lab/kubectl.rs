@@ -108,6 +108,20 @@ fn works(program: &str) {
         let good = text(&output.stdout).lines().count() == 1;
         (output.status.success() && good).then_some(())
     });
+    let used = good(&["top", "pods", "--containers", "--no-headers"]);
+    let memory = used
+        .lines()
+        .filter_map(|it| it.split_whitespace().last()?.strip_suffix("Mi"));
+    let memory: Vec<u32> = memory.filter_map(|it| it.parse().ok()).collect();
+    assert!(
+        memory.len() >= 3 && memory.iter().all(|it| *it > 0),
+        "{used}"
+    );
+    let used = good(&["top", "nodes", "--no-headers"]);
+    assert_eq!(
+        used.lines().filter(|it| it.starts_with("node-")).count(),
+        used.lines().count()
+    );
     good(&["label", "pod", &pod, "tier=front"]);
     assert_eq!(
         good(&["get", "pods", "-l", "tier=front", "-o", "name"]),

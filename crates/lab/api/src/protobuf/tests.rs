@@ -15,6 +15,45 @@ fn body(kind: &str, message: &[u8]) -> Vec<u8> {
 }
 
 #[test]
+fn schemas_of_definitions_are_read() {
+    let wide = |number: u8, bytes: &[u8]| {
+        let mut field = vec![
+            (number & 15) << 3 | 2 | 0x80,
+            number >> 4,
+            bytes.len() as u8,
+        ];
+        field.extend_from_slice(bytes);
+        field
+    };
+    let typed = |name: &str| field(5, name.as_bytes());
+    let read = |bytes: &[u8]| json_schema(bytes, "spec").unwrap();
+    for (message, expect) in [
+        (
+            [typed("array"), wide(24, &field(1, &typed("string")))].concat(),
+            json!({"type": "array", "items": {"type": "string"}}),
+        ),
+        (
+            wide(30, &[vec![1 << 3, 1], field(2, &typed("integer"))].concat()),
+            json!({"additionalProperties": {"type": "integer"}}),
+        ),
+        (
+            wide(30, &[1 << 3, 1]),
+            json!({"additionalProperties": true}),
+        ),
+        (
+            [field(8, &field(1, b"[3]")), wide(20, &field(1, b"\"a\""))].concat(),
+            json!({"default": [3], "enum": ["a"]}),
+        ),
+        (
+            wide(29, &[field(1, b"x"), field(2, &typed("boolean"))].concat()),
+            json!({"properties": {"x": {"type": "boolean"}}}),
+        ),
+    ] {
+        assert_eq!(read(&message), expect);
+    }
+}
+
+#[test]
 fn messages_are_read() {
     let labels = field(11, &[field(1, b"a"), field(2, b"b")].concat());
     let metadata = [field(1, b"web"), field(8, b""), labels].concat();

@@ -216,6 +216,20 @@ fn others() -> Vec<Resource> {
                 Table::rows(EVENT, objects::event),
             )
         },
+        Resource {
+            measured: true,
+            ..kind(
+                "metrics.k8s.io/v1beta1 NodeMetrics nodes - cluster",
+                Table::of("Name"),
+            )
+        },
+        Resource {
+            measured: true,
+            ..kind(
+                "metrics.k8s.io/v1beta1 PodMetrics pods -",
+                Table::of("Name"),
+            )
+        },
         kind(
             "coordination.k8s.io/v1 Lease leases -",
             Table::of("Name, Holder=.spec.holderIdentity, Age"),
@@ -252,6 +266,7 @@ pub(super) fn kind(head: &str, table: Table) -> Resource {
         deprecated: None,
         served: true,
         custom: false,
+        measured: false,
         published: None,
         table,
         schema: schema.unwrap_or_default(),

@@ -129,6 +129,7 @@ fn every_kind_of_the_table_is_whole() {
         store: Store::new(Settings::default()),
         logs: None,
         token: "t".to_owned(),
+        metrics: None,
         user: "admin".to_owned(),
         tokens: None,
         dial: None,
@@ -143,7 +144,7 @@ fn every_kind_of_the_table_is_whole() {
     let registry = history.registry();
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_time().build().unwrap();
-    for resource in registry.iter() {
+    for resource in registry.iter().filter(|it| !it.measured) {
         let version = resource.api_version();
         let root = if resource.group.is_empty() {
             "api"

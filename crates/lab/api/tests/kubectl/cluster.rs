@@ -83,6 +83,7 @@ impl Cluster {
             user: "admin".to_owned(),
             tokens: None,
             dial: None,
+            metrics: None,
         });
         let server = Server::start(api, vec![listener], &identity).unwrap();
         for object in objects() {

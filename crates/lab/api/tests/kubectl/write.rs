@@ -57,6 +57,26 @@ fn kubectl_creates_and_deletes() {
 }
 
 #[test]
+fn kubectl_debugs_as_far_as_it_can() {
+    with_each(|cluster| {
+        if cluster.is_old() {
+            return;
+        }
+        let error = cluster.fail("debug web --image=busybox");
+        assert!(
+            error.contains("ephemeral containers are disabled for this cluster"),
+            "{error}"
+        );
+        cluster.run("debug web --image=busybox --copy-to=copy");
+        let copy = cluster.store.get("Pod", "default", "copy").unwrap();
+        assert_eq!(copy["spec"]["containers"].as_array().unwrap().len(), 2);
+        cluster.run("debug node/n1 --image=busybox");
+        let error = cluster.fail("top pods");
+        assert!(error.contains("metrics not available"), "{error}");
+    });
+}
+
+#[test]
 fn kubectl_patches_in_three_ways() {
     with_each(|cluster| {
         let image = |it: &Value| it["spec"]["template"]["spec"]["containers"][0]["image"].clone();
