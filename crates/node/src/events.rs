@@ -1,10 +1,11 @@
 //! Events on their way to a consumer: of each subject only the last event.
 //!
 //! A step may take seconds, and a source goes on meanwhile. The queue is as large as the number of different
-//! subjects, however often they change.
+//! subjects, however often they change. One step takes in a part of it, so that a small change does not wait for a
+//! hundred thousand others.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,6 +17,17 @@ pub trait Keyed {
 
     /// The subject: a later event about the same subject replaces this one.
     fn key(&self) -> Self::Key;
+
+    /// The namespace of the subject. Of a large number of events each namespace has its share, and those about subjects of
+    /// no namespace come first.
+    fn namespace(&self) -> Option<Arc<str>> {
+        None
+    }
+
+    /// Whether it comes after all that were added before it, such as the event that a list is complete. It has no namespace.
+    fn is_last(&self) -> bool {
+        false
+    }
 
     /// Takes the place of `old`, an earlier event about the same subject that the consumer has not absorbed.
     fn replace(&mut self, old: Self)
@@ -29,7 +41,7 @@ pub trait Keyed {
 /// The events that wait for a consumer. Clones are the same queue.
 ///
 /// Law: the events that are taken lead to the same state as all events that were added.
-pub(crate) struct EventQueue<E: Keyed>(Arc<Mutex<Latest<E>>>);
+pub(crate) struct EventQueue<E: Keyed>(Arc<Mutex<Shares<E>>>);
 
 impl<E: Keyed> Clone for EventQueue<E> {
     fn clone(&self) -> Self {
@@ -46,20 +58,95 @@ impl<E: Keyed> Default for EventQueue<E> {
 impl<E: Keyed> EventQueue<E> {
     /// Adds events. Returns whether they are the first since the queue was empty.
     pub(crate) fn add(&self, events: Vec<E>) -> bool {
-        let mut latest = self.lock();
-        let was_empty = latest.events.is_empty();
-        events.into_iter().for_each(|it| latest.push(it));
-        was_empty && !latest.events.is_empty()
+        let mut shares = self.lock();
+        let was_empty = shares.is_empty();
+        events.into_iter().for_each(|it| shares.push(it));
+        was_empty && !shares.is_empty()
     }
 
-    /// Empties the queue.
-    pub(crate) fn take(&self) -> Vec<E> {
-        std::mem::take(&mut *self.lock()).events
+    /// Takes events out, about `limit` of them if more wait.
+    pub(crate) fn take(&self, limit: usize) -> Vec<E> {
+        self.lock().take(limit)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Latest<E>> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    /// The namespaces about which events wait.
+    pub(crate) fn namespaces(&self) -> HashSet<Arc<str>> {
+        self.lock().namespaces.keys().cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shares<E>> {
         // Nothing panics with the lock held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The events of a queue, by namespace.
+struct Shares<E: Keyed> {
+    /// Of no namespace.
+    others: Latest<E>,
+    /// None is empty.
+    namespaces: BTreeMap<Arc<str>, Latest<E>>,
+    /// Some event comes after all others.
+    is_last: bool,
+}
+
+impl<E: Keyed> Default for Shares<E> {
+    fn default() -> Self {
+        Self {
+            others: Latest::default(),
+            namespaces: BTreeMap::new(),
+            is_last: false,
+        }
+    }
+}
+
+impl<E: Keyed> Shares<E> {
+    fn is_empty(&self) -> bool {
+        self.others.len() == 0 && self.namespaces.is_empty()
+    }
+
+    fn push(&mut self, event: E) {
+        self.is_last |= event.is_last();
+        match event.namespace() {
+            Some(name) => self.namespaces.entry(name).or_default().push(event),
+            None => self.others.push(event),
+        }
+    }
+
+    /// All events of no namespace. Of the others each namespace has the same share, and what it does not need is for those
+    /// that have more: so one that has a few events does not wait for one that has many.
+    fn take(&mut self, limit: usize) -> Vec<E> {
+        let waiting: usize = self.namespaces.values().map(Latest::len).sum();
+        let others = std::mem::take(&mut self.others);
+        if self.is_last || waiting <= limit {
+            self.is_last = false;
+            let namespaces = std::mem::take(&mut self.namespaces).into_values();
+            return namespaces.flatten().chain(others).collect();
+        }
+        let mut taken: Vec<E> = others.into_iter().collect();
+        let mut namespaces: Vec<(usize, Arc<str>)> = self
+            .namespaces
+            .iter()
+            .map(|(name, events)| (events.len(), name.clone()))
+            .collect();
+        namespaces.sort_unstable();
+        let (mut left, count) = (limit, namespaces.len());
+        for (index, (waiting, name)) in namespaces.into_iter().enumerate() {
+            let share = (left / (count - index)).max(1).min(waiting).min(left);
+            left -= share;
+            let Some(events) = self.namespaces.get_mut(&name) else {
+                continue;
+            };
+            taken.extend((0..share).filter_map(|_| events.pop_first()));
+            if events.len() == 0 {
+                self.namespaces.remove(&name);
+            }
+        }
+        taken
     }
 }
 
@@ -79,16 +166,20 @@ impl<E: Keyed> EventQueue<E> {
 /// assert_eq!(all, [3, 2]);
 /// ```
 pub struct Latest<E: Keyed> {
-    events: Vec<E>,
-    /// The position of each subject in `events`.
-    positions: HashMap<E::Key, usize>,
+    /// `None` for an event that was removed.
+    events: VecDeque<Option<E>>,
+    /// The number of the first of `events`.
+    first: usize,
+    /// The number of each subject's event.
+    numbers: HashMap<E::Key, usize>,
 }
 
 impl<E: Keyed> Default for Latest<E> {
     fn default() -> Self {
         Self {
-            events: Vec::new(),
-            positions: HashMap::new(),
+            events: VecDeque::new(),
+            first: 0,
+            numbers: HashMap::new(),
         }
     }
 }
@@ -96,42 +187,53 @@ impl<E: Keyed> Default for Latest<E> {
 impl<E: Keyed> Latest<E> {
     /// Adds an event, or replaces the event about the same subject.
     pub fn push(&mut self, mut event: E) {
-        match self.positions.entry(event.key()) {
+        match self.numbers.entry(event.key()) {
             Entry::Occupied(at) => {
-                let place = &mut self.events[*at.get()];
-                std::mem::swap(place, &mut event);
-                place.replace(event);
+                if let Some(place) = &mut self.events[*at.get() - self.first] {
+                    std::mem::swap(place, &mut event);
+                    place.replace(event);
+                }
             }
             Entry::Vacant(at) => {
-                at.insert(self.events.len());
-                self.events.push(event);
+                at.insert(self.first + self.events.len());
+                self.events.push_back(Some(event));
             }
         }
     }
 
-    /// Removes the event about a subject. The last event takes its place in the order.
+    /// Removes the event about a subject.
     pub(crate) fn remove(&mut self, key: &E::Key) {
-        let Some(position) = self.positions.remove(key) else {
-            return;
-        };
-        self.events.swap_remove(position);
-        if let Some(moved) = self.events.get(position) {
-            self.positions.insert(moved.key(), position);
+        if let Some(number) = self.numbers.remove(key) {
+            self.events[number - self.first] = None;
         }
+        if self.numbers.is_empty() {
+            *self = Self::default();
+        }
+    }
+
+    fn pop_first(&mut self) -> Option<E> {
+        while let Some(first) = self.events.pop_front() {
+            self.first += 1;
+            if let Some(event) = first {
+                self.numbers.remove(&event.key());
+                return Some(event);
+            }
+        }
+        None
     }
 
     /// The number of subjects.
     pub(crate) fn len(&self) -> usize {
-        self.events.len()
+        self.numbers.len()
     }
 }
 
 impl<E: Keyed> IntoIterator for Latest<E> {
     type Item = E;
-    type IntoIter = std::vec::IntoIter<E>;
+    type IntoIter = std::iter::Flatten<std::collections::vec_deque::IntoIter<Option<E>>>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.events.into_iter()
+        self.events.into_iter().flatten()
     }
 }
 
@@ -142,3 +244,6 @@ impl<E: Keyed> FromIterator<E> for Latest<E> {
         latest
     }
 }
+
+#[cfg(test)]
+mod tests;

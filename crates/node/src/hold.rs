@@ -9,6 +9,7 @@
 //! it, and needs the rules then.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use sluice_model::NamespacedName;
 
@@ -25,11 +26,23 @@ pub enum Wait {
     Object(NamespacedName),
 }
 
-/// The objects that a step of a consumer has settled: all that it had absorbed, except these.
+/// The objects that a step of a consumer has settled: all, except these.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
     /// The objects that it has not written yet.
     pub except: HashSet<NamespacedName>,
+    /// The namespaces about which it has not absorbed everything.
+    pub namespaces: HashSet<Arc<str>>,
+}
+
+impl Settled {
+    fn has(&self, object: &NamespacedName) -> bool {
+        !self.namespaces.contains(&object.namespace) && !self.except.contains(object)
+    }
+
+    fn is_all(&self) -> bool {
+        self.except.is_empty() && self.namespaces.is_empty()
+    }
 }
 
 /// The events that wait, of each subject the last one: as many as there are subjects, however long the other consumer
@@ -69,11 +82,11 @@ impl<E: Keyed> Hold<E> {
     pub fn settle(&mut self, settled: &Settled) -> Vec<E> {
         self.begun = true;
         let all = std::mem::take(&mut self.waiting);
-        if settled.except.is_empty() {
+        if settled.is_all() {
             return all.into_iter().collect();
         }
         let waits = |it: &E| match (self.wait)(it) {
-            Wait::Object(name) => settled.except.contains(&name),
+            Wait::Object(name) => !settled.has(&name),
             Wait::No | Wait::Step => false,
         };
         let (waiting, settled): (Vec<E>, Vec<E>) = all.into_iter().partition(waits);

@@ -241,6 +241,7 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
                 takeover::take_over(all, keep, families, carried.clone());
             }
         }),
+        awaited: dns.is_some(),
         carried,
     };
     // kube-proxy's Event on the Node; only an API server takes it.

@@ -88,6 +88,11 @@ impl Catalog {
         ordered.into_values().cloned().collect()
     }
 
+    /// How many objects a file had when it was read last; `None` for a file that was never read.
+    pub(crate) fn objects_of(&self, file: &str) -> Option<usize> {
+        Some(self.files.get(file)?.objects.len())
+    }
+
     /// Every file with its problems.
     pub(crate) fn origins(&self) -> impl Iterator<Item = Event> {
         self.reported.origins()

@@ -54,6 +54,15 @@ impl Keyed for NameEvent {
     fn key(&self) -> Self::Key {
         self.0.reference()
     }
+
+    fn namespace(&self) -> Option<Arc<str>> {
+        let namespace = self.key()?.name.namespace;
+        (!namespace.is_empty()).then_some(namespace)
+    }
+
+    fn is_last(&self) -> bool {
+        self.0 == Event::SYNCED
+    }
 }
 
 /// Gives events to the server.

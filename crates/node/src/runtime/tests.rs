@@ -28,6 +28,11 @@ impl Keyed for Delivery {
     fn key(&self) -> &'static str {
         self.0
     }
+
+    /// Of `toys/ball`: `toys`.
+    fn namespace(&self) -> Option<Arc<str>> {
+        Some(self.0.split_once('/')?.0.into())
+    }
 }
 
 /// Writes things down, one a step, each some time after the one before.
@@ -72,7 +77,10 @@ impl Consumer for Shelf {
         self.due = (!self.wanted.is_empty()).then(|| now + self.pause);
         self.clock.done();
         let except = self.wanted.keys().map(|it| name(it)).collect();
-        Some(Settled { except })
+        Some(Settled {
+            except,
+            ..Settled::default()
+        })
     }
 
     fn status(&self) -> Section {
@@ -136,7 +144,8 @@ impl Consumer for Signs {
 }
 
 fn name(thing: &str) -> NamespacedName {
-    NamespacedName::new("shop", thing)
+    let (namespace, name) = thing.split_once('/').unwrap_or(("shop", thing));
+    NamespacedName::new(namespace, name)
 }
 
 /// A runtime with both consumers, not started.
@@ -308,10 +317,49 @@ fn one_input_stands_for_all_events_that_wait() {
     }
     assert!(matches!(world.runtime.inputs.try_recv(), Ok(Input::For(0))));
     assert!(world.runtime.inputs.try_recv().is_err(), "one input");
-    let events = world.shelf.queue.take();
+    let events = world.shelf.queue.take(usize::MAX);
     assert_eq!(events, [Delivery("tea", 9_999), Delivery("rum", 9_999)]);
     world.shelf.events([Delivery("tea", 1)]);
     assert!(matches!(world.runtime.inputs.try_recv(), Ok(Input::For(0))));
+}
+
+/// A small change does not wait until a large one is taken in, and what waits for the large one goes on waiting.
+#[test]
+fn many_events_are_taken_in_a_part_at_a_time() {
+    let mut world = world(Duration::ZERO);
+    let toys = (0..2 * EVENTS).map(|it| format!("toys/{it}"));
+    let toys: Vec<&'static str> = toys.map(|it| &*it.leak()).collect();
+    let last = toys[toys.len() - 1];
+    world.shelf.events(toys.iter().map(|it| Delivery(it, 1)));
+    world.shelf.events([Delivery("tea/green", 7)]);
+    world
+        .signs
+        .events([Label(last, "toys"), Label("tea/green", "tea")]);
+    assert!(world.runtime.turn());
+    let held = |world: &mut World| {
+        let slot = world.runtime.slots[0].as_mut().unwrap();
+        (slot.namespaces().len(), slot.due(Instant::now()).is_some())
+    };
+    assert_eq!(held(&mut world), (1, true));
+    assert!(
+        world
+            .status()
+            .contains(&format!("\"waiting\":{}", EVENTS - 1))
+    );
+    // The first thing in order was written: of the tea all has been taken in.
+    assert!(
+        world.status().contains("\"signs\":[\"tea\"]"),
+        "{}",
+        world.status()
+    );
+    assert!(world.runtime.turn());
+    assert!(world.runtime.turn());
+    assert_eq!(held(&mut world), (0, true));
+    assert!(
+        world.status().contains("\"signs\":[\"tea\"]"),
+        "{}",
+        world.status()
+    );
 }
 
 /// Whoever asks much waits; what others change does not wait for him.

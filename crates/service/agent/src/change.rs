@@ -58,6 +58,18 @@ impl Keyed for TimedEvent {
         }
     }
 
+    fn namespace(&self) -> Option<Arc<str>> {
+        match &self.event {
+            Event::Service(it) => Some(it.name().namespace),
+            Event::EndpointSlice(it) => Some(it.name().namespace),
+            _ => None,
+        }
+    }
+
+    fn is_last(&self) -> bool {
+        self.event == Event::SYNCED
+    }
+
     /// The times of a slice's earlier changes are kept.
     fn replace(&mut self, old: Self) {
         if let (Event::EndpointSlice(Set(slice)), Event::EndpointSlice(Set(_))) =

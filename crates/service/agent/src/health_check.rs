@@ -7,7 +7,7 @@
 //!                         announce ◀───┘  └── retry while a port is taken
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -66,11 +66,11 @@ impl HealthChecks {
         &self,
         checks: &BTreeMap<NamespacedName, HealthCheck>,
         addresses: &BTreeSet<IpAddr>,
-        unwritten: &HashSet<NamespacedName>,
+        unwritten: impl Fn(&NamespacedName) -> bool,
     ) {
         self.0.send_modify(|wanted| {
-            wanted.checks.retain(|it, _| unwritten.contains(it));
-            let written = checks.iter().filter(|(it, _)| !unwritten.contains(*it));
+            wanted.checks.retain(|it, _| unwritten(it));
+            let written = checks.iter().filter(|(it, _)| !unwritten(it));
             let written = written.map(|(service, check)| (service.clone(), *check));
             wanted.checks.extend(written);
             wanted.addresses.clone_from(addresses);

@@ -69,6 +69,8 @@ pub struct Outputs {
     /// Called with all families that are served, after the first successful sync and whenever
     /// another family is served.
     pub take_over: TakeOver,
+    /// Whether another consumer waits for what is settled.
+    pub awaited: bool,
     /// The connections that an earlier proxy's programs or virtual servers still carry.
     pub carried: Carried,
 }
@@ -93,7 +95,7 @@ pub struct Services<P: DataPlane> {
     upkeep: Option<Instant>,
     last_error: Option<String>,
     history: History,
-    /// When it was looked through which Services are not written.
+    /// When the Services that are not written were named last.
     counted: Option<Instant>,
     syncs: u64,
     failures: u64,
@@ -270,8 +272,8 @@ impl<P: DataPlane> Consumer for Services<P> {
         // A sync that fails may stop serving a family. That family's sync has failed too.
         let served = self.served();
         let mut written = BTreeSet::new();
-        let mut settled = None;
         let result = self.proxy.sync();
+        let is_synced = result.is_ok();
         let end = Instant::now();
         self.proxy.took(end - now);
         let last_sync = SyncStatus {
@@ -289,8 +291,7 @@ impl<P: DataPlane> Consumer for Services<P> {
                 let sizes = self.sync_sizes(full, synced.superseded.keys());
                 self.observe_duration(full, &sizes, &served, end - now);
                 self.log_written(&synced, now, end);
-                let except = self.succeeded(synced, reason, last_sync, end);
-                settled = except.map(|except| Settled { except });
+                self.succeeded(synced, &written, reason, last_sync, end);
             }
             Err(error) => {
                 let sizes = self.sync_sizes(full, self.proxy.waiting());
@@ -310,10 +311,13 @@ impl<P: DataPlane> Consumer for Services<P> {
         let written = (!full && !changes.node).then_some(written);
         self.report(&changes, written, now);
         // Afterwards: a family that may be served again is not served before the next sync has written it.
-        if settled.is_some() {
-            self.keep_up(end);
+        if !is_synced {
+            return None;
         }
-        settled
+        self.keep_up(end);
+        // The watch for foreign changes has begun: a table that another consumer writes now is no reason to
+        // read all rules.
+        self.settled(end)
     }
 
     fn status(&self) -> Section {

@@ -1,6 +1,7 @@
 //! Updates a [`Plan`] at a cost proportional to the change.
 
 mod claiming;
+mod order;
 mod pieces;
 
 use std::collections::btree_map::Entry;
@@ -16,6 +17,7 @@ use crate::port::{Wanted, addresses, cluster_ip, is_served, wanted};
 use crate::settings::{DirectReturn, LocalDetector, Settings};
 use crate::state::{ClusterState, Touched};
 use crate::{Event, NodePlan, Plan, PortKey, PortPlan, Role};
+use order::Order;
 use pieces::Progress;
 use sluice_model::{IpFamily, NamespacedName, Notice, Service};
 
@@ -89,8 +91,10 @@ pub struct Planner {
     dirty: BTreeSet<NamespacedName>,
     /// Services whose claims are up to date and whose ports are not.
     unplanned: BTreeMap<NamespacedName, Progress>,
-    /// The same Services, the smallest first.
-    by_size: BTreeSet<(usize, NamespacedName)>,
+    /// The same Services.
+    order: Order,
+    /// The Services that the last replan has planned to the end.
+    planned: Vec<NamespacedName>,
     /// Claims without an owner, with the service port whose plan may still contain them.
     leaving: HashMap<Claim, PortKey>,
     node_dirty: bool,
@@ -114,7 +118,8 @@ impl Planner {
             changed_problems: BTreeSet::new(),
             dirty: BTreeSet::new(),
             unplanned: BTreeMap::new(),
-            by_size: BTreeSet::new(),
+            order: Order::default(),
+            planned: Vec::new(),
             leaving: HashMap::new(),
             node_dirty: true,
             others_dirty: false,
@@ -249,17 +254,28 @@ impl Planner {
         self.dirty.iter().chain(self.unplanned.keys())
     }
 
+    /// Whether the ports of a Service are still to be planned.
+    pub fn is_unplanned(&self, name: &NamespacedName) -> bool {
+        self.dirty.contains(name) || self.unplanned.contains_key(name)
+    }
+
+    /// The Services that the last replan has planned to the end, changed or not.
+    pub fn planned(&self) -> &[NamespacedName] {
+        &self.planned
+    }
+
     /// Plans the Services and the node that changed, and only those.
     pub fn replan(&mut self) -> Changes {
         self.replan_part(usize::MAX)
     }
 
-    /// Plans a part of what changed: some `work`, in endpoints and objects to write. The smallest
-    /// Services come first, and the largest gets a piece in each part, so that neither waits for
+    /// Plans a part of what changed: some `work`, in endpoints and objects to write. The namespaces with the
+    /// least work come first, and the largest Service gets a piece in each part, so that neither waits for
     /// ever. A frontend leaves its former owner before, or together with, its way to the new one.
     ///
     /// [`is_dirty`](Self::is_dirty) says whether there is more to plan.
     pub fn replan_part(&mut self, work: usize) -> Changes {
+        self.planned.clear();
         let mut changes = Changes {
             problems: std::mem::take(&mut self.changed_problems),
             ..Changes::default()

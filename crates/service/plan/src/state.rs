@@ -114,6 +114,11 @@ impl ClusterState {
         names.filter_map(|it| self.services.get(it)?.service.as_deref())
     }
 
+    /// The Service of a slice.
+    pub fn service_of(&self, slice: &NamespacedName) -> Option<&NamespacedName> {
+        self.slice_owner.get(slice)
+    }
+
     /// The Node of this name.
     pub fn node(&self, name: &str) -> Option<&Arc<Node>> {
         self.nodes.get(name)

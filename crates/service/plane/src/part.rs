@@ -79,6 +79,11 @@ impl Queue {
         self.waiting.keys()
     }
 
+    pub(crate) fn has(&self, service: &NamespacedName) -> bool {
+        let mut ports = PortKey::of_service(&self.waiting, service);
+        ports.next().is_some()
+    }
+
     /// A service port has another plan than was written, or another than it waits with. `old` is the former plan, `cost` what a
     /// plan costs; see [`ServiceBackend::cost`](crate::ServiceBackend::cost).
     pub(crate) fn put(

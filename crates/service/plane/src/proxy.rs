@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluice_model::NamespacedName;
 use sluice_plan::Event;
 use sluice_plan::settings::Settings;
 use sluice_plan::{Changes, Plan, Planner, PortKey, PortPlan};
@@ -13,12 +14,13 @@ use crate::part::{Begun, Queue};
 use crate::{Scale, Scene, ServiceBackend};
 
 /// What a part should take, planning included.
-const PART_TAKES: Duration = Duration::from_millis(50);
-/// Work of one part of the planning, in endpoints and objects to write. A Service of many ports is looked through for each piece
-/// of it, so pieces are large.
-const PLANNED: usize = 32_768;
-/// The smallest part is this fraction of the largest.
+const PART_TAKES: Duration = Duration::from_millis(40);
+/// The smallest part is this fraction of the largest, and not smaller than [`FEW`].
 const SMALLEST: usize = 8;
+/// The first part is this fraction of the largest, and not smaller than [`FEW`].
+const UNTRIED: usize = 4;
+/// Each write costs something, however small it is.
+const FEW: usize = 512;
 
 /// Takes in events, and makes the kernel carry out the plan with [`sync`](Self::sync).
 #[derive(Debug)]
@@ -59,7 +61,7 @@ impl<B: ServiceBackend> Proxy<B> {
             scale: Scale::Small,
             waiting: Queue::default(),
             begun: Begun::default(),
-            limit: B::PART,
+            limit: part(B::PART, UNTRIED),
             cost: 0,
             large_is_next: false,
         }
@@ -94,12 +96,12 @@ impl<B: ServiceBackend> Proxy<B> {
     }
 
     /// Plans the service ports that events changed: all of them before a full sync, which deletes what
-    /// is not planned, and else a part. [`Planner::is_dirty`] says whether there is more.
+    /// is not planned, and else as many as are written at once. [`Planner::is_dirty`] says whether there is more.
     pub fn replan(&mut self) -> Changes {
         let changes = if self.reconciler.is_resync_due() {
             self.planner.replan()
         } else {
-            self.planner.replan_part(PLANNED)
+            self.planner.replan_part(self.limit)
         };
         for (key, change) in &changes.ports {
             let (old, new) = (change.old.as_ref(), change.new.as_ref());
@@ -111,6 +113,17 @@ impl<B: ServiceBackend> Proxy<B> {
     /// The service ports that are not written, or not to the end.
     pub fn waiting(&self) -> impl Iterator<Item = &PortKey> + Clone {
         self.waiting.keys().chain(self.begun.ports().keys())
+    }
+
+    /// Whether anything about a Service is not planned, or not written to the end.
+    pub fn is_left(&self, service: &NamespacedName) -> bool {
+        let mut begun = PortKey::of_service(self.begun.ports(), service);
+        self.planner.is_unplanned(service) || self.waiting.has(service) || begun.next().is_some()
+    }
+
+    /// Whether anything is not planned, or not written to the end.
+    pub fn is_any_left(&self) -> bool {
+        self.planner.unplanned().next().is_some() || self.waiting().next().is_some()
     }
 
     /// Makes the kernel hold the plan: all of it when the kernel is read first, else a part, and
@@ -191,6 +204,11 @@ impl<B: ServiceBackend> Proxy<B> {
         let fits = self.cost as f64 * PART_TAKES.as_secs_f64() / time.as_secs_f64().max(0.001);
         // One slow part may have had to wait for a processor.
         let fits = (fits as usize).clamp(self.limit / 2, self.limit * 2);
-        self.limit = fits.clamp(B::PART / SMALLEST, B::PART);
+        self.limit = fits.clamp(part(B::PART, SMALLEST), B::PART);
     }
+}
+
+/// A fraction of the largest part.
+fn part(largest: usize, fraction: usize) -> usize {
+    (largest / fraction).max(largest.min(FEW))
 }

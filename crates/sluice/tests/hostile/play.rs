@@ -83,13 +83,14 @@ impl Victim<'_> {
         let log = world.log_length();
         self.move_to("one", name);
         self.settle(name);
+        let services = world.await_status(name, |_| true).services;
         let rules = world.rules();
         self.during(attack);
         if attack.twice {
-            self.remove(attack);
+            self.remove(attack, services);
             self.during(attack);
         }
-        self.remove(attack);
+        self.remove(attack, services);
         self.move_to("two", name);
         self.move_to("one", name);
         self.settle(name);
@@ -164,12 +165,14 @@ impl Victim<'_> {
         assert!(answered.is_some(), "{name}: probes have no answer");
     }
 
-    fn remove(&mut self, attack: &Attack) {
+    /// Afterwards there are so many Services again. The victim's change does not wait for the deletions.
+    fn remove(&mut self, attack: &Attack, services: usize) {
         for (file, _) in &attack.files {
             self.world.remove(file);
         }
         self.change(attack.name);
-        self.settle(attack.name);
+        self.world
+            .await_status(attack.name, |it| it.synced && it.services == services);
     }
 
     /// Waits until everything is written.

@@ -11,7 +11,7 @@ use nix::sys::eventfd::EventFd;
 use nix::sys::inotify::{AddWatchFlags, InotifyEvent};
 use sluice_reconcile::Backoff;
 
-use super::held::Held;
+use super::held::{Held, LIMIT};
 use super::path::{Noticed, PathWatch, notice};
 use super::settle::{Batch, MAX_WAIT, Notice, Settle, Verdict};
 use super::{MISSING_RETRY, wait};
@@ -28,6 +28,9 @@ const RETURN_QUIET: Duration = Duration::from_secs(1);
 /// Quiet time after the swap of a ConfigMap: the kubelet changes the names of its items then
 /// (`pkg/volume/util/atomic_writer.go`).
 const SWAP_QUIET: Duration = Duration::from_millis(40);
+
+/// Work of a file that was not read yet, in objects.
+const UNKNOWN: usize = 128;
 
 /// State of the thread of [`super::watch`].
 pub(super) struct FolderWatch {
@@ -81,12 +84,12 @@ impl FolderWatch {
         while wait(stop, self.hub.wake(), self.places.as_ref(), self.due()) {
             self.join();
             if self.note()
-                && let Some(batch) = self.settle.take(Instant::now())
+                && let Some(batch) = self.take()
             {
                 self.scan(&batch);
             }
             if self.is_listed() {
-                let events = self.held.take(self.is_new_written(), Instant::now());
+                let events = self.held.take(self.is_more_to_come(), Instant::now());
                 self.send(events, false);
             }
         }
@@ -138,15 +141,22 @@ impl FolderWatch {
         self.places.is_some() && !self.settle.is_everything()
     }
 
-    /// Whether a new file is being written: it may have the deleted objects.
-    fn is_new_written(&self) -> bool {
-        self.settle.writing().any(|it| !self.folder.is_known(it))
+    /// Whether there are files to read, or a new one is being written: they may have the deleted objects.
+    fn is_more_to_come(&self) -> bool {
+        let mut writing = self.settle.writing();
+        self.settle.has_more() || writing.any(|it| !self.folder.is_known(it))
+    }
+
+    /// The files to read now: a part of many, so that a small change does not wait for all of them.
+    fn take(&mut self) -> Option<Batch> {
+        let work = |name: &str| self.catalog.objects_of(name).unwrap_or(UNKNOWN);
+        self.settle.take_part(Instant::now(), LIMIT, work)
     }
 
     fn due(&self) -> Option<Instant> {
         let is_complete = self.places.as_ref().is_some_and(|it| it.is_complete);
         let retry = (!is_complete).then(|| Instant::now() + MISSING_RETRY);
-        let held = (self.held.due(self.is_new_written())).filter(|_| self.is_listed());
+        let held = (self.held.due(self.is_more_to_come())).filter(|_| self.is_listed());
         let waiting = [self.settle.due(), held, retry, self.retry.due()];
         waiting.into_iter().flatten().min()
     }

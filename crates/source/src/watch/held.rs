@@ -6,7 +6,8 @@
 //! that divides its objects among files writes one file after the other. Between the steps the object
 //! is in no file. To delete it would reset its connections.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sluice_model::Reference;
@@ -22,6 +23,9 @@ const MAX_WAIT: Duration = Duration::from_millis(80);
 /// The longest wait while objects come back, or somebody writes a new file.
 const MAX_MOVE: Duration = Duration::from_secs(2);
 
+/// Most events that are taken at once: other changes come between them.
+pub(super) const LIMIT: usize = 2048;
+
 /// Events that wait, the latest event of each object.
 #[derive(Debug, Default)]
 pub(super) struct Held {
@@ -33,10 +37,16 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Takes in one change: the events to act on now. A change with a deletion waits as a whole,
-    /// because its objects may belong together: a Service with another name and the same address.
+    /// Takes in one change: the events to act on now. In a namespace where it deletes an object all of it waits,
+    /// because the objects may belong together: a Service with another name and the same address.
     pub(super) fn pass(&mut self, events: Vec<Event>, now: Instant) -> Vec<Event> {
-        let takes_away = events.iter().any(|it| matches!(it, Event::Delete(_)));
+        let losing: HashSet<Arc<str>> = events
+            .iter()
+            .filter_map(|it| match it {
+                Event::Delete(key) => Some(key.name.namespace.clone()),
+                _ => None,
+            })
+            .collect();
         let mut passed = Vec::new();
         for event in events {
             let key = match &event {
@@ -52,13 +62,13 @@ impl Held {
                 self.is_move = true;
                 self.since = self.since.map(|(first, _)| (first, now));
             }
-            if takes_away {
+            if losing.contains(&key.name.namespace) {
                 self.events.insert(key, event);
             } else {
                 passed.push(event);
             }
         }
-        if takes_away {
+        if !losing.is_empty() {
             let first = self.since.map_or(now, |(first, _)| first);
             self.since = Some((first, now));
         }
@@ -80,12 +90,19 @@ impl Held {
         Some((last + quiet).min(first + longest))
     }
 
-    /// The events that have waited long enough, as one change.
+    /// The events that have waited long enough: as one change, or the next [`LIMIT`] of many. Of these what is deleted comes
+    /// last.
     pub(super) fn take(&mut self, is_writing: bool, now: Instant) -> Vec<Event> {
         if self.due(is_writing).is_none_or(|it| now < it) {
             return Vec::new();
         }
-        std::mem::take(self).events.into_values().collect()
+        if self.events.len() <= LIMIT {
+            return std::mem::take(self).events.into_values().collect();
+        }
+        let is_set = |it: &Event| matches!(it, Event::Set(_));
+        let any_set = self.events.values().any(is_set);
+        let next = self.events.extract_if(.., |_, it| !any_set || is_set(it));
+        next.take(LIMIT).map(|(_, event)| event).collect()
     }
 }
 

@@ -12,6 +12,9 @@ const WRITER_QUIET: Duration = Duration::from_secs(1);
 /// The longest wait for a writer, and for other changes where there is a quiet time.
 pub(super) const MAX_WAIT: Duration = Duration::from_secs(2);
 
+/// Of so many files the smallest are first: whoever fills the folder is trusted.
+const SORTED: usize = 1024;
+
 /// A change of a watched path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Notice {
@@ -170,6 +173,45 @@ impl Settle {
         let due =
             |(first, last): (Instant, Instant)| (last + self.next_quiet).min(first + MAX_WAIT);
         self.since.map(due)
+    }
+
+    /// Whether there are files to read besides those of the last batch.
+    pub(super) fn has_more(&self) -> bool {
+        self.since.is_some()
+    }
+
+    /// The files to read now, if there are any; not many more than are `limit` work. Of them the smallest are first, by the work
+    /// that a file is.
+    pub(super) fn take_part(
+        &mut self,
+        now: Instant,
+        limit: usize,
+        work: impl Fn(&str) -> usize,
+    ) -> Option<Batch> {
+        if self.everything || self.complete_due().is_none_or(|it| now < it) {
+            return self.take(now);
+        }
+        let names = self.names.iter().chain(&self.replaced).take(SORTED);
+        let mut names: Vec<(usize, &String)> = names.map(|it| (work(it), it)).collect();
+        names.sort_unstable();
+        let mut left = limit;
+        let fits = |(work, _): &(usize, &String)| {
+            let fits = left > 0;
+            left = left.saturating_sub(*work);
+            fits
+        };
+        let part = names.into_iter().take_while(fits);
+        let part: BTreeSet<String> = part.map(|it| it.1.clone()).collect();
+        let is_later = |it: &String| !part.contains(it);
+        let names = self.names.extract_if(.., is_later).collect();
+        let replaced = self.replaced.extract_if(.., is_later).collect();
+        let since = self.since;
+        let batch = self.take(now);
+        (self.names, self.replaced) = (names, replaced);
+        if !self.names.is_empty() || !self.replaced.is_empty() {
+            self.since = since;
+        }
+        batch
     }
 
     /// The files to read now, if there are any.

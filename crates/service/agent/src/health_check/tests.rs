@@ -70,9 +70,8 @@ impl World {
         let (addresses, checks) = (addresses.iter(), checks.iter());
         let addresses = addresses.map(|it| it.parse().expect("an address"));
         let checks = checks.map(|(name, port, count)| (service(name), check(*port, *count)));
-        let none = HashSet::new();
         self.checks
-            .update(&checks.collect(), &addresses.collect(), &none);
+            .update(&checks.collect(), &addresses.collect(), |_| false);
     }
 
     fn announced(&self) -> Announcement {

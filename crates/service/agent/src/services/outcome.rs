@@ -1,11 +1,11 @@
 //! The work after a sync: counts, health, conntrack entries, rules of an earlier proxy.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use sluice_model::{IpFamily, NamespacedName};
-use sluice_node::chain;
+use sluice_node::{Settled, chain};
 use sluice_plan::stale::{Keep, StaleFlows, stale_flows, untranslated_flows};
 use sluice_plan::{Frontend, Plan};
 use sluice_plane::{DataPlane, Superseded, Synced};
@@ -17,7 +17,7 @@ use super::status::sum;
 use crate::pace::Resync;
 use crate::status::SyncStatus;
 
-/// So many Services are looked through once in a [`MOMENT`], not after each part.
+/// So many Services are named once in a [`MOMENT`], not after each part.
 const MANY: usize = 1000;
 const MOMENT: Duration = Duration::from_millis(100);
 
@@ -66,15 +66,15 @@ impl<P: DataPlane> Services<P> {
         }
     }
 
-    /// `status` has the time and duration of the sync. Returns the Services that are not written yet; `None` in the middle of a
-    /// large change, while that is known of a moment ago.
+    /// `written` are the Services that the sync wrote, `status` has its time and duration.
     pub(super) fn succeeded(
         &mut self,
         synced: Synced,
+        written: &BTreeSet<NamespacedName>,
         reason: Option<Resync>,
         status: SyncStatus,
         end: Instant,
-    ) -> Option<HashSet<NamespacedName>> {
+    ) {
         let Synced { report, superseded } = synced;
         let any_refused = !self.proxy.reconciler().refusals().is_empty();
         self.pace.succeed(end, report.full, any_refused);
@@ -100,12 +100,12 @@ impl<P: DataPlane> Services<P> {
         self.hand_over_stale_flows(superseded, were_missing);
         let served = self.served();
         let now = Timestamp::now();
-        let unwritten = self.unwritten(end);
-        let complete = if unwritten.as_ref().is_some_and(HashSet::is_empty) {
-            self.complete()
-        } else {
+        let is_any_left = self.proxy.is_any_left();
+        let complete = if is_any_left {
             self.pace.go_on();
             Vec::new()
+        } else {
+            self.complete()
         };
         self.outputs.clock.done();
         self.outputs.health.updated(now, &complete);
@@ -116,15 +116,15 @@ impl<P: DataPlane> Services<P> {
             self.outputs.clock.family(family, fails, end);
         }
         self.count_success(&report, &served);
-        if let Some(unwritten) = &unwritten {
-            self.waiting.done(
-                now.as_millisecond(),
-                &served,
-                unwritten,
-                &self.outputs.metrics,
-            );
-            self.serve_health_checks(unwritten);
-        }
+        let settled = is_any_left.then(|| {
+            let planned = self.proxy.planner().planned().iter();
+            let settled = planned.chain(written).filter(|it| !self.proxy.is_left(it));
+            settled.cloned().collect()
+        });
+        let metrics = &self.outputs.metrics;
+        self.waiting
+            .done(now.as_millisecond(), &served, settled.as_ref(), metrics);
+        self.serve_health_checks();
         if !report.is_empty() {
             macro_rules! tell {
                 ($level:ident) => {
@@ -157,22 +157,26 @@ impl<P: DataPlane> Services<P> {
             (self.outputs.set_sysctls)(wanted);
         }
         self.take_over();
-        // The watch for foreign changes has begun: a table that another consumer writes now is no reason to
-        // read all rules.
-        unwritten
     }
 
-    /// The Services that are not written yet. `None` while there are many and it is a moment ago that they were counted.
-    fn unwritten(&mut self, now: Instant) -> Option<HashSet<NamespacedName>> {
+    /// What other consumers need not wait for any more; `None` while much is left and it is a moment ago that it was named, and
+    /// when nobody waits.
+    pub(super) fn settled(&mut self, now: Instant) -> Option<Settled> {
+        if !self.outputs.awaited {
+            return None;
+        }
         let waiting = self.proxy.waiting().map(|it| &it.name.service);
         let all = waiting.chain(self.proxy.planner().unplanned());
         let is_counted = self.counted.is_some_and(|it| now < it + MOMENT);
         if is_counted && all.clone().nth(MANY).is_some() {
             return None;
         }
-        let all = all.cloned().collect();
+        let except = all.cloned().collect();
         self.counted = Some(now);
-        Some(all)
+        Some(Settled {
+            except,
+            ..Settled::default()
+        })
     }
 
     pub(super) fn failed(
@@ -197,12 +201,12 @@ impl<P: DataPlane> Services<P> {
     }
 
     /// Updates the health check node ports after the kernel was written.
-    fn serve_health_checks(&self, unwritten: &HashSet<NamespacedName>) {
+    fn serve_health_checks(&self) {
         let plan = self.proxy.plan();
         let local = self.proxy.planner().state().local_addresses();
         let addresses = plan.node.health_check_addresses(&local.all);
         let servers = &self.outputs.health_checks;
-        servers.update(&plan.health_checks, &addresses, unwritten);
+        servers.update(&plan.health_checks, &addresses, |it| self.proxy.is_left(it));
     }
 
     /// The families whose rules are written.

@@ -64,6 +64,7 @@ impl World {
             foreign_changes: Some(Box::new(|_| {})),
             set_sysctls: Box::new(|_| {}),
             take_over: Box::new(move |families| take_over.send(families.to_vec()).unwrap()),
+            awaited: true,
             carried: Carried::default(),
         };
         let settings = Settings::for_node("node-a");

@@ -1,6 +1,6 @@
 //! Changes that the kernel does not have yet.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sluice_model::Change::{Delete, Set};
 use sluice_model::{AddressType, EndpointSlice, IpFamily, NamespacedName};
@@ -16,32 +16,39 @@ use crate::metrics::ServiceMetrics;
 /// `pkg/proxy/endpointschangetracker.go`).
 const SERVICE_TRACKERS: u64 = 2;
 
-/// Changes since the last sync that succeeded.
+/// Changes that no sync that succeeded has settled.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    services: HashSet<NamespacedName>,
-    /// Changed slices with their Services, where these are known.
-    slices: HashMap<NamespacedName, Option<NamespacedName>>,
-    triggers: HashMap<NamespacedName, Triggers>,
+    services: HashMap<NamespacedName, Changed>,
+    /// What concerns no Service: any sync settles it.
+    others: Changed,
+    /// Times of families that were not served.
+    unserved: BTreeMap<IpFamily, HashMap<NamespacedName, Times>>,
+    /// How many Services and slices are in `services`.
+    count: (usize, usize),
     /// Milliseconds since the epoch. Older changes were another process's to program.
     since: i64,
 }
 
-/// The times of changes that a slice names, in milliseconds since the epoch.
-#[derive(Debug)]
-struct Triggers {
-    family: IpFamily,
-    service: NamespacedName,
-    times: Vec<i64>,
+/// The changes that concern one Service.
+#[derive(Debug, Default)]
+struct Changed {
+    service: bool,
+    /// Slices, with the times of their changes.
+    slices: HashMap<NamespacedName, Option<(IpFamily, Times)>>,
 }
+
+/// The times of changes that a slice names, in milliseconds since the epoch, at most [`TIMED_CHANGES`].
+type Times = Vec<i64>;
 
 impl Waiting {
     /// Times changes that happened after `since`, in milliseconds since the epoch.
     pub(super) fn new(since: i64) -> Self {
         Self {
-            services: HashSet::new(),
-            slices: HashMap::new(),
-            triggers: HashMap::new(),
+            services: HashMap::new(),
+            others: Changed::default(),
+            unserved: BTreeMap::new(),
+            count: (0, 0),
             since,
         }
     }
@@ -63,87 +70,106 @@ impl Waiting {
                     ours.services.inc();
                 }
                 if known != Some(service) {
-                    self.services.insert(service.name.clone());
+                    self.change_service(Some(&service.name));
                 }
             }
             Event::Service(Delete(name)) => {
                 theirs.service_changes.inc_by(SERVICE_TRACKERS);
-                if known_service(name).is_some() {
+                let is_known = known_service(name).is_some();
+                if is_known {
                     ours.services.dec();
                 }
-                self.services.insert(name.clone());
+                self.change_service(is_known.then_some(name));
             }
             Event::EndpointSlice(Set(slice)) => {
                 theirs.endpoint_changes.inc();
                 let known = known_slice(state, slice);
                 if known != Some(slice) {
-                    self.slices.insert(slice.name.clone(), service_of(slice));
-                    let mut last = known.and_then(|it| it.triggered);
+                    let service = service_of(slice);
+                    let before = state.service_of(&slice.name);
+                    let (since, mut last) = (self.since, known.and_then(|it| it.triggered));
+                    let times = self.change_slice(&slice.name, service.as_ref().or(before));
                     for time in change.earlier.iter().copied().chain(slice.triggered) {
-                        self.time(slice, time, last.replace(time));
+                        let is_new = last.replace(time) != Some(time) && time > since;
+                        if let Some(family) = timed(slice).filter(|_| is_new) {
+                            let (_, times) = times.get_or_insert((family, Times::new()));
+                            if times.len() < TIMED_CHANGES {
+                                times.push(time);
+                            }
+                        }
                     }
                 }
             }
             Event::EndpointSlice(Delete(name)) => {
                 theirs.endpoint_changes.inc();
-                self.slices.insert(name.clone(), None);
-                self.triggers.remove(name);
+                *self.change_slice(name, state.service_of(name)) = None;
+                for times in self.unserved.values_mut() {
+                    times.remove(name);
+                }
             }
             _ => {}
         }
     }
 
-    /// Records the time of a slice's change, if it is new and this node proxies the slice. `last`
-    /// is the time that the slice named before.
-    fn time(&mut self, slice: &EndpointSlice, time: i64, last: Option<i64>) {
-        let family = match slice.address_type {
-            AddressType::Ipv4 => IpFamily::V4,
-            AddressType::Ipv6 => IpFamily::V6,
-            AddressType::Fqdn => return,
-        };
-        let is_proxied = !slice.headless;
-        let is_new = last != Some(time) && time > self.since;
-        if let Some(service) = service_of(slice).filter(|_| is_proxied && is_new) {
-            let triggers = self.triggers.entry(slice.name.clone());
-            let triggers = triggers.or_insert(Triggers {
-                family,
-                service,
-                times: Vec::new(),
-            });
-            if triggers.times.len() < TIMED_CHANGES {
-                triggers.times.push(time);
-            }
+    fn of(&mut self, service: Option<&NamespacedName>) -> &mut Changed {
+        match service {
+            Some(name) => self.services.entry(name.clone()).or_default(),
+            None => &mut self.others,
         }
+    }
+
+    fn change_service(&mut self, name: Option<&NamespacedName>) {
+        let is_new = !std::mem::replace(&mut self.of(name).service, true);
+        self.count.0 += usize::from(is_new);
+    }
+
+    fn change_slice(
+        &mut self,
+        name: &NamespacedName,
+        service: Option<&NamespacedName>,
+    ) -> &mut Option<(IpFamily, Times)> {
+        let is_new = !self.of(service).slices.contains_key(name);
+        self.count.1 += usize::from(is_new);
+        let slices = &mut self.of(service).slices;
+        slices.entry(name.clone()).or_default()
     }
 
     /// Sets the gauges of pending changes.
     pub(super) fn show(&self, metrics: &ServiceMetrics) {
         let metrics = &metrics.kube_proxy;
-        let (services, slices) = (self.services.len(), self.slices.len());
+        let (services, slices) = self.count;
         metrics.service_changes_pending.set(to_gauge(services));
         metrics.endpoint_changes_pending.set(to_gauge(slices));
     }
 
-    /// A sync succeeded at `now`, in milliseconds since the epoch. Times of a family that is not
-    /// served stay until it is. So does everything about Services that are `unwritten`.
+    /// A sync succeeded at `now`, in milliseconds since the epoch, and settled these Services; `None` for all. Times of a
+    /// family that is not served stay until it is.
     pub(super) fn done(
         &mut self,
         now: i64,
         served: &[IpFamily],
-        unwritten: &HashSet<NamespacedName>,
+        settled: Option<&BTreeSet<NamespacedName>>,
         metrics: &ServiceMetrics,
     ) {
-        self.services.retain(|it| unwritten.contains(it));
-        self.slices.retain(|_, service| {
-            let service = service.as_ref();
-            service.is_some_and(|it| unwritten.contains(it))
-        });
-        let is_written = |_: &_, it: &mut Triggers| {
-            served.contains(&it.family) && !unwritten.contains(&it.service)
-        };
-        for (_, triggers) in self.triggers.extract_if(is_written) {
-            let duration = metrics.kube_proxy.network_programming.of(triggers.family);
-            for triggered in triggers.times {
+        let mut done = vec![std::mem::take(&mut self.others)];
+        match settled {
+            Some(names) => done.extend(names.iter().filter_map(|it| self.services.remove(it))),
+            None => done.extend(std::mem::take(&mut self.services).into_values()),
+        }
+        for changed in done {
+            self.count.0 -= usize::from(changed.service);
+            self.count.1 -= changed.slices.len();
+            for (name, timed) in changed.slices {
+                if let Some((family, times)) = timed {
+                    let unserved = self.unserved.entry(family).or_default();
+                    unserved.entry(name).or_default().extend(times);
+                }
+            }
+        }
+        for family in served {
+            let duration = metrics.kube_proxy.network_programming.of(*family);
+            let times = self.unserved.remove(family).into_iter().flatten();
+            for triggered in times.flat_map(|it| it.1.into_iter().take(TIMED_CHANGES)) {
                 // Clocks of other machines may be ahead.
                 let elapsed = now.saturating_sub(triggered).max(0);
                 duration.observe(elapsed as f64 / 1000.0);
@@ -151,6 +177,16 @@ impl Waiting {
         }
         self.show(metrics);
     }
+}
+
+/// The family whose rules a slice's change is timed for; `None` when this node does not proxy the slice.
+fn timed(slice: &EndpointSlice) -> Option<IpFamily> {
+    let family = match slice.address_type {
+        AddressType::Ipv4 => IpFamily::V4,
+        AddressType::Ipv6 => IpFamily::V6,
+        AddressType::Fqdn => return None,
+    };
+    (!slice.headless && slice.service.is_some()).then_some(family)
 }
 
 fn known_slice<'a>(

@@ -41,40 +41,38 @@ impl Planner {
         let mut left = work;
         let mut begun = None;
         while left > 0
-            && let Some((_, name)) = self.by_size.pop_first()
+            && let Some(name) = self.order.first()
         {
             begun = Some(name.clone());
             self.plan_on(name, &mut left, changes);
         }
-        let largest = self.by_size.last().map(|(_, name)| name.clone());
+        let largest = self.order.last();
         if let Some(name) = largest.filter(|it| begun.as_ref() != Some(it)) {
-            self.by_size.pop_last();
             self.plan_on(name, &mut (work / 4), changes);
         }
     }
 
     /// Plans a Service from its beginning, in a later part.
     pub(super) fn plan_later(&mut self, name: NamespacedName) {
-        let size = self.size(&name);
-        self.by_size.insert((size, name.clone()));
         let progress = Progress {
-            size,
+            size: self.size(&name),
             ..Progress::default()
         };
-        if let Some(old) = self.unplanned.insert(name.clone(), progress)
-            && old.size != size
-        {
-            self.by_size.remove(&(old.size, name));
+        if let Some(old) = self.unplanned.remove(&name) {
+            self.order.remove(&name, old.size);
         }
+        self.order.insert(&name, progress.size);
+        self.unplanned.insert(name, progress);
     }
 
-    /// Goes on with a Service that is taken out of `by_size`.
+    /// Goes on with a Service.
     fn plan_on(&mut self, name: NamespacedName, left: &mut usize, changes: &mut Changes) {
         let mut progress = self.unplanned.remove(&name).unwrap_or_default();
         if self.plan_piece(&name, &mut progress, left, changes) {
+            self.order.remove(&name, progress.size);
             self.finish(&name, progress, changes);
+            self.planned.push(name);
         } else {
-            self.by_size.insert((progress.size, name.clone()));
             self.unplanned.insert(name, progress);
         }
     }
@@ -82,7 +80,8 @@ impl Planner {
     /// About as much work as a Service is.
     fn size(&self, name: &NamespacedName) -> usize {
         let Some(entry) = self.state.service(name) else {
-            return 0;
+            let planned = PortKey::of_service(&self.plan.ports, name);
+            return planned.map(|(_, it)| 1 + it.weight()).sum();
         };
         let slices = entry.slices.values();
         let endpoints: usize = slices.map(|it| it.ports.len() * it.endpoints.len()).sum();

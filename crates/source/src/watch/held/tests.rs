@@ -77,6 +77,54 @@ fn change_with_a_deletion_stays_one_change() {
     check(&["0 -a +b", "10 +b", "20 +c"], &["10 +b", "20 +c", "40 -a"]);
 }
 
+/// Objects of one namespace may belong together.
+#[test]
+fn only_changes_beside_a_deletion_wait() {
+    let namespaced = |namespace: &str, name: &str| {
+        Reference::to::<sluice_model::Service>(NamespacedName::new(namespace, name))
+    };
+    let cidr = Object::new(ServiceCidr {
+        name: "c".into(),
+        cidrs: Vec::new(),
+    });
+    let (mut held, now) = (Held::default(), Instant::now());
+    let passed = held.pass(
+        vec![
+            Event::Delete(namespaced("a", "x")),
+            Event::Set(cidr.clone()),
+        ],
+        now,
+    );
+    assert_eq!(passed, [Event::Set(cidr)]);
+}
+
+/// Many are taken in parts, the deletions last.
+#[test]
+fn many_changes_go_out_in_parts() {
+    let (mut held, now) = (Held::default(), Instant::now());
+    let name = |it: usize| NamespacedName::new("", format!("{it:05}"));
+    let events = (0..LIMIT + 10).map(|it| {
+        if it % 3 == 0 {
+            Event::Set(Object::new(ServiceCidr {
+                name: name(it).name,
+                cidrs: Vec::new(),
+            }))
+        } else {
+            Event::Delete(Reference::to::<ServiceCidr>(name(it)))
+        }
+    });
+    assert!(held.pass(events.collect(), now).is_empty());
+    let mut taken = Vec::new();
+    while let Some(due) = held.due(false) {
+        let events = held.take(false, due);
+        assert!(!events.is_empty() && events.len() <= LIMIT);
+        taken.extend(events);
+    }
+    assert_eq!(taken.len(), LIMIT + 10);
+    let is_set = |it: &Event| matches!(it, Event::Set(_));
+    assert!(taken.is_sorted_by_key(|it| !is_set(it)));
+}
+
 #[test]
 fn deletions_without_end_go_out() {
     let script: Vec<String> = (0..10).map(|it| format!("{} -{it}", it * 20)).collect();

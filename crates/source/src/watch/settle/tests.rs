@@ -126,3 +126,33 @@ fn nobody_writes_a_file_that_is_gone() {
     settle.drop_gone(|it| it.starts_with('a'));
     assert_eq!(settle.pending().collect::<Vec<_>>(), ["b", "b2"]);
 }
+
+/// `sizes`: files and the work that each is. `expected`: the parts of at most some ten.
+#[track_caller]
+fn check_parts(sizes: &[(&str, usize)], expected: &[&str]) {
+    let start = Instant::now();
+    let mut settle = Settle::new(Duration::ZERO);
+    for (index, (name, _)) in sizes.iter().enumerate() {
+        let notice = if index % 2 == 0 {
+            Notice::Settled
+        } else {
+            Notice::Replaced
+        };
+        settle.note(notice((*name).to_owned()), start);
+    }
+    let work = |name: &str| sizes.iter().find(|it| it.0 == name).map_or(0, |it| it.1);
+    let mut parts = Vec::new();
+    while settle.has_more() {
+        let part = settle.take_part(start, 10, work).expect("it is due");
+        parts.push(part.names.into_iter().collect::<Vec<_>>().join(" "));
+    }
+    assert_eq!(parts, expected);
+}
+
+#[test]
+fn of_many_files_the_smallest_are_first() {
+    check_parts(&[("a", 3), ("b", 3), ("c", 3)], &["a b c"]);
+    check_parts(&[("a", 9), ("b", 8), ("c", 2), ("d", 1)], &["b c d", "a"]);
+    check_parts(&[("a", 90), ("b", 1)], &["a b"]);
+    check_parts(&[("a", 90), ("b", 90), ("c", 10)], &["c", "a", "b"]);
+}

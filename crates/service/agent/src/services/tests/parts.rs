@@ -63,6 +63,36 @@ fn a_tenant_with_many_small_services_is_not_first() {
     assert!(world.objects().len() < Fake::PART);
 }
 
+/// Services that go are work, too.
+#[test]
+fn a_tenant_whose_services_go_is_not_first() {
+    use sluice_plan::testing::{endpoints, service};
+    let mut world = World::synced();
+    let names = (1..=2 * Fake::PART).map(|it| format!("hostile/web-{it}"));
+    let names: Vec<String> = names.collect();
+    for (number, name) in names.iter().enumerate() {
+        let ip = format!("10.96.{}.{}", 1 + number / 250, 1 + number % 250);
+        world.say([service(&format!("{name} {ip} :53"))]);
+        world.say(endpoints(name, "10.1.1.1:53 10.1.1.2:53 10.1.1.3:53"));
+    }
+    while world.agent.proxy.is_any_left() {
+        world.step_after(SECOND);
+    }
+    for name in &names {
+        let (namespace, name) = name.split_once('/').unwrap();
+        let name = NamespacedName::new(namespace, name);
+        world.say([
+            Event::Service(Change::Delete(name.clone())),
+            Event::EndpointSlice(Change::Delete(name)),
+        ]);
+    }
+    world.say([service("victim/web 10.96.100.2 :53")]);
+    world.say(endpoints("victim/web", "10.1.2.1:53 10.1.2.2:53"));
+    world.step_after(SECOND);
+    assert!(world.has("10.96.100.2"));
+    assert!(world.agent.proxy.is_any_left());
+}
+
 /// However many small changes come, the large change waits for one part at most.
 #[test]
 fn a_large_change_is_not_held_up_for_ever() {
