@@ -42,19 +42,53 @@ pub enum AlreadyRunning {
 
 /// The lock file of the agent. The kernel releases it when the process ends.
 #[derive(Debug)]
-pub struct Lock(#[expect(dead_code, reason = "only lives")] Flock<File>);
+pub struct Lock {
+    path: PathBuf,
+    /// `None` while the file system is full or read-only.
+    held: Option<Flock<File>>,
+}
+
+/// Whether there is no room for a new file: the file system is full or read-only.
+pub(crate) fn has_no_room(error: &io::Error) -> bool {
+    let full = [Errno::ENOSPC, Errno::EDQUOT, Errno::EROFS].map(|it| it as i32);
+    error.raw_os_error().is_some_and(|it| full.contains(&it))
+}
 
 impl Lock {
     /// Locks the file beside this socket (`sluice.lock` for `sluice.sock`). Makes the directory,
     /// and refuses one in which other users could replace these files. Only our own user can open
-    /// the file: who can open it can lock it.
+    /// the file: who can open it can lock it. On a file system without room the lock is not held yet: rules do not wait for
+    /// a file, and [`NamespaceLock`] tells of other agents, too.
     ///
     /// # Errors
     /// Any [`AlreadyRunning`].
     pub fn take(socket: &Path) -> Result<Self, AlreadyRunning> {
-        let path = socket.with_extension("lock");
+        let mut lock = Self {
+            path: socket.with_extension("lock"),
+            held: None,
+        };
+        let _is_held = lock.complete()?;
+        Ok(lock)
+    }
+
+    /// Takes the lock if it is not held. Inside: there is no room for it.
+    pub(crate) fn complete(&mut self) -> Result<io::Result<()>, AlreadyRunning> {
+        if self.held.is_some() {
+            return Ok(Ok(()));
+        }
+        match Self::open(&self.path) {
+            Ok(held) => self.held = Some(held),
+            Err(AlreadyRunning::Io { source, .. }) if has_no_room(&source) => {
+                return Ok(Err(source));
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(Ok(()))
+    }
+
+    fn open(path: &Path) -> Result<Flock<File>, AlreadyRunning> {
         let io_error = |source| AlreadyRunning::Io {
-            path: path.clone(),
+            path: path.to_owned(),
             source,
         };
         if let Some(directory) = path.parent() {
@@ -63,22 +97,25 @@ impl Lock {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).mode(0o600);
         options.custom_flags(OFlag::O_NOFOLLOW.bits());
-        let file = options.open(&path).map_err(io_error)?;
-        check_owner(&path, &file).map_err(io_error)?;
+        let file = options.open(path).map_err(io_error)?;
+        check_owner(path, &file).map_err(io_error)?;
         // Earlier versions made it with another mode.
         let private = Permissions::from_mode(0o600);
         file.set_permissions(private).map_err(io_error)?;
         let mut lock = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => lock,
             Err((_, Errno::EWOULDBLOCK)) => {
-                let pid = holder(&path);
+                let (pid, path) = (holder(path), path.to_owned());
                 return Err(AlreadyRunning::Held { pid, path });
             }
             Err((_, errno)) => return Err(io_error(errno.into())),
         };
         lock.set_len(0).map_err(io_error)?;
-        writeln!(lock, "{}", std::process::id()).map_err(io_error)?;
-        Ok(Self(lock))
+        match writeln!(lock, "{}", std::process::id()) {
+            // It is held, without a name.
+            Err(error) if !has_no_room(&error) => Err(io_error(error)),
+            _ => Ok(lock),
+        }
     }
 
     /// Checks that no agent holds the lock beside this socket. Creates no file.

@@ -57,7 +57,7 @@ pub use hold::{Hold, Settled, Wait};
 pub use per_family::PerFamily;
 pub use runtime::{Control, Handle, Inbox, Runtime};
 pub use server::{
-    MetricsServer, OwnServer, Page, Programs, Served, Server, SetVerbosity, Shown, Token,
+    MetricsServer, OwnServer, Page, Programs, ReportProblem, Served, Server, SetVerbosity, Shown, Token,
     WebServer, guarded,
 };
 pub use sluice_netlink::chain;

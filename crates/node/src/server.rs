@@ -9,6 +9,7 @@ mod health;
 mod metrics;
 mod profile;
 mod programs;
+mod socket;
 mod status;
 mod web;
 mod zpages;
@@ -16,20 +17,15 @@ mod zpages;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
 use axum::Router;
-use nix::errno::Errno;
-use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr, socket};
-use nix::sys::stat::{Mode, fchmod};
 use sluice_http::Budget;
 use sluice_model::{Announcement, Node, Reference};
 use tokio::net::TcpListener;
@@ -41,6 +37,8 @@ pub use answer::{Tags, await_answer, json, plain, query};
 pub use debug::SetVerbosity;
 pub use metrics::MetricsServer;
 pub use programs::Programs;
+#[cfg(test)]
+pub(crate) use socket::listen_on;
 pub use web::{Page, Token, WebServer, guarded};
 
 use crate::error::{NodeError, failed};
@@ -48,6 +46,7 @@ use crate::flock::Lock;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::runtime::Control;
+use socket::StatusSocket;
 
 /// Pause between attempts to bind a port that is in use; kube-proxy uses the same.
 const BIND_PERIOD: Duration = Duration::from_secs(5);
@@ -58,6 +57,9 @@ const STOP_TAKES: Duration = Duration::from_secs(2);
 /// A server that runs on the thread of the servers for as long as the process, within their budget of connections.
 pub type OwnServer =
     Box<dyn FnOnce(Arc<Budget>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
+
+/// Gets the problems of the status socket; none when it is served.
+pub type ReportProblem = Box<dyn Fn(Vec<String>) + Send>;
 
 /// Pages and paths that consumers add to the servers.
 #[derive(Debug)]
@@ -72,8 +74,10 @@ pub struct Shown {
 
 /// All servers of the process.
 pub struct Server {
-    /// The status socket.
+    /// The status socket. Where its file system is full or read-only, the agent works without it, and tries again.
     pub socket: PathBuf,
+    /// Told whether the status socket is served.
+    pub report_socket: ReportProblem,
     /// Address of the health server; `None` for no such server.
     pub health_address: Option<SocketAddr>,
     /// The metrics server; `None` for no such server.
@@ -107,13 +111,16 @@ pub struct Server {
 #[derive(Debug)]
 pub struct Served {
     socket: PathBuf,
-    _lock: Lock,
+    /// The socket is ours.
+    is_made: Arc<AtomicBool>,
 }
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // The next agent replaces a socket that stays.
-        let _ = fs::remove_file(&self.socket);
+        if self.is_made.load(Ordering::Relaxed) {
+            // The next agent replaces a socket that stays.
+            let _ = fs::remove_file(&self.socket);
+        }
     }
 }
 
@@ -122,20 +129,25 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// The status socket cannot be made, no thread can be started, or a port is taken with
+    /// The status socket cannot be made although there is room, no thread can be started, or a port is taken with
     /// `bind_hard_fail`.
     pub fn start(self, lock: Lock) -> Result<Served, NodeError> {
-        let listener = listen_on(&self.socket)?;
+        let mut socket = StatusSocket {
+            path: self.socket.clone(),
+            lock,
+            listener: None,
+            is_made: Arc::default(),
+            report: self.report_socket,
+        };
+        socket.open()?;
         let served = Served {
-            socket: self.socket.clone(),
-            _lock: lock,
+            socket: self.socket,
+            is_made: socket.is_made.clone(),
         };
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let runtime = builder.enable_all().build();
         let runtime = runtime.map_err(failed("start server runtime"))?;
         let in_runtime = runtime.enter();
-        let listener = tokio::net::UnixListener::from_std(listener);
-        let listener = listener.map_err(failed("watch status socket"))?;
         let terminate = signal(SignalKind::terminate()).map_err(failed("watch signals"))?;
         let interrupt = signal(SignalKind::interrupt()).map_err(failed("watch signals"))?;
         let Shown {
@@ -197,7 +209,9 @@ impl Server {
                 runtime.spawn(serve(budget.clone()));
             });
             let status = status::routes(self.control, self.programs, questions);
-            runtime.block_on(sluice_http::serve(listener, status, budget));
+            runtime.block_on(socket.serve(status, budget));
+            // Without the socket: the others go on.
+            runtime.block_on(std::future::pending::<()>());
         };
         let spawned = thread::Builder::new().name("server".into()).spawn(serve);
         spawned.map_err(failed("start server thread"))?;
@@ -250,26 +264,6 @@ impl Port {
             sluice_http::serve(listener, self.routes, budget).await;
         }
     }
-}
-
-/// Binds the status socket. A socket file that exists belongs to an agent that ended: we hold its
-/// lock. The kernel gives the file the mode that the socket has (`unix_bind_bsd`), so it never has
-/// another one.
-pub(crate) fn listen_on(path: &Path) -> Result<UnixListener, NodeError> {
-    let name = path.display();
-    let is_socket = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
-    if is_socket {
-        fs::remove_file(path).map_err(failed(format!("remove old socket {name}")))?;
-    }
-    let bind = || {
-        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
-        fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR)?;
-        socket::bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
-        socket::listen(&socket, Backlog::MAXCONN)?;
-        Ok::<_, Errno>(UnixListener::from(socket))
-    };
-    bind().map_err(failed(format!("bind socket {name}")))
 }
 
 /// Stops the agent at the first SIGTERM or SIGINT, with the programs that it waits for, and exits at the second.

@@ -22,7 +22,7 @@ use sluice_agent::{
 use sluice_config::{Mode, encode};
 use sluice_dns_agent::{NameEvent, Names};
 use sluice_http::{Budget, Own};
-use sluice_model::{Announcement, Node, Reference};
+use sluice_model::{Announcement, Node, Notice, Reference};
 use sluice_node::addresses::Addresses;
 use sluice_node::metrics::Metrics;
 use sluice_node::sysctl::{self, Memory};
@@ -258,8 +258,19 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
         page: sluice_agent::page(),
         data: sluice_agent::data(plans, metrics),
     };
+    let (to, origin) = (
+        proxy.clone(),
+        Arc::from(config.socket.display().to_string()),
+    );
     let server = Server {
         socket: config.socket.clone(),
+        report_socket: Box::new(move |problems| {
+            let origin = Arc::clone(&origin);
+            to.events([TimedEvent::from(Event::Notice(Notice::Problems {
+                origin,
+                problems,
+            }))]);
+        }),
         health_address: effective.health_address,
         metrics_server: pages::metrics_server(P::NAME, effective, file, args.node.flags.given()),
         web_server,

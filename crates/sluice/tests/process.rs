@@ -310,3 +310,55 @@ fn the_sandbox_leaves_manifests_wherever_they_are() {
         assert_eq!(log.contains("sandboxed"), is_on, "{log}");
     }
 }
+
+/// Without room for lock and socket the rules come all the same, and the socket as soon as there is room.
+#[test]
+fn rules_do_not_wait_for_room_in_run() {
+    require_netns!();
+    let agents = [("ro", "rw"), ("nr_inodes=1", "nr_inodes=100")].map(|(none, some)| {
+        let machine = Machine::new();
+        let (manifests, run) = (machine.path("manifests"), machine.path("run"));
+        fs::create_dir(&manifests).unwrap();
+        fs::create_dir(&run).unwrap();
+        fs::write(manifests.join("web.yaml"), service("web", "10.96.0.10")).unwrap();
+        let mount = format!("mount -t tmpfs -o {none},mode=755 none {}", run.display());
+        let script = format!("{mount} && exec \"$0\" \"$@\"");
+        let mut command = machine.netns.command("unshare", &["--mount", "sh", "-ec"]);
+        command.arg(script).arg(machine.path("sluice"));
+        command.args(["proxy", "--hostname-override=node-a"]);
+        command.arg("--manifests").arg(manifests);
+        command.arg("--socket").arg(run.join("sluice.sock"));
+        let log = fs::File::create(machine.path("log")).unwrap();
+        command.stderr(log.try_clone().unwrap()).stdout(log);
+        let process = Running(command.stdin(Stdio::null()).spawn().unwrap());
+        (Agent { process, machine }, some)
+    });
+    for (agent, some) in &agents {
+        let written = eventually(WITHIN, || {
+            let mut list = agent.machine.netns.command("nft", &["list", "ruleset"]);
+            let rules = String::from_utf8(list.output().unwrap().stdout).unwrap();
+            rules.contains("10.96.0.10").then_some(())
+        });
+        let log = agent.log();
+        assert_eq!(written, Some(()), "{log}");
+        assert!(log.contains("sluice.sock: cannot be made: "), "{log}");
+        let pid = agent.process.0.id().to_string();
+        let mut remount = Command::new("nsenter");
+        remount.args(["-t", &pid, "-m", "mount", "-o"]);
+        remount
+            .arg(format!("remount,{some}"))
+            .arg(agent.machine.path("run"));
+        assert!(remount.status().unwrap().success());
+    }
+    for (agent, _) in agents {
+        let run = agent.machine.path("run/sluice.sock");
+        let socket = format!("/proc/{}/root{}", agent.process.0.id(), run.display());
+        let socket = Path::new(&socket);
+        let status = eventually(WITHIN, || {
+            let status = client::get::<Status>(socket, "/status").ok();
+            status.filter(|it| it.problems.is_empty())
+        });
+        assert!(status.is_some(), "{}", agent.log());
+        assert!(socket.with_extension("lock").exists());
+    }
+}

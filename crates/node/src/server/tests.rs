@@ -5,6 +5,7 @@ use std::env;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
@@ -60,6 +61,7 @@ fn try_start(plan: Plan) -> (Result<Served, NodeError>, Running) {
     let metrics = Arc::new(for_test());
     let server = Server {
         socket,
+        report_socket: Box::new(|_| {}),
         health_address: plan.health_address,
         metrics_server: plan.metrics,
         web_server: None,

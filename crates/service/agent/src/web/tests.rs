@@ -62,6 +62,7 @@ fn start(metrics_server: Option<MetricsServer>, web_server: Option<WebServer>) -
     let plans = crate::testing::plans(planned());
     let server = Server {
         socket,
+        report_socket: Box::new(|_| {}),
         health_address: None,
         metrics_server,
         web_server,
