@@ -39,6 +39,7 @@ mod hold;
 pub mod metrics;
 pub mod node;
 pub mod oom;
+pub mod output;
 mod per_family;
 pub mod preflight;
 pub mod privileges;
@@ -57,8 +58,8 @@ pub use hold::{Hold, Settled, Wait};
 pub use per_family::PerFamily;
 pub use runtime::{Control, Handle, Inbox, Runtime};
 pub use server::{
-    MetricsServer, OwnServer, Page, Programs, ReportProblem, Served, Server, SetVerbosity, Shown, Token,
-    WebServer, guarded,
+    MetricsServer, OwnServer, Page, Programs, ReportProblem, Served, Server, SetVerbosity, Shown,
+    Token, WebServer, guarded,
 };
 pub use sluice_netlink::chain;
 pub use status::{AgentStatus, StatusAnswer};

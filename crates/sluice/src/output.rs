@@ -1,26 +1,24 @@
 //! How answers leave the program: on stdout, as text or JSON.
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
 use serde::Serialize;
-use sluice_yaml::{shown, shown_json};
+use sluice_node::output::{self, Stream};
+use sluice_yaml::shown_json;
 
 use crate::cli::Output;
 
-/// Writes a text to stdout, without a character that cannot be seen: names in it may be anybody's.
+/// Writes a text to stdout.
 pub(crate) fn print(text: impl AsRef<str>) -> anyhow::Result<()> {
-    print_raw(shown(text.as_ref()).as_bytes())
+    output::write(Stream::Out, format_args!("{}", text.as_ref()));
+    output::result().context("write to stdout")
 }
 
-/// Writes to stdout what only this program has made. A reader that closes the pipe (`sluice man | head`) is no error.
+/// Writes to stdout what only this program has made.
 pub(crate) fn print_raw(text: &[u8]) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result.context("write to stdout"),
-    }
+    output::write_raw(Stream::Out, text);
+    output::result().context("write to stdout")
 }
 
 /// An answer as a text that ends with a line feed: for people, or as indented JSON.

@@ -20,7 +20,8 @@ use sluice_plan::settings::Settings;
 
 use super::{Host, machines};
 use crate::args::{DrawArgs, DrawFormat};
-use crate::output::{put, say};
+use crate::output::put;
+use sluice_node::output::{Stream, write_json};
 
 /// The width of the lab's picture in an SVG file: that of a page.
 const WIDTH: u32 = 920;
@@ -37,7 +38,7 @@ pub(super) fn run(args: &DrawArgs, host: Host) -> anyhow::Result<()> {
         match args.output {
             DrawFormat::Text => put!("{topology}"),
             DrawFormat::Svg => put!("{}", topology.drawing(WIDTH)),
-            DrawFormat::Json => say!("{}", serde_json::to_string_pretty(&topology)?),
+            DrawFormat::Json => write_json(Stream::Out, &serde_json::to_string_pretty(&topology)?),
         }
         return Ok(());
     };
@@ -66,7 +67,7 @@ pub(super) fn run(args: &DrawArgs, host: Host) -> anyhow::Result<()> {
     match args.output {
         DrawFormat::Text => put!("{way}"),
         DrawFormat::Svg => put!("{}", way.drawing()),
-        DrawFormat::Json => say!("{}", serde_json::to_string_pretty(&way)?),
+        DrawFormat::Json => write_json(Stream::Out, &serde_json::to_string_pretty(&way)?),
     }
     Ok(())
 }

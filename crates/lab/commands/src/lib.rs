@@ -26,7 +26,7 @@ mod pcap;
 mod show;
 mod web;
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
@@ -42,6 +42,7 @@ use sluice_cluster::launch::Program;
 use sluice_cluster::{alone, identity, probe, serve};
 use sluice_config::{Invalid, Mode};
 use sluice_lab::{Interrupt, Interrupted};
+use sluice_node::output::{Stream, write, write_json, write_raw};
 use sluice_node::{WebServer, client};
 use sluice_plan::Event;
 use sluice_plan::settings::Settings as PlanSettings;
@@ -85,7 +86,7 @@ pub struct Host {
 /// The failure of the command; [`Invalid`] when there are several problems.
 pub fn run(args: &LabArgs, host: Host) -> anyhow::Result<ExitCode> {
     let code = run_command(args, host)?;
-    output::result().context("write the answer")?;
+    sluice_node::output::result().context("write the answer")?;
     Ok(code)
 }
 
@@ -168,7 +169,7 @@ fn run_process(process: &LabProcess, host: Host) -> anyhow::Result<ExitCode> {
         LabProcess::Identity(args) => identity::serve(&args.server, &args.ports)?,
         LabProcess::Ask(args) => {
             let answers = probe::ask(&args.request);
-            say!("{}", serde_json::to_string(&answers)?);
+            write_json(Stream::Out, &serde_json::to_string(&answers)?);
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -439,15 +440,14 @@ impl Progress {
 
     fn say(&self, text: &str) {
         if self.terminal {
-            let mut stderr = std::io::stderr().lock();
-            // The terminal may be gone.
-            let _ = write!(stderr, "\r\x1b[K{text} ..").and_then(|()| stderr.flush());
+            self.clear();
+            write(Stream::Err, format_args!("{text} .."));
         }
     }
 
     fn clear(&self) {
         if self.terminal {
-            let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
+            write_raw(Stream::Err, b"\r\x1b[K");
         }
     }
 }

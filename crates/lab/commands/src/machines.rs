@@ -18,6 +18,7 @@ use sluice_lab::Spread;
 use super::open;
 use crate::args::{MachineArgs, ProbeArgs};
 use crate::output::{put, say};
+use sluice_node::output::{Stream, write_json};
 
 /// A machine that a user named.
 #[derive(Debug, PartialEq, Eq)]
@@ -196,7 +197,7 @@ pub(super) fn probe(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     };
     let answers = ask(&lab_dir, &from, &request)?;
     if args.output.is_some() {
-        say!("{}", serde_json::to_string_pretty(&answers)?);
+        write_json(Stream::Out, &serde_json::to_string_pretty(&answers)?);
     } else {
         say!("{} requests from {} to {target}", args.count, args.from);
         put!("{}", drawn(&answers));

@@ -8,7 +8,9 @@ use sluice_config::yaml;
 
 use super::objects::named;
 use crate::args::{GetArgs, LogsArgs, View};
-use crate::output::{has_reader, put, say, tell};
+use sluice_node::output::{Stream, has_reader, write_json};
+
+use crate::output::{put, say, tell};
 
 /// Prints rows of the same number of columns, aligned.
 pub(super) fn columns<const N: usize>(rows: &[[String; N]]) {
@@ -213,7 +215,7 @@ fn watch(client: &Client, args: &GetArgs, path: &str) -> anyhow::Result<()> {
 
 fn print_object(value: &Value, view: View) -> anyhow::Result<()> {
     match view {
-        View::Json => say!("{}", serde_json::to_string_pretty(value)?),
+        View::Json => write_json(Stream::Out, &serde_json::to_string_pretty(value)?),
         View::Yaml => put!("{}", yaml(value)),
         View::Name | View::Wide => {
             let items = value["items"].as_array();

@@ -6,6 +6,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table, TableState};
 use sluice_plan::inventory::{PortDetail, ServiceSummary};
+use sluice_yaml::shown;
 
 use super::state::{Top, View};
 use crate::status::{conditions, last_sync, state, uptime};
@@ -28,6 +29,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, top: &Top) {
         View::Issues => issues(frame, body, top),
     }
     frame.render_widget(Paragraph::new(footer(top)), foot);
+    // Names may be anybody's: U+202E would turn the line round.
+    for cell in &mut frame.buffer_mut().content {
+        if shown(cell.symbol()) != cell.symbol() {
+            cell.set_char(char::REPLACEMENT_CHARACTER);
+        }
+    }
 }
 
 fn colour(top: &Top, colour: Color) -> Style {

@@ -9,6 +9,8 @@ use anyhow::{Context, bail};
 
 use super::page::{Page, Step, fits, missing};
 use crate::args::ExperimentArgs;
+use sluice_node::output::{Stream, write_bold};
+
 use crate::output::{put, say};
 
 /// Timeout until the output of a command is as the page says.
@@ -148,9 +150,10 @@ fn print_output(text: &str, expected: &[String]) {
             continue;
         }
         match (marked, terminal) {
-            (true, true) => say!("\x1b[1m{line}\x1b[0m"),
-            _ => say!("{line}"),
+            (true, true) => write_bold(Stream::Out, line),
+            _ => put!("{line}"),
         }
+        say!("");
     }
     if left_out > 0 {
         say!("({left_out} more lines)");
@@ -160,10 +163,11 @@ fn print_output(text: &str, expected: &[String]) {
 
 fn heading(text: &str) {
     if std::io::stdout().is_terminal() {
-        say!("\x1b[1m{text}\x1b[0m\n")
+        write_bold(Stream::Out, text);
     } else {
-        say!("{text}\n")
+        put!("{text}");
     }
+    put!("\n\n");
 }
 
 fn pause() -> anyhow::Result<()> {

@@ -294,3 +294,14 @@ fn what_is_wrong_and_an_agent_that_is_gone_are_shown() {
         "new connections not counted (see `sluice top --help`)"
     );
 }
+
+#[test]
+fn no_character_that_cannot_be_seen_reaches_the_terminal() {
+    let mut top = two_samples();
+    let mut sample = sample(Instant::now(), 4, 120);
+    sample.status.agent.node = "a\u{202e}b\u{1b}c".to_owned();
+    top.take(sample);
+    let text = screen(&top).join("\n");
+    assert!(!text.contains(['\u{202e}', '\u{1b}']), "{text:?}");
+    assert!(text.contains("bc") || text.contains('\u{fffd}'), "{text:?}");
+}
