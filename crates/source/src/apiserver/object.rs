@@ -56,8 +56,7 @@ struct IdentityMeta {
 /// Reads an object that exists. A field of a wrong type is a problem of this object alone.
 ///
 /// # Errors
-/// [`Failure::Garbage`] for text that is no JSON, and for an object without a name that the API
-/// server would accept: then nothing of the answer can be trusted.
+/// [`Failure::Garbage`] for text that is no JSON: then nothing of the answer can be trusted.
 pub(super) fn read<K: Kind>(json: &str, names: &mut Interner) -> Result<Received, Failure> {
     let object: K = match parse(json)? {
         Ok(object) => object,
@@ -73,7 +72,7 @@ pub(super) fn read<K: Kind>(json: &str, names: &mut Interner) -> Result<Received
     let outcome = match converted.object {
         Some(object) => Outcome::Usable(Object::new(object), problems),
         None => {
-            let key = key::<K>(meta.name, meta.namespace)?;
+            let key = key::<K>(meta.name, meta.namespace);
             Outcome::Unusable(key, problems)
         }
     };
@@ -84,22 +83,25 @@ pub(super) fn read<K: Kind>(json: &str, names: &mut Interner) -> Result<Received
 /// Reads the key and the version of an object.
 ///
 /// # Errors
-/// [`Failure::Garbage`], in the same cases as [`read`].
+/// As of [`read`].
 pub(super) fn read_identity<K: Kind>(json: &str) -> Result<(Reference, Option<String>), Failure> {
     let meta = parse::<Identity>(json)?.unwrap_or_default().metadata;
-    let key = key::<K>(meta.name.as_deref(), meta.namespace.as_deref())?;
+    let key = key::<K>(meta.name.as_deref(), meta.namespace.as_deref());
     Ok((key, meta.resource_version))
 }
 
-fn key<K: Kind>(name: Option<&str>, namespace: Option<&str>) -> Result<Reference, Failure> {
-    let name = name.unwrap_or_default();
+/// The object that has this name. A name that no object can have is quoted: such an object is never usable, and costs
+/// itself alone.
+fn key<K: Kind>(name: Option<&str>, namespace: Option<&str>) -> Reference {
     let namespace = namespace.filter(|it| !it.is_empty()).unwrap_or("default");
-    if displayable(name) && displayable(namespace) {
-        return Ok(reference::<K>(NamespacedName::new(namespace, name)));
-    }
-    let (objects, name) = (K::OBJECTS, quoted(name));
-    let why = format!("one of the {objects} has the name {name}, which no object can have");
-    Err(Failure::Garbage(why))
+    let [namespace, name] = [namespace, name.unwrap_or_default()].map(|it| {
+        if displayable(it) {
+            it.to_owned()
+        } else {
+            quoted(it)
+        }
+    });
+    reference::<K>(NamespacedName::new(namespace, name))
 }
 
 /// Parses JSON. The inner error is for JSON that does not have the expected types.
