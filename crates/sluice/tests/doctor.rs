@@ -545,6 +545,20 @@ fn a_rule_of_another_program_drops() {
 }
 
 #[test]
+fn a_value_of_the_object_is_unknown() {
+    require_netns!();
+    let objects = Objects {
+        spec: "internalTrafficPolicy: Nearby",
+        ..GOOD
+    };
+    let world = World::new(Attach::Routed, &[("one", "node-b")], &objects);
+    assert!(world.answers(world.node(), WEB));
+    let (text, code) = world.doctor(&[]);
+    assert!(text.contains("internalTrafficPolicy: \"Nearby\""), "{text}");
+    assert_eq!(code, Some(0), "{text}");
+}
+
+#[test]
 fn the_object_cannot_be_used() {
     require_netns!();
     let objects = Objects {

@@ -6,7 +6,7 @@ use sluice_plan::inventory::{PortDetail, ServiceDetail};
 use super::listed;
 use super::report::{Finding, State};
 
-/// Slices, readiness, names of ports, issues.
+/// Slices, readiness, names of ports, issues, and problems of the source.
 pub(super) fn objects(service: &ServiceDetail) -> Vec<Finding> {
     let summary = &service.summary;
     let (namespace, name) = summary.name.split_once('/').unwrap_or_default();
@@ -15,7 +15,12 @@ pub(super) fn objects(service: &ServiceDetail) -> Vec<Finding> {
         format!("{}, {}", summary.kind, listed(&summary.frontends)),
     )];
     let issues = summary.issues.iter();
-    findings.extend(issues.map(|it| Finding::warn("service", it.as_str())));
+    let problems = service.problems.iter();
+    findings.extend(
+        issues
+            .chain(problems)
+            .map(|it| Finding::warn("service", it.as_str())),
+    );
     findings.push(slices(service, namespace, name));
     let has_endpoints = service.slices.iter().any(|it| it.endpoints > 0);
     if has_endpoints {

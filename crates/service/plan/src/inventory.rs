@@ -55,6 +55,9 @@ pub struct ServiceDetail {
     pub slices: Vec<SliceSummary>,
     /// Its ports in each family.
     pub ports: Vec<PortDetail>,
+    /// What is wrong with its objects as the source read them, although they are served.
+    #[serde(default)]
+    pub problems: Vec<String>,
 }
 
 /// An EndpointSlice in one line.
@@ -265,7 +268,26 @@ pub fn service(planner: &Planner, name: &NamespacedName) -> Option<ServiceDetail
         },
         slices: slices.collect(),
         ports: ports(planner, service),
+        problems: problems(planner, &service.name, entry),
     })
+}
+
+/// The problems about a Service and its slices: `Service default/web: ...` of an API server, `web.yaml:3: Service
+/// default/web: ...` of a folder.
+fn problems(planner: &Planner, service: &NamespacedName, entry: &ServiceEntry) -> Vec<String> {
+    let slices = entry.slices.values();
+    let slices = slices.map(|it| format!("EndpointSlice {}: ", it.name));
+    let about: Vec<String> = [format!("Service {service}: ")]
+        .into_iter()
+        .chain(slices)
+        .collect();
+    let is_about = |text: &str| about.iter().any(|it| text.starts_with(it));
+    let all = planner.problems().map(|it| it.1);
+    let of_service = all.filter(|text| {
+        let rest = text.split_once(": ").map(|it| it.1);
+        is_about(text) || rest.is_some_and(is_about)
+    });
+    of_service.cloned().collect()
 }
 
 fn summary(planner: &Planner, service: &Service) -> ServiceSummary {

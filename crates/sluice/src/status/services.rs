@@ -75,6 +75,7 @@ pub(super) fn detail(
         )
     }));
     rows.extend(summary.issues.iter().map(|it| pair("issue", it)));
+    rows.extend(service.problems.iter().map(|it| pair("problem", it)));
     let mut text = columns(&rows, 0);
     for port in &service.ports {
         write_port(&mut text, &summary.name, port, connections);

@@ -79,3 +79,28 @@ fn every_endpoint_of_a_service() {
         None
     );
 }
+
+#[test]
+fn problems_of_a_service_that_is_served() {
+    let mut planner = cluster(
+        [object("web 10.96.0.1 :80"), object("web-2 10.96.0.2 :80")],
+        slices("web", "10.244.0.1:80"),
+    );
+    let name = NamespacedName::new("default", "web");
+    let slice = service(&planner, &name).expect("it exists").slices[0]
+        .name
+        .clone();
+    let told = [
+        "Service default/web: spec.type: unknown",
+        "dir/a.yaml:3: Service default/web: spec.internalTrafficPolicy: unknown",
+        &format!("a.yaml:9: EndpointSlice {slice}: ports: none"),
+        "a.yaml:5: Service default/web-2: spec.type: unknown",
+        "a.yaml:7: Service other/web: spec.type: unknown",
+    ];
+    planner.absorb(Event::Notice(sluice_model::Notice::Problems {
+        origin: "a.yaml".into(),
+        problems: told.map(str::to_owned).to_vec(),
+    }));
+    let detail = service(&planner, &name).expect("it exists");
+    assert_eq!(detail.problems, told[..3]);
+}

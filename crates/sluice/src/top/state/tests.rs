@@ -240,6 +240,7 @@ fn detail() -> ServiceDetail {
         external_policy: "Local".to_owned(),
         affinity_seconds: None,
         slices: Vec::new(),
+        problems: Vec::new(),
         ports: vec![PortDetail {
             port: "http".to_owned(),
             number: 80,
