@@ -33,6 +33,63 @@ fn kubectl_works_on_a_lab() {
     }
 }
 
+#[test]
+fn the_chart_becomes_the_agent() {
+    let here = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../target/deploy-tools/bin/helm"
+    );
+    let found = [here, "helm"].into_iter().find(|it| {
+        let version = Command::new(it).arg("version").output();
+        version.is_ok_and(|it| it.status.success())
+    });
+    let Some(helm) = found else {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "CI has helm: make setup-deploy"
+        );
+        eprintln!("SKIP: needs helm: make setup-deploy");
+        return;
+    };
+    let Some(lab) = Lab::up(&["--nodes", "2", "--agent", "none"]) else {
+        return;
+    };
+    let config = lab.good(&["kubeconfig"]);
+    let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/helm/sluice");
+    let good = |words: &[&str]| -> String {
+        let mut command = Command::new(helm);
+        command
+            .args(words)
+            .args(["--kubeconfig", config.trim(), "-n", "kube-system"]);
+        let output = command.env("HOME", lab.files.path()).output().unwrap();
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        let pods = || text(&lab.run(&["get", "events", "-A"]).stdout);
+        assert!(output.status.success(), "{words:?}: {out}{err}{}", pods());
+        out
+    };
+    let host = "apiServer.host=192.168.100.2";
+    let keep = "config.conntrack.maxPerCore=0";
+    let flags = ["--set", host, "--set", keep, "--wait", "--timeout", "60s"];
+    good(&[&["install", "sluice", chart], &flags[..]].concat());
+    lab.spread("node-a", "svc/web", 3);
+    lab.spread("node-b", "svc/web", 3);
+    assert!(
+        lab.good(&["exec", "node-b", "--", "sluice", "status"])
+            .contains("nftables")
+    );
+    good(
+        &[
+            &["upgrade", "sluice", chart, "--set", "extraArgs={--v=2}"],
+            &flags[..],
+        ]
+        .concat(),
+    );
+    assert!(good(&["history", "sluice"]).contains("superseded"));
+    lab.spread("node-a", "svc/web", 3);
+    good(&["uninstall", "sluice", "--wait"]);
+    assert!(lab.items(&["pods", "-n", "kube-system"]).is_empty());
+}
+
 fn works(program: &str) {
     let Some(lab) = Lab::up(&["--nodes", "2"]) else {
         return;

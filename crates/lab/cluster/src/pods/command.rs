@@ -1,11 +1,12 @@
 //! The command that plays a container.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
 use super::container::Role;
+use super::variables::{Variables, expand};
 use crate::identity::Port;
 
 /// The annotation of a Pod that names a command of this machine for its first container, or with `.NAME` for
@@ -18,12 +19,17 @@ const DEFAULT_PORTS: [Port; 2] = [Port::Tcp(80), Port::Tcp(8080)];
 /// The command of a container that must end and has no annotation.
 const NOTHING: &str = "echo 'no image is run: the annotation sluice.dev/command.NAME names a command for the container NAME'";
 
-/// The command of a container in its pod's machine. No image is run: without an annotation the identity server
-/// listens on the container's ports, and init containers and those of Jobs succeed at once.
+/// Images whose program the lab has: its own.
+const IMAGES: [&str; 3] = ["sluice", "sluice-iptables", "sluice-dns"];
+
+/// The command of a container in its pod's machine. No image is run, but for Sluice's own, which are this program. Without
+/// an annotation the identity server listens on the container's ports, and init containers and those of Jobs succeed at
+/// once.
 pub(super) fn of_container(
     pod: &Pod,
     container: &Container,
     role: Role,
+    variables: &Variables,
     inside: impl Fn(&Path) -> Command,
     sluice: &Path,
 ) -> Command {
@@ -34,6 +40,12 @@ pub(super) fn of_container(
     };
     match of_annotation(pod, container) {
         Some(text) => shell(text),
+        None if own_image(container).is_some() => {
+            let (program, arguments) = of_image(container, variables);
+            let mut command = inside(program.as_deref().unwrap_or(sluice));
+            command.args(arguments);
+            command
+        }
         None if role == Role::Init || is_of_job(pod) => shell(NOTHING),
         None => {
             let mut identity = inside(sluice);
@@ -45,6 +57,45 @@ pub(super) fn of_container(
             identity
         }
     }
+}
+
+/// The image of a container if it is one of Sluice's, whatever its registry and tag.
+pub(super) fn own_image(container: &Container) -> Option<&'static str> {
+    let image = container.image.as_deref()?.rsplit('/').next()?;
+    let name = image.split([':', '@']).next()?;
+    IMAGES.into_iter().find(|it| *it == name)
+}
+
+/// The program of a container with an image of Sluice's, `None` for Sluice itself, and its arguments. The names under which
+/// the images have it are subcommands.
+fn of_image(container: &Container, variables: &Variables) -> (Option<PathBuf>, Vec<String>) {
+    let known = |name: &str| {
+        let mut all = variables.iter();
+        let found = all.find(|(it, _)| it == name);
+        found.map(|(_, value)| value.clone())
+    };
+    let entry = match own_image(container) {
+        Some("sluice-dns") => "coredns",
+        _ => "sluice",
+    };
+    let command = container.command.clone().filter(|it| !it.is_empty());
+    let command = command.unwrap_or_else(|| vec![entry.to_owned()]);
+    let words = command
+        .into_iter()
+        .chain(container.args.clone().unwrap_or_default());
+    let mut words = words.map(|it| expand(&it, known));
+    let program = PathBuf::from(words.next().unwrap_or_default());
+    let name = program
+        .file_name()
+        .and_then(|it| it.to_str())
+        .map(str::to_owned);
+    let (program, first) = match name.as_deref() {
+        Some("sluice") => (None, None),
+        Some("kube-proxy") => (None, Some("proxy".to_owned())),
+        Some("coredns") => (None, Some("dns".to_owned())),
+        _ => (Some(program), None),
+    };
+    (program, first.into_iter().chain(words).collect())
 }
 
 /// Whether somebody waits for the end of the pod.
@@ -89,4 +140,62 @@ fn ports(container: &Container) -> Vec<Port> {
         ports.extend(DEFAULT_PORTS);
     }
     ports
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_of_sluice_are_this_program() {
+        for (image, command, args, expect) in [
+            (
+                "sluice:0.1",
+                vec!["/usr/local/bin/kube-proxy"],
+                vec!["--hostname-override=$(NODE_NAME)"],
+                "- proxy --hostname-override=n1",
+            ),
+            (
+                "example.com:5000/a/sluice-iptables@sha256:1",
+                vec![],
+                vec!["status"],
+                "- status",
+            ),
+            (
+                "sluice-dns",
+                vec![],
+                vec!["-conf", "$$(X)"],
+                "- dns -conf $(X)",
+            ),
+            (
+                "sluice",
+                vec!["/bin/sh", "-c"],
+                vec!["true"],
+                "/bin/sh -c true",
+            ),
+        ] {
+            let texts = |it: Vec<&str>| Some(it.into_iter().map(str::to_owned).collect());
+            let container = Container {
+                image: Some(image.to_owned()),
+                command: texts(command),
+                args: texts(args),
+                ..Container::default()
+            };
+            assert!(own_image(&container).is_some(), "{image}");
+            let variables = vec![("NODE_NAME".to_owned(), "n1".to_owned())];
+            let (program, arguments) = of_image(&container, &variables);
+            let program = program.map_or("-".to_owned(), |it| it.display().to_string());
+            assert_eq!(
+                format!("{program} {}", arguments.join(" ")),
+                expect,
+                "{image}"
+            );
+        }
+        let other = |image: &str| Container {
+            image: Some(image.to_owned()),
+            ..Container::default()
+        };
+        assert_eq!(own_image(&other("sluice-lab")), None);
+        assert_eq!(own_image(&other("sluice/nginx")), None);
+    }
 }

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::Context;
+use k8s_openapi::api::core::v1::Container as Spec;
 use sluice_lab::HeldPod;
 
 use super::{IDLE, LOOK, News, Worker};
@@ -148,8 +149,26 @@ impl Worker {
             node_addresses: self.node_addresses(),
         };
         let variables = variables::of_container(spec, &own, &*self.objects)?;
-        let mounts = self.volumes.mounts(spec, &variables)?;
+        let mut mounts = self.volumes.mounts(spec, &variables)?;
+        if let Some(run) = self.run_of_node(spec) {
+            mounts.push(run);
+        }
         Ok(Entry { mounts, variables })
+    }
+
+    /// An agent in a pod has the node's own `/run/sluice`, as the lab's agents have: `sluice status` in the node asks it.
+    fn run_of_node(&self, container: &Spec) -> Option<Mount> {
+        let spec = self.pod.spec.as_ref()?;
+        let node = spec
+            .node_name
+            .as_ref()
+            .filter(|_| spec.host_network == Some(true))?;
+        command::own_image(container)?;
+        Some(Mount {
+            source: self.machines.lab_dir().node(node).join("run"),
+            target: "/run/sluice".into(),
+            read_only: false,
+        })
     }
 
     /// Records what the containers see, for `sluice lab exec` and for a later server.
@@ -184,6 +203,7 @@ impl Worker {
             &self.pod,
             &container.spec,
             container.role,
+            &container.inside.variables,
             |program| self.machine_command(program, &container.inside.mounts, None),
             self.machines.program(),
         );
