@@ -11,7 +11,6 @@ mod complete;
 mod crd;
 mod decode;
 mod document;
-pub(crate) mod format;
 mod quantity;
 #[cfg(test)]
 mod tests;
@@ -20,10 +19,10 @@ mod text;
 use std::sync::Arc;
 
 use serde_json::Value;
+use sluice_controller::Format;
 
 use check::Pattern;
 pub(crate) use document::components;
-use format::Format;
 use quantity::Quantity;
 pub(crate) use text::{of_kind, of_type};
 

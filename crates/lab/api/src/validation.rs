@@ -7,10 +7,10 @@ use std::fmt;
 use std::net::IpAddr;
 
 use serde_json::Value;
+use sluice_controller::Format;
 
 use crate::resource::{NameRule, Resource};
 use crate::schema::Shape;
-use crate::schema::format::Format;
 use crate::status::{Cause, Status};
 
 pub(crate) fn check_name(resource: &Resource, name: &str) -> Result<(), Status> {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::Format;
+
 /// Something that is wrong with one field of an object. Shown as users of kubectl know it:
 /// `spec.replicas: Invalid value: -1: must be greater than or equal to 0`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,14 +24,6 @@ impl FieldError {
     }
 }
 
-/// The rule for names of objects.
-pub(crate) const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
-    '-' or '.', and must start and end with an alphanumeric character";
-
-/// The rule for names of ports.
-pub(crate) const PORT_NAME: &str =
-    "must be at most 15 lower case alphanumeric characters or '-', with a letter";
-
 /// The errors found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Problems {
@@ -48,6 +42,14 @@ impl Problems {
         detail: &str,
     ) {
         self.push(field, &format!("Invalid value: {value}"), detail);
+    }
+
+    /// Checks what a text looks like.
+    pub(crate) fn format(&mut self, field: impl Into<String>, text: &str, format: Format) {
+        let field = field.into();
+        for why in format.problems(text) {
+            self.invalid(&*field, format!("{text:?}"), &why);
+        }
     }
 
     pub(crate) fn duplicate(&mut self, field: impl Into<String>, value: &str) {
@@ -83,15 +85,4 @@ impl Problems {
         let why = format!("{problem}{separator}{detail}");
         self.found.push(FieldError::new(field, why));
     }
-}
-
-/// Whether a text is the name of a port (RFC 6335, section 5.1).
-pub(crate) fn is_port_name(name: &str) -> bool {
-    let is_allowed = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
-    name.len() <= 15
-        && name.bytes().all(is_allowed)
-        && name.bytes().any(|it| it.is_ascii_lowercase())
-        && !name.starts_with('-')
-        && !name.ends_with('-')
-        && !name.contains("--")
 }

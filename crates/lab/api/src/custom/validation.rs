@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use sluice_controller::Format;
 use sluice_model::{is_label, is_subdomain};
 
 use super::{items, structural};
@@ -89,9 +90,9 @@ impl Causes {
         match group {
             "" => self.push("spec.group", "Required value"),
             it if !is_subdomain(it) => {
-                let why = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
-                           '.', and must start and end with an alphanumeric character";
-                self.invalid("spec.group", &it.into(), why);
+                for why in Format::Subdomain.problems(it) {
+                    self.invalid("spec.group", &it.into(), &why);
+                }
             }
             it if !it.contains('.') => {
                 self.invalid(

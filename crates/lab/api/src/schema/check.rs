@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use regex::bytes::{Regex, RegexBuilder};
 use serde_json::{Map, Value, json};
 
-use super::format::{ANNOTATIONS, Format};
+use sluice_controller::{ANNOTATIONS, Format};
+
 use super::{Field, ListType, Quantity, Rules, Schema, Shape, Type};
 use crate::status::Cause;
 

@@ -1,8 +1,8 @@
 //! Owners and finalizers (`apimachinery/pkg/api/validation/objectmeta.go`). Labels and annotations are in the schema.
 
 use serde_json::Value;
+use sluice_controller::Format;
 
-use crate::schema::format::Format;
 use crate::status::Cause;
 
 pub(super) const UNNAMED: &str = "Required value: name or generateName is required";

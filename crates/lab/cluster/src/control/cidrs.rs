@@ -95,3 +95,51 @@ fn report(store: &Store, cidr: &Value, ready: Value) -> Result<(), Status> {
     }
     store.update_status(new).map(drop)
 }
+
+#[cfg(test)]
+mod tests {
+    use sluice_api::{DeleteOptions, Settings};
+
+    use super::*;
+
+    #[test]
+    fn a_range_stays_while_services_have_its_addresses() {
+        let store = Store::new(Settings::default());
+        let cidr = |name: &str, range: &str| {
+            json!({
+                "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR",
+                "metadata": {"name": name}, "spec": {"cidrs": [range]},
+            })
+        };
+        let settle = |addresses: &[IpAddr]| {
+            let mut before = 0;
+            while before != store.revision() {
+                before = store.revision();
+                let writes = reconcile(&store, addresses);
+                writes.into_iter().for_each(|it| it.unwrap());
+            }
+        };
+        let get = |name: &str| store.get("ServiceCIDR", "", name);
+        let delete = |name: &str| {
+            let options = DeleteOptions::default();
+            store.delete("ServiceCIDR", "", name, options).unwrap();
+        };
+        let held: [IpAddr; 1] = ["10.96.0.9".parse().unwrap()];
+        store.create(cidr("a", "10.96.0.0/16")).unwrap();
+        store.create(cidr("b", "10.96.0.0/24")).unwrap();
+        settle(&held);
+        let made = get("a").unwrap();
+        assert_eq!(made["metadata"]["finalizers"], json!([FINALIZER]));
+        assert_eq!(made["status"]["conditions"][0]["status"], "True");
+        // The other range covers the address.
+        delete("b");
+        settle(&held);
+        assert!(get("b").is_none());
+        delete("a");
+        settle(&held);
+        let waits = get("a").unwrap();
+        assert_eq!(waits["status"]["conditions"][0]["reason"], "Terminating");
+        settle(&[]);
+        assert!(get("a").is_none());
+    }
+}

@@ -3,9 +3,9 @@
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use crate::FieldError;
 use crate::allocation::{is_external, needs_health_check};
-use crate::field::{PORT_NAME, Problems, is_port_name};
+use crate::field::Problems;
+use crate::{FieldError, Format};
 
 const DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameNode", "PreferSameZone"];
 
@@ -101,14 +101,9 @@ fn ports(spec: &ServiceSpec, problems: &mut Problems) {
             let why = "may not be used when `type` is 'ClusterIP'";
             problems.forbidden(format!("spec.ports[{at}].nodePort"), why);
         }
-        if let Some(IntOrString::String(name)) = &port.target_port
-            && !is_port_name(name)
-        {
-            problems.invalid(
-                format!("spec.ports[{at}].targetPort"),
-                format!("\"{name}\""),
-                PORT_NAME,
-            );
+        if let Some(IntOrString::String(name)) = &port.target_port {
+            let field = format!("spec.ports[{at}].targetPort");
+            problems.format(field, name, Format::PortName);
         }
     }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use sluice_model::is_subdomain;
 
-use crate::FieldError;
-use crate::field::{Problems, SUBDOMAIN};
+use crate::field::Problems;
+use crate::{FieldError, Format};
 
 /// Most zones, and most nodes, in the hints of an endpoint.
 const MAX_HINTS: usize = 8;
@@ -47,7 +47,9 @@ fn full_name(field: &str, name: &str, problems: &mut Problems) {
     if domain.is_empty() {
         problems.required(field, "");
     } else if !is_subdomain(domain) {
-        problems.invalid(field, found, SUBDOMAIN);
+        for why in Format::Subdomain.problems(domain) {
+            problems.invalid(field, &found, &why);
+        }
     } else if !domain.contains('.') {
         let why = "should be a domain with at least two segments separated by dots";
         problems.invalid(field, found, why);

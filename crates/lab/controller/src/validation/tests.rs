@@ -81,8 +81,8 @@ fn services_are_refused_in_the_words_of_the_api() {
         ),
         (
             port(json!({"port": 80, "targetPort": "abcdefghijklmnop"})),
-            "spec.ports[0].targetPort: Invalid value: \"abcdefghijklmnop\": must be at most 15 lower case \
-             alphanumeric characters or '-', with a letter",
+            "spec.ports[0].targetPort: Invalid value: \"abcdefghijklmnop\": must be no more than 15 \
+             characters",
         ),
     ] {
         assert_eq!(
@@ -175,7 +175,9 @@ fn slices_are_refused_in_the_words_of_the_api() {
             "FQDN",
             name("not valid"),
             "endpoints[0].addresses[0]: Invalid value: \"not valid\": a lowercase RFC 1123 subdomain must consist of \
-             lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character",
+             lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character \
+             (e.g. 'example.com', regex used for validation is \
+             '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
         ),
     ] {
         assert_eq!(

@@ -13,8 +13,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 pub use job::{validate_cron_job, validate_job};
 
 use super::labels;
-use crate::field::{Problems, SUBDOMAIN};
-use crate::{FieldError, meta};
+use crate::field::Problems;
+use crate::{FieldError, Format, meta};
 
 /// The errors in a Pod that has its defaults; `old` is the version that it replaces.
 #[must_use]
@@ -127,8 +127,8 @@ fn metadata(metadata: &ObjectMeta, problems: &mut Problems) {
     let generated = metadata.generate_name.as_deref().unwrap_or_default();
     if name.is_empty() && generated.is_empty() {
         problems.required("metadata.name", "name or generateName is required");
-    } else if !name.is_empty() && !sluice_model::is_subdomain(name) {
-        problems.invalid("metadata.name", format!("\"{name}\""), SUBDOMAIN);
+    } else if !name.is_empty() {
+        problems.format("metadata.name", name, Format::Subdomain);
     }
 }
 

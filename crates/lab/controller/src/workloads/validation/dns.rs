@@ -3,10 +3,9 @@
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{PodDNSConfig, PodSpec};
-use sluice_model::{is_label, is_subdomain};
 
-use super::pod::LABEL;
-use crate::field::{Problems, SUBDOMAIN};
+use crate::Format;
+use crate::field::Problems;
 
 /// Most name servers, of glibc's resolver (`MAXNS` in `resolv.h`).
 const MAX_SERVERS: usize = 3;
@@ -15,21 +14,13 @@ const MAX_SEARCHES: usize = 32;
 const MAX_LETTERS: usize = 2048;
 
 pub(super) fn check(path: &str, spec: &PodSpec, problems: &mut Problems) {
-    for (field, value, is_valid, rule) in [
-        (
-            "hostname",
-            &spec.hostname,
-            is_label as fn(&str) -> bool,
-            LABEL,
-        ),
-        ("subdomain", &spec.subdomain, is_label, LABEL),
-        ("nodeName", &spec.node_name, is_subdomain, SUBDOMAIN),
+    for (field, value, format) in [
+        ("hostname", &spec.hostname, Format::Label),
+        ("subdomain", &spec.subdomain, Format::Label),
+        ("nodeName", &spec.node_name, Format::Subdomain),
     ] {
-        if let Some(it) = value
-            .as_deref()
-            .filter(|it| !it.is_empty() && !is_valid(it))
-        {
-            problems.invalid(format!("{path}.{field}"), format!("{it:?}"), rule);
+        if let Some(it) = value.as_deref().filter(|it| !it.is_empty()) {
+            problems.format(format!("{path}.{field}"), it, format);
         }
     }
     let (path, has_none) = (
@@ -80,11 +71,11 @@ fn check_config(path: &str, config: &PodDNSConfig, problems: &mut Problems) {
     for (at, search) in searches.iter().enumerate().filter(|(_, it)| *it != ".") {
         // As kube-apiserver since 1.34, which accepts underscores.
         let domain = search.strip_suffix('.').unwrap_or(search).replace('_', "a");
-        if !is_subdomain(&domain) {
+        for why in Format::Subdomain.problems(&domain) {
             problems.invalid(
                 format!("{path}.searches[{at}]"),
                 format!("{search:?}"),
-                SUBDOMAIN,
+                &why,
             );
         }
     }

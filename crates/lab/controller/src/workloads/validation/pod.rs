@@ -4,14 +4,10 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Container, ContainerPort, PodSpec, Probe, Toleration};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use sluice_model::is_label;
 
 use super::dns;
-use crate::field::{PORT_NAME, Problems, is_port_name};
-
-/// The rule for names of containers and hosts.
-pub(super) const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
-    start and end with an alphanumeric character";
+use crate::Format;
+use crate::field::Problems;
 
 const PORT: &str = "must be between 1 and 65535, inclusive";
 
@@ -46,10 +42,10 @@ fn name<'a>(path: &str, name: &'a str, names: &mut BTreeSet<&'a str>, problems: 
     let field = format!("{path}.name");
     if name.is_empty() {
         problems.required(field, "");
-    } else if !is_label(name) {
-        problems.invalid(field, format!("\"{name}\""), LABEL);
     } else if !names.insert(name) {
         problems.duplicate(field, name);
+    } else {
+        problems.format(field, name, Format::Label);
     }
 }
 
@@ -86,10 +82,10 @@ fn check_port<'a>(
 ) {
     if let Some(name) = port.name.as_deref().filter(|it| !it.is_empty()) {
         let field = format!("{path}.name");
-        if !is_port_name(name) {
-            problems.invalid(field, format!("\"{name}\""), PORT_NAME);
-        } else if !names.insert(name) {
+        if !names.insert(name) {
             problems.duplicate(field, name);
+        } else {
+            problems.format(field, name, Format::PortName);
         }
     }
     match port.container_port {
@@ -150,14 +146,7 @@ fn check_probe(path: &str, probe: &Probe, problems: &mut Problems) {
 fn check_target(field: &str, port: &IntOrString, problems: &mut Problems) {
     match port {
         IntOrString::Int(it) => check_number(field, *it, problems),
-        IntOrString::String(it) if !is_port_name(it) => {
-            problems.invalid(
-                field,
-                format!("\"{it}\""),
-                "must be a number or the name of a port",
-            );
-        }
-        IntOrString::String(_) => {}
+        IntOrString::String(it) => problems.format(field, it, Format::PortName),
     }
 }
 

@@ -3,11 +3,11 @@
 use sluice_model::is_subdomain;
 
 /// Most bytes of all annotations, keys and values.
-pub(crate) const ANNOTATIONS: usize = 256 * 1024;
+pub const ANNOTATIONS: usize = 256 * 1024;
 
 /// The format of a text, or of the keys and values of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+pub enum Format {
     /// RFC 1123, at most 63 bytes.
     Label,
     /// RFC 1035: a label that begins with a letter.
@@ -18,7 +18,10 @@ pub(crate) enum Format {
     Path,
     /// `example.com/name`.
     Qualified,
+    /// Of a label.
     LabelValue,
+    /// RFC 6335, section 5.1.
+    PortName,
     /// The operator of a label selector.
     Operator,
     /// A map of labels.
@@ -31,7 +34,9 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    pub(crate) fn of(word: &str) -> Option<Self> {
+    /// The format with this name in a table of rules.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
         Some(match word {
             "label" => Self::Label,
             "label-1035" => Self::Label1035,
@@ -47,7 +52,8 @@ impl Format {
     }
 
     /// What is wrong with a text.
-    pub(crate) fn problems(self, text: &str) -> Vec<String> {
+    #[must_use]
+    pub fn problems(self, text: &str) -> Vec<String> {
         let length = text.len();
         let checks = match self {
             Self::Label if !text.is_empty() && text.contains('.') && is_subdomain(text) => {
@@ -78,6 +84,24 @@ impl Format {
             Self::Operator => {
                 let known = ["In", "NotIn", "Exists", "DoesNotExist"];
                 vec![(!known.contains(&text), "not a valid selector operator")]
+            }
+            Self::PortName => {
+                let is_allowed =
+                    |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
+                let has_letter = text.bytes().any(|it| it.is_ascii_lowercase());
+                vec![
+                    (length > 15, "must be no more than 15 characters"),
+                    (
+                        text.is_empty() || !text.bytes().all(is_allowed),
+                        PORT_LETTERS,
+                    ),
+                    (!has_letter, "must contain at least one letter (a-z)"),
+                    (text.contains("--"), "must not contain consecutive hyphens"),
+                    (
+                        text.starts_with('-') || text.ends_with('-'),
+                        "must not begin or end with a hyphen",
+                    ),
+                ]
             }
             Self::ConfigKeys => vec![
                 (length > 253, "must be no more than 253 characters"),
@@ -146,6 +170,7 @@ fn is_name(text: &str) -> bool {
     text.bytes().all(is_inside) && text.starts_with(is_end) && text.ends_with(is_end)
 }
 
+const PORT_LETTERS: &str = "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)";
 const LONG_LABEL: &str = "must be no more than 63 characters";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
     start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
