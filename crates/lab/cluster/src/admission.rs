@@ -1,6 +1,7 @@
 //! Admission of the lab: defaults, allocations and validation of objects before they are stored.
 
 mod accounts;
+mod volumes;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -206,6 +207,7 @@ impl sluice_api::Admission for Admission {
             // Rules may be new since the rest was written, which a status cannot help.
             return status(new);
         }
+        volumes::admit(old, new)?;
         match new["kind"].as_str().unwrap_or_default() {
             "Service" => self.service(old, new),
             "EndpointSlice" => endpoint_slice(old, new),

@@ -58,6 +58,12 @@ fn volumes_are_files_in_the_container_and_nothing_on_the_machine() {
     let Some(lab) = Lab::new() else { return };
     lab.good(&["up", "--nodes", "1"]);
     // The pod waits for its objects.
+    let wrong = lab.apply(&POD.replace("{name: all, mountPath", "{name: none, mountPath"));
+    let said = text(&wrong.stderr);
+    assert!(
+        said.contains("spec.containers[0].volumeMounts[2].name: Not found: \"none\""),
+        "{said}"
+    );
     assert!(lab.apply(POD).status.success());
     event(&lab, "configmap \"conf\" not found");
     assert_eq!(lab.json(&["pod", "web"])["status"]["phase"], "Pending");

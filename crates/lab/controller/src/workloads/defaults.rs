@@ -1,13 +1,15 @@
 //! Defaults of workloads (`pkg/apis/core/v1/defaults.go`, `pkg/apis/apps/v1/defaults.go`), and the tolerations that an admission
 //! plugin adds (`plugin/pkg/admission/defaulttolerationseconds`).
 
+use super::accounts::MODE;
 use k8s_openapi::api::apps::v1::{
     DaemonSet, Deployment, ReplicaSet, RollingUpdateDaemonSet, RollingUpdateDeployment,
     RollingUpdateStatefulSetStrategy, StatefulSet,
 };
 use k8s_openapi::api::batch::v1::{CronJob, Job, JobSpec};
 use k8s_openapi::api::core::v1::{
-    Container, HTTPGetAction, Pod, PodSecurityContext, PodSpec, Probe, Toleration,
+    Container, DownwardAPIVolumeFile, EmptyDirVolumeSource, HTTPGetAction, ObjectFieldSelector,
+    Pod, PodSecurityContext, PodSpec, Probe, Toleration, Volume,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -193,8 +195,49 @@ fn default_spec(spec: &mut PodSpec) {
     spec.termination_grace_period_seconds.get_or_insert(30);
     let context = &mut spec.security_context;
     context.get_or_insert_with(PodSecurityContext::default);
+    spec.volumes.iter_mut().flatten().for_each(default_volume);
     let init = spec.init_containers.iter_mut().flatten();
     init.chain(&mut spec.containers).for_each(default_container);
+}
+
+fn default_volume(volume: &mut Volume) {
+    let bare = Volume {
+        name: volume.name.clone(),
+        ..Volume::default()
+    };
+    if *volume == bare {
+        volume.empty_dir = Some(EmptyDirVolumeSource::default());
+    }
+    let downward = |it: &mut DownwardAPIVolumeFile| it.field_ref.iter_mut().for_each(default_field);
+    if let Some(it) = &mut volume.config_map {
+        it.default_mode.get_or_insert(MODE);
+    }
+    if let Some(it) = &mut volume.secret {
+        it.default_mode.get_or_insert(MODE);
+    }
+    if let Some(it) = &mut volume.downward_api {
+        it.default_mode.get_or_insert(MODE);
+        it.items.iter_mut().flatten().for_each(downward);
+    }
+    if let Some(it) = &mut volume.host_path {
+        it.type_.get_or_insert_default();
+    }
+    if let Some(it) = &mut volume.projected {
+        it.default_mode.get_or_insert(MODE);
+        for source in it.sources.iter_mut().flatten() {
+            if let Some(it) = &mut source.service_account_token {
+                it.expiration_seconds.get_or_insert(3600);
+            }
+            let fields = source.downward_api.iter_mut();
+            fields
+                .flat_map(|it| it.items.iter_mut().flatten())
+                .for_each(downward);
+        }
+    }
+}
+
+fn default_field(field: &mut ObjectFieldSelector) {
+    field.api_version.get_or_insert_with(|| "v1".to_owned());
 }
 
 fn default_container(container: &mut Container) {
@@ -211,6 +254,9 @@ fn default_container(container: &mut Container) {
     for port in container.ports.iter_mut().flatten() {
         text(&mut port.protocol, "TCP");
     }
+    let sources = container.env.iter_mut().flatten();
+    let sources = sources.filter_map(|it| it.value_from.as_mut()?.field_ref.as_mut());
+    sources.for_each(default_field);
     let probes = [
         &mut container.liveness_probe,
         &mut container.readiness_probe,
