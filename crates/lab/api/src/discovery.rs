@@ -1,5 +1,7 @@
 //! Discovery of groups, versions and kinds, which kubectl asks for first.
 
+mod aggregated;
+
 use serde_json::{Value, json};
 
 use crate::answer::{Answer, json_value};
@@ -17,9 +19,14 @@ const VERBS: [&str; 8] = [
     "watch",
 ];
 
-/// The answer to a discovery path; `None` for other paths.
-pub(crate) fn answer(registry: &Registry, path: &str) -> Option<Answer> {
+/// The answer to a discovery path; `None` for other paths. `accept` is what the client accepts.
+pub(crate) fn answer(registry: &Registry, path: &str, accept: Option<&str>) -> Option<Answer> {
     let parts: Vec<_> = path.trim_matches('/').split('/').collect();
+    if let [root @ ("api" | "apis")] = parts.as_slice()
+        && let Some(all) = aggregated::answer(registry, root, accept)
+    {
+        return Some(all);
+    }
     let body = match parts.as_slice() {
         [""] => paths(registry),
         ["api"] => {

@@ -94,8 +94,8 @@ impl Api {
             subresource,
         } = target
         else {
-            let found =
-                discovery::answer(&registry, path).or_else(|| openapi::answer(&registry, path));
+            let found = discovery::answer(&registry, path, header(ACCEPT))
+                .or_else(|| openapi::answer(&registry, path));
             return match found {
                 Some(answer) if *request.method() == Method::GET => Ok(answer),
                 Some(_) => Err(Status::method_not_allowed()),

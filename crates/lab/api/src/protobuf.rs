@@ -117,11 +117,15 @@ fn schema_or_bool(bytes: &[u8], path: &str) -> Result<Value, Status> {
 }
 
 fn json_schema(bytes: &[u8], path: &str) -> Result<Value, Status> {
-    let own = schema::of_type("apiextensions.v1.JSONSchemaProps");
-    let own = own.and_then(Schema::object).ok_or_else(broken)?;
+    let schema = schema::of_type("apiextensions.v1.JSONSchemaProps").ok_or_else(broken)?;
+    let own = schema.object().ok_or_else(broken)?;
     let mut object = Map::new();
     read_message(own, &mut Vec::new(), bytes, path, &mut object)?;
-    Ok(object.into())
+    let mut object = object.into();
+    // Go writes zeros.
+    let decoded = schema.decode(&mut object);
+    decoded.map_err(|it| Status::bad_request(it.to_string()))?;
+    Ok(object)
 }
 
 fn insert(

@@ -184,6 +184,70 @@ fn objects_follow_their_schema() {
 }
 
 #[test]
+fn an_open_schema_keeps_everything() {
+    let client = Client::new();
+    let mut open = definition();
+    for version in open["spec"]["versions"].as_array_mut().unwrap() {
+        version["schema"]["openAPIV3Schema"] =
+            json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    }
+    assert_eq!(client.json("POST", DEFINITIONS, &open).0, 201);
+    let mut given = widget("a", &json!({"any": {"thing": [1]}}));
+    given["alpha"] = "b".into();
+    let strict = format!("{WIDGETS}?fieldValidation=Strict");
+    let (code, made) = client.json("POST", &strict, &given);
+    assert_eq!(
+        (code, &made["alpha"], &made["spec"]),
+        (201, &given["alpha"], &given["spec"])
+    );
+    let apply = "application/apply-patch+yaml";
+    let path = format!("{WIDGETS}/b?fieldManager=me&fieldValidation=Strict");
+    given["metadata"]["name"] = "b".into();
+    let (code, applied) = client.send("PATCH", &path, apply, given.to_string().as_bytes());
+    assert_eq!(
+        (code, &applied["alpha"]),
+        (201, &given["alpha"]),
+        "{applied}"
+    );
+}
+
+#[test]
+fn all_kinds_are_discovered_at_once() {
+    let client = with_definition();
+    let accept =
+        "application/json;v=v2;g=apidiscovery.k8s.io;as=APIGroupDiscoveryList,application/json";
+    let headers = [("authorization", "Bearer secret"), ("accept", accept)];
+    let all = client.raw("GET", "/apis", &headers, b"").content.json();
+    assert_eq!(all["kind"], "APIGroupDiscoveryList");
+    let groups = all["items"].as_array().unwrap();
+    let group = groups
+        .iter()
+        .find(|it| it["metadata"]["name"] == "example.com")
+        .unwrap();
+    let widgets = &group["versions"][0]["resources"][0];
+    assert_eq!(group["versions"][0]["version"], "v1");
+    assert_eq!(
+        (&widgets["resource"], &widgets["scope"]),
+        (&json!("widgets"), &json!("Namespaced"))
+    );
+    assert_eq!(
+        widgets["responseKind"],
+        json!({"group": "example.com", "version": "v1", "kind": "Widget"})
+    );
+    assert_eq!(widgets["subresources"][1]["responseKind"]["kind"], "Scale");
+    let core = client.raw("GET", "/api", &headers, b"").content.json();
+    assert_eq!(core["items"][0]["metadata"]["name"], "");
+    let plain = [
+        ("authorization", "Bearer secret"),
+        ("accept", "application/json"),
+    ];
+    assert_eq!(
+        client.raw("GET", "/apis", &plain, b"").content.json()["kind"],
+        "APIGroupList"
+    );
+}
+
+#[test]
 fn status_scale_and_generation_are_apart() {
     let client = with_definition();
     let one = format!("{WIDGETS}/a");

@@ -29,7 +29,11 @@ fn schemas_of_definitions_are_read() {
     let read = |bytes: &[u8]| json_schema(bytes, "spec").unwrap();
     for (message, expect) in [
         (
-            [typed("array"), wide(24, &field(1, &typed("string")))].concat(),
+            [
+                typed("array"),
+                wide(24, &field(1, &[field(1, b""), typed("string")].concat())),
+            ]
+            .concat(),
             json!({"type": "array", "items": {"type": "string"}}),
         ),
         (

@@ -23,6 +23,7 @@ impl Schema {
     pub(crate) fn of_openapi(given: &Value) -> Result<Self, String> {
         let mut schema = read(given)?;
         let mut own = schema.object().cloned().unwrap_or_default();
+        own.open = given["x-kubernetes-preserve-unknown-fields"] == true;
         add_root(&mut own);
         own.counts_generations = true;
         schema.shape = Shape::Object(Arc::new(own));
