@@ -20,8 +20,6 @@ use super::{Field, Form, Format, ListType, Rules, Schema, Shape, Type};
 const FACTS: &str = include_str!("kubernetes.txt");
 const RULES: &str = include_str!("rules.txt");
 
-const DEFAULTS: &str = include_str!("defaults.txt");
-
 static TABLE: LazyLock<Table> = LazyLock::new(Table::read);
 
 /// One of Kubernetes' types.
@@ -83,16 +81,6 @@ impl Table {
         }
         add_rules(&mut types, &names);
         let mut kinds = HashMap::new();
-        for line in DEFAULTS.lines().filter(|it| !it.starts_with('#')) {
-            let mut words = line.splitn(3, ' ');
-            let mut word = || words.next().unwrap_or_default();
-            let (of, name, value) = (word(), word(), word());
-            let own = names.get(of).and_then(|at| types.get_mut(*at));
-            let field = own.and_then(|it| it.fields.iter_mut().find(|it| *it.name == *name));
-            if let Some(field) = field {
-                field.schema.default = serde_json::from_str(value).ok();
-            }
-        }
         for (at, it) in types.iter_mut().enumerate() {
             it.fields.sort_by(|a, b| a.name.cmp(&b.name));
             kinds.extend(it.kinds.iter().map(|it| (it.clone(), at)));
