@@ -72,7 +72,7 @@ pub(crate) fn prune(resource: &Resource, object: &mut Value) -> Result<Vec<Strin
 
 /// 400: the body is no object of its kind.
 pub(crate) fn undecodable(resource: &Resource, why: &impl fmt::Display) -> Status {
-    let (kind, version) = (&resource.kind, resource.api_version());
+    let (kind, version) = (&resource.kind, &resource.version);
     Status::bad_request(format!(
         "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
     ))

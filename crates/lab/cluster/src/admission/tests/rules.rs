@@ -148,6 +148,12 @@ fn what_is_wrong_with_a_new_object() {
             ),
         ),
         (
+            object("Deployment", &json!({"spec": {"replicas": "x"}})),
+            "400 BadRequest: Deployment in version \"v1\" cannot be handled as a Deployment: json: cannot unmarshal \
+             string into Go struct field DeploymentSpec.spec.replicas of type int32"
+                .to_owned(),
+        ),
+        (
             container(json!({"resources": {"limits": {"cpu": "2cores"}}})),
             "400 BadRequest: Pod in version \"v1\" cannot be handled as a Pod: quantities must match the regular \
              expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
