@@ -26,7 +26,7 @@ INSTALL_TOOL := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off 
 # What the tests of deploy/ build; `make package` is always a release.
 PROFILE ?= dev
 
-.PHONY: help setup setup-bpf setup-vm demo test test-fast test-vm test-deploy check bench bless schema book static package setup-deploy setup-web setup-bench
+.PHONY: help setup setup-bpf setup-vm demo test test-fast test-vm test-deploy check bench bless schema book static package setup-deploy setup-web setup-bench conformance
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 20
@@ -108,6 +108,11 @@ static: ## target/static/sluice: one file that needs no other
 
 package: setup-deploy ## target/package/sluice.deb
 	scripts/package dist
+
+conformance: setup ## programs on client-go, and Helm, against a lab (root)
+	$(CARGO) build -p sluice
+	conformance/run client-go
+	conformance/run helm
 
 check: ## formatting, lints, docs, dependencies, layout of the tree
 	$(CARGO) fmt --all --check
