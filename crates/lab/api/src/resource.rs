@@ -169,6 +169,16 @@ impl Resource {
         }
     }
 
+    /// The fields of `metadata` that a write of the status may change (`PrepareForUpdate` of the kinds' status
+    /// strategies, and of `customresource/status_strategy.go`).
+    pub(crate) fn metadata_of_status(&self) -> &'static [&'static str] {
+        if self.custom {
+            &["managedFields"]
+        } else {
+            &["managedFields", "labels", "annotations"]
+        }
+    }
+
     /// The JSON of an object up to its first own field. `suffix` is appended to the kind: `List`.
     pub fn opening(&self, suffix: &str) -> String {
         format!(

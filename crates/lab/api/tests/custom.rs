@@ -257,7 +257,9 @@ fn status_scale_and_generation_are_apart() {
     assert!(made["status"].is_null(), "{made}");
     new["status"] = json!({"phase": "Ready", "size": 2});
     new["spec"]["size"] = 9.into();
+    new["metadata"]["annotations"] = json!({"by": "status"});
     let (_, told) = client.json("PUT", &format!("{one}/status"), &new);
+    assert!(told["metadata"]["annotations"].is_null(), "{told}");
     assert_eq!(
         (&told["spec"]["size"], &told["status"]["phase"]),
         (&json!(2), &json!("Ready"))

@@ -185,7 +185,11 @@ fn writes_are_answered_as_kube_apiserver_does() {
         client.json("POST", &format!("{one}/binding"), &binding).0,
         409
     );
-    let status = json!({"status": {"phase": "Running"}, "spec": {"nodeName": "other"}});
+    let status = json!({
+        "metadata": {"annotations": {"by": "kubelet"}, "finalizers": ["example.com/kept"]},
+        "status": {"phase": "Running"},
+        "spec": {"nodeName": "other"},
+    });
     let (code, stored) = client.send(
         "PATCH",
         &format!("{one}/status"),
@@ -194,6 +198,8 @@ fn writes_are_answered_as_kube_apiserver_does() {
     );
     assert_eq!((code, &stored["spec"]["nodeName"]), (200, &json!("n")));
     assert_eq!(stored["status"]["phase"], "Running");
+    assert_eq!(stored["metadata"]["annotations"]["by"], "kubelet");
+    assert!(stored["metadata"]["finalizers"].is_null(), "{stored}");
     let (code, last) = client.send("DELETE", &one, "", b"");
     assert_eq!((code, &last["kind"]), (200, &json!("Pod")));
     let (_, gone) = client.json("DELETE", &format!("{one}?gracePeriodSeconds=0"), &json!({}));
@@ -478,8 +484,12 @@ fn every_user_may_do_everything() {
         &json!({}),
     );
     assert_eq!(rules["status"]["resourceRules"][0]["verbs"], json!(["*"]));
-    let (code, _) = client.get(&format!("{group}/selfsubjectaccessreviews"));
+    let path = format!("{group}/selfsubjectaccessreviews");
+    let (code, _) = client.get(&path);
     assert_eq!(code, 405);
+    let headers = [("authorization", "Bearer secret"), ("accept", TABLE)];
+    let reply = client.raw("POST", &path, &headers, b"{}");
+    assert_eq!(reply.code, 406, "a review is no table");
 }
 
 #[test]

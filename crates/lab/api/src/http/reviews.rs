@@ -1,11 +1,13 @@
 //! Questions about users and their rights. There is no authorization: every user may do everything.
 
 use bytes::Bytes;
+use hyper::header::ACCEPT;
 use hyper::{Method, Request};
 use serde_json::{Value, json};
 
 use super::{Api, writing};
 use crate::answer::{Answer, created};
+use crate::format::{Format, Include};
 use crate::status::Status;
 use crate::tokens::ISSUER;
 use crate::user::User;
@@ -46,6 +48,13 @@ impl Api {
         };
         if request.method() != Method::POST {
             return Some(Err(Status::method_not_allowed()));
+        }
+        let accept = request
+            .headers()
+            .get(ACCEPT)
+            .and_then(|it| it.to_str().ok());
+        if Format::of(accept, Include::None).ok() != Some(Format::Plain) {
+            return Some(Err(Status::not_acceptable()));
         }
         let asked = writing::content(content_type, request.body());
         Some(asked.map(|asked| {

@@ -91,8 +91,10 @@ impl Call<'_> {
             Part::Status => {
                 let mut whole = old.clone();
                 whole["status"] = new["status"].take();
-                whole["metadata"]["resourceVersion"] = new["metadata"]["resourceVersion"].take();
-                whole["metadata"]["uid"] = new["metadata"]["uid"].take();
+                let own = self.resource.metadata_of_status();
+                for field in ["resourceVersion", "uid"].iter().chain(own) {
+                    whole["metadata"][field] = new["metadata"][field].take();
+                }
                 apply::written(&self.resource, Some(old), &mut whole, &manager, &now());
                 self.api.store.update_status_with(whole, options.effect)
             }

@@ -97,11 +97,9 @@ impl Writer {
         carry_over(resource, &key, &stored, &mut new)?;
         let mut whole = Value::clone(&stored);
         set(&mut whole, "status", &new["status"]);
-        set(
-            &mut whole["metadata"],
-            "managedFields",
-            &new["metadata"]["managedFields"],
-        );
+        for field in resource.metadata_of_status() {
+            set(&mut whole["metadata"], field, &new["metadata"][field]);
+        }
         self.replace(resource, key, &old, whole, effect)
     }
 

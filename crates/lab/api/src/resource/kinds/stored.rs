@@ -207,6 +207,10 @@ fn network() -> Vec<Resource> {
 fn server() -> Vec<Resource> {
     vec![
         kind(
+            "apiregistration.k8s.io/v1 APIService apiservices - cluster status api-extensions",
+            Table::of("Name, Service=.spec.service.name|Local, Age"),
+        ),
+        kind(
             "admissionregistration.k8s.io/v1 MutatingWebhookConfiguration mutatingwebhookconfigurations - cluster \
              api-extensions",
             Table::of("Name, Webhooks#=*.webhooks, Age"),
