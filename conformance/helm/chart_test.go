@@ -6,6 +6,7 @@ package helm
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"testing"
 	"time"
@@ -30,6 +31,16 @@ const (
 	// How long Helm waits until all pods are ready.
 	patience = 2 * time.Minute
 )
+
+// values are what a lab needs: no kube-proxy leads to the API server, and the sysctls of conntrack are the machine's.
+func values(more map[string]any) map[string]any {
+	values := map[string]any{
+		"apiServer": map[string]any{"host": "192.168.100.2"},
+		"config":    map[string]any{"conntrack": map[string]any{"maxPerCore": 0}},
+	}
+	maps.Copy(values, more)
+	return values
+}
 
 // helm is a release's cluster.
 type helm struct {
@@ -98,13 +109,14 @@ func TestTheChartLives(t *testing.T) {
 	install := action.NewInstall(it.config)
 	install.ReleaseName, install.Namespace = name, namespace
 	install.Timeout, install.WaitStrategy = patience, kube.StatusWatcherStrategy
-	made, err := install.RunWithContext(t.Context(), it.chart, nil)
+	made, err := install.RunWithContext(t.Context(), it.chart, values(nil))
 	it.revision(made, err, 1)
 	first := it.agents()
 
 	upgrade := action.NewUpgrade(it.config)
 	upgrade.Namespace, upgrade.Timeout, upgrade.WaitStrategy = namespace, patience, kube.StatusWatcherStrategy
-	made, err = upgrade.RunWithContext(t.Context(), name, it.chart, map[string]any{"extraArgs": []any{"--v=2"}})
+	made, err = upgrade.RunWithContext(t.Context(), name, it.chart,
+		values(map[string]any{"extraArgs": []any{"--v=2"}}))
 	it.revision(made, err, 2)
 	second := it.agents()
 	if arguments(first) == arguments(second) || first.Generation == second.Generation {
