@@ -75,11 +75,12 @@ fn pods_reach_the_api_with_a_token() {
     let question = lab.files.path().join("question.json");
     std::fs::write(&question, "{}").unwrap();
     let question = question.to_str().unwrap();
+    let home = lab.files.path().display();
     let review = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
     for program in programs() {
         let ask = |token: &str, server: &str| {
             let script = format!(
-                "HOME=/nonexistent exec {program} {server} {token} create --raw {review} -f {question}"
+                "HOME={home} exec {program} {server} {token} create --raw {review} -f {question}"
             );
             exec("own", &["sh", "-c", &script])
         };
@@ -132,9 +133,9 @@ fn a_cluster_of_ipv6_has_an_api_of_ipv6() {
         ip.as_str()?.starts_with("fd00:10:244:").then_some(())
     });
     for program in programs() {
-        let script = format!(
-            "HOME=/nonexistent exec {program} get --raw /api/v1/namespaces/default/pods/own"
-        );
+        let home = lab.files.path().display();
+        let script =
+            format!("HOME={home} exec {program} get --raw /api/v1/namespaces/default/pods/own");
         lab.until("an answer", || {
             let output = lab.run(&["exec", "own", "--", "sh", "-c", &script]);
             text(&output.stdout).contains("\"own\"").then_some(())

@@ -64,9 +64,10 @@ impl<P: ServiceBackend> Drive for Proxy<P> {
             all.added += part.added;
             all.replaced += part.replaced;
             all.deleted += part.deleted;
-            if self.waiting().next().is_none() {
+            if !self.is_any_left() {
                 return Ok(all);
             }
+            self.replan();
         }
     }
 
