@@ -111,7 +111,7 @@ fn a_request_reaches_a_pod_and_its_answer_the_client() {
         );
         let seen = server.join().unwrap();
         assert!(
-            seen.starts_with("POST /a?b=c HTTP/1.0\r\nHost: 10.0.0.9:8080\r\n"),
+            seen.starts_with("POST /a?b=c HTTP/1.1\r\nhost: 10.0.0.9:8080\r\n"),
             "{seen}"
         );
         assert!(

@@ -8,13 +8,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::handshake;
 use hyper::header::{
     AUTHORIZATION, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, HeaderValue, LOCATION, TE,
     TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -25,9 +28,6 @@ use crate::status::Status;
 
 /// Timeout of the head of an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Largest head of an answer in bytes.
-const LARGEST: usize = 64 * 1024;
 
 /// Headers that are of one connection, or of the API's client.
 const OWN: [HeaderName; 8] = [
@@ -147,14 +147,17 @@ impl Api {
         let answer = async {
             let connection = connection?;
             connection.set_nonblocking(true)?;
-            let mut connection = TcpStream::from_std(connection)?;
-            connection.write_all(&head(request, wanted, target)).await?;
-            connection.write_all(request.body()).await?;
-            answer(connection).await
+            let connection = TokioIo::new(TcpStream::from_std(connection)?);
+            let (mut server, connection) = handshake(connection).await.map_err(io::Error::other)?;
+            // It ends with the answer.
+            tokio::spawn(connection);
+            let asked = onward(request, wanted, target).map_err(io::Error::other)?;
+            server.send_request(asked).await.map_err(io::Error::other)
         };
         let answer = timeout(PATIENCE, answer).await;
         let late = |_| io::Error::from(io::ErrorKind::TimedOut);
-        answer.map_err(late).flatten().map_err(failed)
+        let answer = answer.map_err(late).flatten().map_err(failed)?;
+        Ok(back(answer))
     }
 
     fn target(&self, wanted: &Wanted<'_>) -> Result<SocketAddr, Status> {
@@ -240,8 +243,12 @@ fn with_slash(request: &Request<Bytes>) -> Answer {
     answer
 }
 
-/// The head of the request to a server. With HTTP/1.0 the body of its answer ends with the connection.
-fn head(request: &Request<Bytes>, wanted: &Wanted<'_>, target: SocketAddr) -> Vec<u8> {
+/// The request to a server.
+fn onward(
+    request: &Request<Bytes>,
+    wanted: &Wanted<'_>,
+    target: SocketAddr,
+) -> hyper::http::Result<Request<Full<Bytes>>> {
     let path = if wanted.path.is_empty() {
         "/"
     } else {
@@ -251,63 +258,30 @@ fn head(request: &Request<Bytes>, wanted: &Wanted<'_>, target: SocketAddr) -> Ve
         .uri()
         .query()
         .map_or(String::new(), |it| format!("?{it}"));
-    let method = request.method();
-    let mut head = format!("{method} {path}{query} HTTP/1.0\r\nHost: {target}\r\n").into_bytes();
-    for (name, value) in request.headers() {
-        if !OWN.contains(name) {
-            head.extend_from_slice(name.as_str().as_bytes());
-            head.extend_from_slice(b": ");
-            head.extend_from_slice(value.as_bytes());
-            head.extend_from_slice(b"\r\n");
-        }
+    let mut onward = Request::builder()
+        .method(request.method())
+        .uri(format!("{path}{query}"))
+        .header(HOST, target.to_string());
+    for (name, value) in request.headers().iter().filter(|(it, _)| !OWN.contains(it)) {
+        onward = onward.header(name, value);
     }
-    if !request.body().is_empty() {
-        let length = format!("Content-Length: {}\r\n", request.body().len());
-        head.extend_from_slice(length.as_bytes());
-    }
-    head.extend_from_slice(b"\r\n");
-    head
+    onward.body(Full::new(request.body().clone()))
 }
 
-/// Reads the head of an answer; its body follows as it comes.
-async fn answer(mut connection: TcpStream) -> io::Result<Answer> {
-    let wrong = || io::Error::new(io::ErrorKind::InvalidData, "malformed HTTP response");
-    let mut read = Vec::new();
-    let end = loop {
-        if let Some(at) = read.windows(4).position(|it| it == b"\r\n\r\n") {
-            break at;
-        }
-        if connection.read_buf(&mut read).await? == 0 || read.len() > LARGEST {
-            return Err(wrong());
-        }
-    };
-    let head = String::from_utf8_lossy(&read[..end]).into_owned();
-    let mut lines = head.split("\r\n");
-    let status = lines.next().and_then(|it| it.split(' ').nth(1));
-    let status = status.and_then(|it| it.parse::<u16>().ok());
-    let status = status.and_then(|it| StatusCode::from_u16(it).ok());
-    let first = Bytes::copy_from_slice(&read[end + 4..]);
-    let body = stream::unfold((connection, Some(first)), |(mut connection, first)| async {
-        if let Some(first) = first.filter(|it| !it.is_empty()) {
-            return Some((first, (connection, None)));
-        }
-        let mut piece = Vec::with_capacity(LARGEST);
-        match connection.read_buf(&mut piece).await {
-            Ok(1..) => Some((piece.into(), (connection, None))),
-            _ => None,
+/// The server's answer to the client; its body follows as it comes.
+fn back(answer: Response<Incoming>) -> Answer {
+    let (mut head, body) = answer.into_parts();
+    for name in OWN {
+        head.headers.remove(name);
+    }
+    let pieces = stream::unfold(body, |mut body| async {
+        loop {
+            if let Ok(piece) = body.frame().await?.ok()?.into_data() {
+                return Some((piece, body));
+            }
         }
     });
-    let mut answer = Response::new(Content::Pieces(Box::pin(body)));
-    *answer.status_mut() = status.filter(|it| it.as_u16() >= 200).ok_or_else(wrong)?;
-    for line in lines {
-        let (name, value) = line.split_once(':').ok_or_else(wrong)?;
-        let name = HeaderName::try_from(name).map_err(|_| wrong())?;
-        let value = HeaderValue::from_str(value.trim()).map_err(|_| wrong())?;
-        if !OWN.contains(&name) {
-            answer.headers_mut().append(name, value);
-        }
-    }
-    Ok(answer)
+    Response::from_parts(head, Content::Pieces(Box::pin(pieces)))
 }
 
 #[cfg(test)]
