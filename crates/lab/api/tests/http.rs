@@ -250,6 +250,16 @@ fn unknown_fields_are_told() {
         warned.warnings,
         [r#"299 - "duplicate field \"spec.containers[0].name\"""#]
     );
+    let both = br#"{"kind": "Pod", "kind": "Pod", "metadata": {"name": "q"}, "spec": {"odd": 1}}"#;
+    let strict = client.raw(
+        "POST",
+        &format!("{PODS}?fieldValidation=Strict"),
+        &headers,
+        both,
+    );
+    let said = strict.content.json()["message"].to_string();
+    let expected = r#"strict decoding error: unknown field \"spec.odd\", duplicate field \"kind\""#;
+    assert!(said.contains(expected), "{said}");
     let stored = client.0.store.get("Pod", "default", "p").unwrap();
     let container = &stored["spec"]["containers"][0];
     assert_eq!(container["name"], "c");

@@ -152,7 +152,7 @@ impl Call<'_> {
         };
         let twice = twice.iter().map(|it| format!("duplicate field {it:?}"));
         let unknown = unknown.iter().map(|it| format!("unknown field {it:?}"));
-        let named: Vec<_> = twice.chain(unknown).collect();
+        let named: Vec<_> = unknown.chain(twice).collect();
         let told = self.resource.warnings.map(|it| it(&self.resource, object));
         let told = told.into_iter().flatten();
         match options.unknown {
