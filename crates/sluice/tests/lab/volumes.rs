@@ -168,7 +168,9 @@ fn failures(lab: &Lab) {
         let table = lab.good(&["get", "pods"]);
         (table.contains("Init:Error") && table.contains("CreateContainerConfigError")).then_some(())
     });
-    assert_eq!(lab.json(&["pod", "bad"])["status"]["phase"], "Failed");
+    lab.until("the phase", || {
+        (lab.json(&["pod", "bad"])["status"]["phase"] == "Failed").then_some(())
+    });
     let waiting = lab.json(&["pod", "poor"])["status"]["containerStatuses"][0]["state"].take();
     assert_eq!(
         waiting["waiting"]["message"],
