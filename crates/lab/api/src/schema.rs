@@ -23,7 +23,7 @@ use sluice_controller::Format;
 
 use check::Pattern;
 pub(crate) use document::components;
-use quantity::Quantity;
+pub use quantity::Quantity;
 pub(crate) use text::{of_kind, of_type};
 
 /// What a value may be.

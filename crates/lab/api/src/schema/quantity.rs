@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 /// A number with a unit. Shown in its one form: `1000m` is `1`, `1024Mi` is `1Gi`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Quantity {
+pub struct Quantity {
     /// In units of 1e-9, rounded up as Kubernetes does.
     nanos: i128,
     unit: Unit,
@@ -35,6 +35,14 @@ impl Quantity {
 
     pub(crate) fn is_negative(&self) -> bool {
         self.nanos < 0
+    }
+
+    /// How often `unit` fits into it, rounded up; `None` unless the unit is positive.
+    #[must_use]
+    pub fn in_units_of(&self, unit: &Self) -> Option<i128> {
+        let (size, unit) = (self.nanos, unit.nanos);
+        let rounded = || size.div_euclid(unit) + i128::from(size.rem_euclid(unit) != 0);
+        (unit > 0).then(rounded)
     }
 
     /// Whether it is a whole number.

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{Pod, ResourceFieldSelector};
+use sluice_api::Quantity;
 
 /// A Pod as its containers see it.
 pub(super) struct Own<'a> {
@@ -81,46 +82,10 @@ impl Own<'_> {
         };
         let divisor = wanted.divisor.as_ref().map(|it| it.0.as_str());
         let divisor = divisor.filter(|it| *it != "0").unwrap_or("1");
-        let (value, divisor) = (quantity(value)?, quantity(divisor)?);
-        (divisor > 0).then(|| (value.div_ceil(divisor)).to_string())
+        let read = |it: &str| it.parse::<Quantity>().ok();
+        let units = read(value)?.in_units_of(&read(divisor)?)?;
+        Some(units.to_string())
     }
-}
-
-/// A quantity (`k8s.io/apimachinery/pkg/api/resource`) in thousandths.
-fn quantity(text: &str) -> Option<u128> {
-    let end = text.find(|it: char| !it.is_ascii_digit() && it != '.');
-    let (number, suffix) = text.split_at(end.unwrap_or(text.len()));
-    let power = |base: u128, exponent: u32| base.checked_pow(exponent)?.checked_mul(1000);
-    let unit = match suffix {
-        "m" => 1,
-        "" => 1000,
-        "k" => power(1000, 1)?,
-        "M" => power(1000, 2)?,
-        "G" => power(1000, 3)?,
-        "T" => power(1000, 4)?,
-        "P" => power(1000, 5)?,
-        "Ki" => power(1024, 1)?,
-        "Mi" => power(1024, 2)?,
-        "Gi" => power(1024, 3)?,
-        "Ti" => power(1024, 4)?,
-        "Pi" => power(1024, 5)?,
-        _ => power(10, suffix.strip_prefix(['e', 'E'])?.parse().ok()?)?,
-    };
-    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
-    let whole = if whole.is_empty() {
-        0
-    } else {
-        whole.parse::<u128>().ok()?
-    };
-    let part: String = part.chars().take(9).collect();
-    let scale = 10_u128.pow(u32::try_from(part.len()).ok()?);
-    let part = if part.is_empty() {
-        0
-    } else {
-        part.parse::<u128>().ok()?
-    };
-    let parts = (part.checked_mul(unit)?).div_ceil(scale);
-    whole.checked_mul(unit)?.checked_add(parts)
 }
 
 fn lines(map: Option<&BTreeMap<String, String>>) -> String {
