@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use k8s_openapi::api::core::v1::{Pod, ResourceFieldSelector};
+use k8s_openapi::api::core::v1::{ObjectFieldSelector, Pod, ResourceFieldSelector};
 use sluice_api::Quantity;
 
 /// A Pod as its containers see it.
@@ -20,8 +20,29 @@ impl Own<'_> {
         namespace.unwrap_or("default")
     }
 
+    /// The value of a field or of a container's resource, whichever is named; `own` is the container that is meant when
+    /// the resource names none.
+    ///
+    /// # Errors
+    ///
+    /// No Pod has such a field or resource, in kubelet's words.
+    pub(super) fn selected(
+        &self,
+        field: Option<&ObjectFieldSelector>,
+        resource: Option<&ResourceFieldSelector>,
+        own: &str,
+    ) -> Option<Result<String, String>> {
+        if let Some(it) = field {
+            let unknown = || format!("unsupported fieldPath: {}", it.field_path);
+            return Some(self.field(&it.field_path).ok_or_else(unknown));
+        }
+        let it = resource?;
+        let unknown = || format!("unsupported container resource: {}", it.resource);
+        Some(self.resource(own, it).ok_or_else(unknown))
+    }
+
     /// The value of a field; `None` when no Pod has the field.
-    pub(super) fn field(&self, path: &str) -> Option<String> {
+    fn field(&self, path: &str) -> Option<String> {
         let (metadata, spec) = (&self.pod.metadata, self.pod.spec.as_ref()?);
         let first = |it: Option<[IpAddr; 2]>| it.map_or(String::new(), |it| it[0].to_string());
         let all =
@@ -57,7 +78,7 @@ impl Own<'_> {
 
     /// The value of a request or limit of a container, in units of the divisor, rounded up. Without a limit it is what the
     /// node has; the lab's nodes have 1 CPU and 1Gi.
-    pub(super) fn resource(&self, own: &str, wanted: &ResourceFieldSelector) -> Option<String> {
+    fn resource(&self, own: &str, wanted: &ResourceFieldSelector) -> Option<String> {
         let spec = self.pod.spec.as_ref()?;
         let name = wanted.container_name.as_deref().filter(|it| !it.is_empty());
         let name = name.unwrap_or(own);

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Container, EnvVarSource, Service};
 
 use super::Read;
 use super::fields::Own;
-use super::volumes::content::data;
+use super::volumes::content::{data, found};
 use crate::object::{key_of, typed};
 use crate::own_service;
 
@@ -66,11 +66,9 @@ fn of_objects(
         let Some((kind, name, optional)) = named else {
             continue;
         };
-        let Some(object) = objects.get(kind, own.namespace(), name) else {
-            if optional == Some(true) {
-                continue;
-            }
-            return Err(missing(kind, name));
+        let optional = optional == Some(true);
+        let Some(object) = found(objects, own.namespace(), kind, name, optional)? else {
+            continue;
         };
         let prefix = source.prefix.as_deref().unwrap_or_default();
         for (key, value) in data(kind, &object) {
@@ -93,15 +91,9 @@ fn of_source(
     own: &Own<'_>,
     objects: &dyn Read,
 ) -> Result<Option<String>, String> {
-    if let Some(it) = &source.field_ref {
-        let value = own.field(&it.field_path);
-        let unknown = || format!("unsupported fieldPath: {}", it.field_path);
-        return value.ok_or_else(unknown).map(Some);
-    }
-    if let Some(it) = &source.resource_field_ref {
-        let value = own.resource(&container.name, it);
-        let unknown = || format!("unsupported container resource: {}", it.resource);
-        return value.ok_or_else(unknown).map(Some);
+    let (field, resource) = (&source.field_ref, &source.resource_field_ref);
+    if let Some(value) = own.selected(field.as_ref(), resource.as_ref(), &container.name) {
+        return value.map(Some);
     }
     let keyed = source
         .config_map_key_ref
@@ -115,12 +107,8 @@ fn of_source(
         return Ok(None);
     };
     let optional = optional == Some(true);
-    let Some(object) = objects.get(kind, own.namespace(), name) else {
-        return if optional {
-            Ok(None)
-        } else {
-            Err(missing(kind, name))
-        };
+    let Some(object) = found(objects, own.namespace(), kind, name, optional)? else {
+        return Ok(None);
     };
     match data(kind, &object).get(key) {
         Some(value) => Ok(Some(text(value))),
@@ -130,10 +118,6 @@ fn of_source(
             own.namespace()
         )),
     }
-}
-
-fn missing(kind: &str, name: &str) -> String {
-    format!("{} {name:?} not found", kind.to_lowercase())
 }
 
 /// A value without NUL, which ends a variable in the kernel.

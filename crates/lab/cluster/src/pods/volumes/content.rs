@@ -2,6 +2,7 @@
 //! its neighbours). Errors are in kubelet's words.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -64,15 +65,16 @@ impl Sources<'_> {
     }
 
     fn keyed(&self, wanted: &Keyed<'_>) -> Result<Files, String> {
-        let object = self
-            .objects
-            .get(wanted.kind, self.own.namespace(), wanted.name);
+        let namespace = self.own.namespace();
+        let object = found(
+            self.objects,
+            namespace,
+            wanted.kind,
+            wanted.name,
+            wanted.optional,
+        )?;
         let Some(object) = object else {
-            let (kind, name) = (wanted.kind.to_lowercase(), wanted.name);
-            if wanted.optional {
-                return Ok(Files::new());
-            }
-            return Err(format!("{kind} {name:?} not found"));
+            return Ok(Files::new());
         };
         let data = data(wanted.kind, &object);
         let file = |bytes: &Vec<u8>, mode: Option<i32>| File {
@@ -108,20 +110,10 @@ impl Sources<'_> {
     fn downward(&self, items: &[DownwardAPIVolumeFile], mode: i32) -> Result<Files, String> {
         let mut files = Files::new();
         for item in items {
-            let field = item.field_ref.as_ref();
-            let value = match (field, &item.resource_field_ref) {
-                (Some(field), _) => self
-                    .own
-                    .field(&field.field_path)
-                    .ok_or_else(|| format!("unsupported fieldPath: {}", field.field_path)),
-                (None, Some(it)) => self
-                    .own
-                    .resource("", it)
-                    .ok_or_else(|| format!("unsupported container resource: {}", it.resource)),
-                (None, None) => Ok(String::new()),
-            };
+            let (field, resource) = (&item.field_ref, &item.resource_field_ref);
+            let value = self.own.selected(field.as_ref(), resource.as_ref(), "");
             let file = File {
-                bytes: value?.into_bytes(),
+                bytes: value.transpose()?.unwrap_or_default().into_bytes(),
                 mode: item.mode.unwrap_or(mode).cast_unsigned() & 0o777,
             };
             files.insert(relative(&item.path)?, file);
@@ -180,6 +172,24 @@ impl Sources<'_> {
     }
 }
 
+/// A ConfigMap or Secret; `None` when it is missing and optional.
+///
+/// # Errors
+///
+/// It is missing and required, in kubelet's words.
+pub(in crate::pods) fn found(
+    objects: &dyn Read,
+    namespace: &str,
+    kind: &str,
+    name: &str,
+    optional: bool,
+) -> Result<Option<Arc<Value>>, String> {
+    match objects.get(kind, namespace, name) {
+        None if !optional => Err(format!("{} {name:?} not found", kind.to_lowercase())),
+        found => Ok(found),
+    }
+}
+
 /// The values of a ConfigMap or Secret.
 pub(in crate::pods) fn data(kind: &str, object: &Value) -> BTreeMap<String, Vec<u8>> {
     let entries = |field: &str| {
@@ -216,8 +226,6 @@ fn relative(path: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use k8s_openapi::api::core::v1::Pod;
     use serde_json::json;
 
