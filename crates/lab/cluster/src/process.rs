@@ -46,13 +46,17 @@ impl Identity {
 /// Start time of a process, and whether it is no zombie.
 fn read(pid: i32) -> Option<(u64, bool)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may contain spaces and brackets.
+    let field = stat_fields(&stat)?;
+    let alive = !matches!(field(3)?, "Z" | "X");
+    Some((field(22)?.parse().ok()?, alive))
+}
+
+/// The fields of `/proc/PID/stat` by their numbers in `proc_pid_stat(5)`, from the third one on: the name before them may
+/// contain spaces and brackets.
+pub fn stat_fields<'a>(stat: &'a str) -> Option<impl Fn(usize) -> Option<&'a str>> {
     let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace();
-    let state = fields.next()?;
-    let alive = !matches!(state, "Z" | "X");
-    let started = fields.nth(18)?.parse().ok()?;
-    Some((started, alive))
+    let fields: Vec<&'a str> = rest.split_whitespace().collect();
+    Some(move |number: usize| fields.get(number.checked_sub(3)?).copied())
 }
 
 #[cfg(test)]

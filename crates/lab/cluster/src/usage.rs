@@ -12,7 +12,7 @@ use sluice_api::{Metrics, Used};
 use crate::lab_dir::LabDir;
 use crate::nodes;
 use crate::pods::Record;
-use crate::process::Identity;
+use crate::process::{Identity, stat_fields};
 
 /// Shortest time over which CPU time is measured. Until a process was seen twice that far apart, its whole life counts.
 const WINDOW: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ struct Samples {
 /// All processes at one moment.
 struct Sample {
     at: Instant,
-    /// Since boot.
+    /// The time since boot.
     uptime: Duration,
     /// By process group: a container's processes are one.
     groups: HashMap<i32, Process>,
@@ -175,10 +175,8 @@ impl Sample {
 /// The process group and the process of `/proc/PID/stat` (`proc_pid_stat(5)`); CPU time of children that were waited for
 /// counts.
 fn read(stat: &str, ticks: f64, page: u64) -> Option<(i32, Process)> {
-    // The name may contain spaces and brackets. The first field after it is the third.
-    let (_, rest) = stat.rsplit_once(") ")?;
-    let fields: Vec<&str> = rest.split(' ').collect();
-    let number = |field: usize| fields.get(field - 3)?.trim().parse::<u64>().ok();
+    let field = stat_fields(stat)?;
+    let number = |it: usize| field(it)?.parse::<u64>().ok();
     let time = |it: u64| Duration::from_secs_f64(it as f64 / ticks);
     let cpu = [14, 15, 16, 17].iter().filter_map(|it| number(*it)).sum();
     let process = Process {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::{Pid, SysconfVar, sysconf};
+use sluice_cluster::process::stat_fields;
 
 /// CPU time so far of a process and of the programs that it ran and that ended.
 pub(super) fn cpu(pid: Pid) -> anyhow::Result<Duration> {
@@ -18,11 +19,10 @@ pub(super) fn cpu(pid: Pid) -> anyhow::Result<Duration> {
 fn children(pid: Pid) -> anyhow::Result<Duration> {
     let path = format!("/proc/{pid}/stat");
     let stat = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
-    let (_, fields) = stat.rsplit_once(')').context("stat has no name")?;
-    let mut fields = fields.split_whitespace().skip(13);
-    let mut ticks =
-        || -> anyhow::Result<u64> { Ok(fields.next().context("stat is short")?.parse()?) };
-    let ticks = ticks()? + ticks()?;
+    let field = stat_fields(&stat).context("stat has no name")?;
+    let ticks =
+        |number| -> anyhow::Result<u64> { Ok(field(number).context("stat is short")?.parse()?) };
+    let ticks = ticks(16)? + ticks(17)?;
     let per_second = u64::try_from(sysconf(SysconfVar::CLK_TCK)?.context("no clock tick")?)?;
     Ok(Duration::from_millis(ticks * 1000 / per_second))
 }
