@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::{ObjectReference, Pod, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 use sluice_api::{Api, DeleteOptions, Status, Store, now};
-use sluice_controller::Typed;
 use sluice_controller::workloads::account_of;
+use sluice_controller::{Typed, pod_reference};
 use tracing::warn;
 
 use crate::events::Events;
@@ -40,14 +40,8 @@ impl pods::Report for Reports {
     }
 
     fn event(&self, pod: &Pod, reason: &str, message: &str, warning: bool) {
-        let about = ObjectReference {
-            kind: Some("Pod".to_owned()),
-            namespace: pod.metadata.namespace.clone(),
-            name: pod.metadata.name.clone(),
-            uid: pod.metadata.uid.clone(),
-            ..ObjectReference::default()
-        };
-        self.events.tell(&about, reason, message, warning);
+        self.events
+            .tell(&pod_reference(pod), reason, message, warning);
     }
 
     fn finished(&self, pod: &Pod) -> bool {

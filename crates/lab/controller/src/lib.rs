@@ -40,5 +40,6 @@ pub use defaults::set_defaults;
 pub use field::FieldError;
 pub use folder::{Completed, Folder, Manifests};
 pub use format::{ANNOTATIONS, Format};
+pub use meta::pod_reference;
 pub use typed::Typed;
 pub use validation::{validate_service, validate_slice};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{ObjectReference, Pod, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use sha2::{Digest, Sha256};
 use sluice_model::NamespacedName;
@@ -33,6 +33,18 @@ pub(crate) fn annotation<'a>(metadata: &'a ObjectMeta, name: &str) -> &'a str {
 
 fn value<'a>(map: Option<&'a BTreeMap<String, String>>, name: &str) -> &'a str {
     map.and_then(|it| it.get(name)).map_or("", String::as_str)
+}
+
+/// A reference to a Pod, as endpoints and Events have it.
+#[must_use]
+pub fn pod_reference(pod: &Pod) -> ObjectReference {
+    ObjectReference {
+        kind: Some("Pod".to_owned()),
+        namespace: pod.metadata.namespace.clone(),
+        name: pod.metadata.name.clone(),
+        uid: pod.metadata.uid.clone(),
+        ..ObjectReference::default()
+    }
 }
 
 /// The owner reference of a dependent to an object of the core group.

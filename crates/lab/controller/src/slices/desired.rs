@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use k8s_openapi::api::core::v1::{
-    Container, ObjectReference, Pod, PodStatus, Service, ServicePort,
-};
+use k8s_openapi::api::core::v1::{Container, Pod, PodStatus, Service, ServicePort};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use sluice_model::IpFamily;
 
 use super::Zones;
+use crate::meta::pod_reference;
 use crate::workloads::pods;
 
 /// A port of a slice, with an order.
@@ -136,13 +135,7 @@ fn endpoint(service: &Service, pod: &Pod, zones: &Zones, family: IpFamily) -> Op
         }),
         hostname: hostname(service, pod),
         node_name: node,
-        target_ref: Some(ObjectReference {
-            kind: Some("Pod".to_owned()),
-            namespace: pod.metadata.namespace.clone(),
-            name: pod.metadata.name.clone(),
-            uid: pod.metadata.uid.clone(),
-            ..ObjectReference::default()
-        }),
+        target_ref: Some(pod_reference(pod)),
         zone: zone.cloned().flatten(),
         ..Endpoint::default()
     })

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{
-    EndpointAddress, EndpointPort, EndpointSubset, Endpoints, ObjectReference, Pod, Service,
+    EndpointAddress, EndpointPort, EndpointSubset, Endpoints, Pod, Service,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sluice_model::IpFamily;
@@ -11,7 +11,7 @@ use sluice_model::IpFamily;
 use super::HEADLESS;
 use super::desired::{PortKey, has_address, hostname, ips, ports};
 use super::mirror::LEADER;
-use crate::meta;
+use crate::meta::{self, pod_reference};
 use crate::workloads::pods;
 
 /// Most addresses of an Endpoints object.
@@ -153,13 +153,7 @@ fn address(service: &Service, pod: &Pod) -> Option<EndpointAddress> {
         hostname: hostname(service, pod),
         ip: ip.to_string(),
         node_name: pod.spec.as_ref().and_then(|it| it.node_name.clone()),
-        target_ref: Some(ObjectReference {
-            kind: Some("Pod".to_owned()),
-            namespace: pod.metadata.namespace.clone(),
-            name: pod.metadata.name.clone(),
-            uid: pod.metadata.uid.clone(),
-            ..ObjectReference::default()
-        }),
+        target_ref: Some(pod_reference(pod)),
     })
 }
 
