@@ -21,7 +21,7 @@ pub use announcement::Announcement;
 pub use duration::parse_go_duration;
 pub use endpoint::{AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice, Hints};
 pub use labels::Labels;
-pub use name::{NamespacedName, ServicePortName, is_label, is_subdomain};
+pub use name::{NamespacedName, ServicePortName, is_label, is_label_of_any_length, is_subdomain};
 pub use network::{IpFamily, Protocol, UnknownProtocol};
 pub use node::{LocalAddresses, Node, ServiceCidr};
 pub use notice::Notice;

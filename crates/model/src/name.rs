@@ -58,17 +58,19 @@ impl fmt::Display for ServicePortName {
 /// Whether a text is a DNS label (RFC 1123): at most 63 of `[a-z0-9-]`, no dash at the ends.
 #[must_use]
 pub fn is_label(text: &str) -> bool {
-    text.len() <= 63 && is_part(text)
+    text.len() <= 63 && is_label_of_any_length(text)
 }
 
 /// Whether a text is a DNS subdomain (RFC 1123), as names of nodes are: labels joined by dots, at most
 /// 253 characters. The API server bounds the whole, not the labels.
 #[must_use]
 pub fn is_subdomain(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(is_part)
+    text.len() <= 253 && text.split('.').all(is_label_of_any_length)
 }
 
-fn is_part(text: &str) -> bool {
+/// Whether a text is a label (RFC 1123) but for its length: the API server has messages of its own for that.
+#[must_use]
+pub fn is_label_of_any_length(text: &str) -> bool {
     let inside = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
     !text.is_empty() && text.bytes().all(inside) && !text.starts_with('-') && !text.ends_with('-')
 }

@@ -1,6 +1,6 @@
 //! What a text may look like, in the words of `apimachinery/pkg/util/validation` and `pkg/api/validate/content`.
 
-use sluice_model::is_subdomain;
+use sluice_model::{is_label_of_any_length, is_subdomain};
 
 /// Most bytes of all annotations, keys and values.
 pub const ANNOTATIONS: usize = 256 * 1024;
@@ -59,17 +59,20 @@ impl Format {
             Self::Label if !text.is_empty() && text.contains('.') && is_subdomain(text) => {
                 vec![(length > 63, LONG_LABEL), (true, "must not contain dots")]
             }
-            Self::Label => vec![(length > 63, LONG_LABEL), (!is_part(text), LABEL)],
+            Self::Label => vec![
+                (length > 63, LONG_LABEL),
+                (!is_label_of_any_length(text), LABEL),
+            ],
             Self::Label1035 => {
                 let has_letter = text.starts_with(|it: char| it.is_ascii_lowercase());
                 vec![
                     (length > 63, LONG_LABEL),
-                    (!is_part(text) || !has_letter, LABEL_1035),
+                    (!is_label_of_any_length(text) || !has_letter, LABEL_1035),
                 ]
             }
             Self::Subdomain => vec![
                 (length > 253, "must be no more than 253 characters"),
-                (!text.split('.').all(is_part), SUBDOMAIN),
+                (!text.split('.').all(is_label_of_any_length), SUBDOMAIN),
             ],
             Self::Path => vec![
                 (text == ".", "may not be '.'"),
@@ -151,13 +154,6 @@ fn qualified(text: &str) -> Vec<String> {
         }
     }
     found
-}
-
-/// Lower case letters, digits and `-`, which is not at an end; of any length.
-fn is_part(text: &str) -> bool {
-    let mut letters = text.bytes();
-    let is_allowed = letters.all(|it| matches!(it, b'a'..=b'z' | b'0'..=b'9' | b'-'));
-    is_allowed && !text.is_empty() && !text.starts_with('-') && !text.ends_with('-')
 }
 
 fn is_inside(letter: u8) -> bool {
