@@ -10,9 +10,9 @@ use sluice_yaml::{shown, shown_json};
 /// Where a text goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// The answer.
+    /// Standard output, for the answer.
     Out,
-    /// What is said beside the answer.
+    /// Standard error, for what is said beside it.
     Err,
 }
 

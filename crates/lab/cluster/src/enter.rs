@@ -34,7 +34,6 @@ pub struct Inside {
     pub run: Option<PathBuf>,
     /// The file that is mounted at `/etc/resolv.conf`; `None` leaves that of this machine.
     pub resolv_conf: Option<PathBuf>,
-    /// The volumes.
     pub mounts: Vec<Mount>,
     /// A process of the container. While it runs, its mounts count: a file that was mounted may be gone since.
     pub process: Option<Identity>,

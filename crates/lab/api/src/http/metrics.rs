@@ -12,7 +12,7 @@ use crate::object::Object;
 use crate::query::Query;
 use crate::status::Status;
 
-/// Measures processes.
+/// CPU time and memory of containers and nodes, for `kubectl top`.
 pub trait Metrics: Send + Sync {
     /// What each running container of a Pod uses, by name.
     fn containers(&self, pod: &Value) -> Vec<(String, Used)>;

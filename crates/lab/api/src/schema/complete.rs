@@ -1,4 +1,4 @@
-//! Defaults.
+//! The values of fields that an object does not give.
 
 use serde_json::Value;
 

@@ -29,7 +29,7 @@ const OWN: &str = "/run";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mount {
     pub source: PathBuf,
-    /// Absolute.
+    /// The path in the container.
     pub target: PathBuf,
     pub read_only: bool,
 }
