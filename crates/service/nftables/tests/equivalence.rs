@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use sluice_nftables::{
     ChainName, Counting, ElementValue, Key, Nftables, Object, SetName, render_plan,
 };
+use sluice_plan::Event;
 use sluice_plan::testing::{arbitrary_events, arbitrary_packet, arbitrary_settings, host, planner};
 use sluice_reconcile::{Backend, Delta};
 use sluice_tracers::chance::{Outcome, planned};
@@ -63,6 +64,10 @@ proptest! {
         packets in prop::collection::vec(arbitrary_packet(), 1..20),
     ) {
         let rendered = |events| render_plan(planner(settings.clone(), events).plan(), Counting::Nothing);
+        // Who is a local client, and where NodePorts answer, follows the node before any frontend changes.
+        let is_of_node = |it: &&Event| matches!(it, Event::Node(_));
+        let services = before.iter().filter(|it| !is_of_node(it));
+        let between = rendered(services.chain(after.iter().filter(is_of_node)).cloned().collect());
         let (mut objects, after) = (rendered(before), rendered(after));
         let host = host();
         let fate = |objects: &_, packet: &_| -> BTreeSet<Outcome> {
@@ -74,16 +79,14 @@ proptest! {
             });
             fate.collect()
         };
-        // Ranges of Services come after their frontends, and go before them. Where NodePorts answer changes before any frontend.
-        let of_node = |objects: &BTreeMap<Key, Object>, set: SetName| -> Vec<Key> {
-            let is_of = |it: &&Key| matches!(it, Key::Element(_, of, _) if *of == set);
-            objects.keys().filter(is_of).cloned().collect()
+        // Ranges of Services come after their frontends, and go before them.
+        let ranges = |objects: &BTreeMap<Key, Object>| -> Vec<Key> {
+            let is_range = |it: &&Key| matches!(it, Key::Element(_, SetName::ServiceCidrs, _));
+            objects.keys().filter(is_range).cloned().collect()
         };
-        let stays = |set| of_node(&objects, set) == of_node(&after, set);
-        let unserved = (!stays(SetName::ServiceCidrs)).then_some([Outcome::Untouched, Outcome::Dropped]);
-        let packets = if stays(SetName::NodePortIps) { packets } else { Vec::new() };
+        let unserved = (ranges(&objects) != ranges(&after)).then_some([Outcome::Untouched, Outcome::Dropped]);
         let right = |packet| -> BTreeSet<Outcome> {
-            let served = fate(&objects, packet).into_iter().chain(fate(&after, packet));
+            let served = [&objects, &between, &after].into_iter().flat_map(|it| fate(it, packet));
             served.chain(unserved.into_iter().flatten()).collect()
         };
         let right: Vec<_> = packets.iter().map(right).collect();
