@@ -20,13 +20,14 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use serde_json::Value;
 
 pub(crate) use record::Record;
+pub(crate) use status::CONDITIONS;
 
 use crate::machines::Machines;
 use worker::{News, Worker};
 
 /// The receiver of the reports of kubelets.
 pub(crate) trait Report: Send + Sync {
-    /// Reports the status of a pod. Returns whether it is written.
+    /// Reports the status of a pod with [`CONDITIONS`]. Returns whether it is written.
     fn status(&self, pod: &Pod, status: &PodStatus) -> bool;
     /// Writes an Event about a pod.
     fn event(&self, pod: &Pod, reason: &str, message: &str, warning: bool);

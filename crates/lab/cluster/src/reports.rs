@@ -34,8 +34,22 @@ impl pods::Report for Reports {
         if stored["metadata"]["uid"].as_str() != pod.metadata.uid.as_deref() {
             return true;
         }
+        let is_foreign = |it: &&Value| {
+            let kind = it["type"].as_str();
+            kind.is_some_and(|it| !pods::CONDITIONS.contains(&it))
+        };
+        let conditions = stored["status"]["conditions"].as_array();
+        let foreign: Vec<Value> = conditions
+            .into_iter()
+            .flatten()
+            .filter(is_foreign)
+            .cloned()
+            .collect();
         let mut object = Value::clone(&stored);
         object["status"] = status.write();
+        if let Some(all) = object["status"]["conditions"].as_array_mut() {
+            all.extend(foreign);
+        }
         told(self.store.update_status(object))
     }
 

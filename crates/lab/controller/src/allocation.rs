@@ -470,7 +470,7 @@ fn ip_address(ip: IpAddr, service: &NamespacedName) -> IPAddress {
         },
         spec: IPAddressSpec {
             parent_ref: ParentReference {
-                group: Some(String::new()),
+                group: None,
                 resource: "services".to_owned(),
                 namespace: Some(service.namespace.to_string()),
                 name: service.name.to_string(),

@@ -1,5 +1,7 @@
 //! Workloads on their nodes.
 
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 
 use crate::lab::{Lab, text};
@@ -66,11 +68,25 @@ fn every_kind_of_workload_runs() {
     assert!(node.contains("default     agent-"), "{node}");
     let table = lab.good(&["get", "nodes"]);
     assert!(!table.contains("SchedulingDisabled"), "{table}");
+    nothing_is_written_at_rest(&lab);
     lab.good(&["delete", "statefulset", "db", "--grace-period", "0"]);
     lab.until("its pods are gone", || {
         lab.items(&["pods", "-l", "app=db"])
             .is_empty()
             .then_some(())
+    });
+}
+
+/// Controllers and kubelets write what differs, and nothing else.
+fn nothing_is_written_at_rest(lab: &Lab) {
+    let revision = || lab.json(&["pods"])["metadata"]["resourceVersion"].clone();
+    let (mut last, mut since) = (revision(), Instant::now());
+    lab.until("two seconds without a write", || {
+        let now = revision();
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+        (since.elapsed() > Duration::from_secs(2)).then_some(())
     });
 }
 

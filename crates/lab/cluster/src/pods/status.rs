@@ -8,17 +8,29 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::container::{Container, Role, State};
 
-/// The status of a pod with a machine. Conditions that kubelet does not own stay.
+/// The conditions that kubelet owns (`pkg/kubelet/types/pod_status.go`, `PodConditionByKubelet`). Those of others stay.
+pub(crate) const CONDITIONS: [&str; 5] = [
+    "PodScheduled",
+    "PodReadyToStartContainers",
+    "Initialized",
+    "ContainersReady",
+    "Ready",
+];
+
+/// The status of a pod with a machine, with the conditions that kubelet owns. `reported` is what was last written of it: an
+/// object that is read later may be older.
 ///
 /// Phases and conditions are those of `pkg/kubelet/kubelet_pods.go`.
 pub(super) fn status(
     pod: &Pod,
+    reported: Option<&PodStatus>,
     containers: &[Container],
     addresses: Option<[IpAddr; 2]>,
     node: [IpAddr; 2],
     start: Timestamp,
 ) -> PodStatus {
-    let old = pod.status.clone().unwrap_or_default();
+    let old = reported.or(pod.status.as_ref());
+    let old = old.cloned().unwrap_or_default();
     let terminated = |it: &Container| match &it.state {
         State::Terminated(ended) => Some(ended.exit_code),
         _ => None,
@@ -72,14 +84,10 @@ pub(super) fn status(
         )),
     };
     let mut conditions = old.conditions.unwrap_or_default();
+    conditions.retain(|it| CONDITIONS.contains(&&*it.type_));
     let yes = Ok(());
-    for (kind, verdict) in [
-        ("PodScheduled", &yes),
-        ("PodReadyToStartContainers", &yes),
-        ("Initialized", &initialized),
-        ("ContainersReady", &ready),
-        ("Ready", &ready),
-    ] {
+    let verdicts = [&yes, &yes, &initialized, &ready, &ready];
+    for (kind, verdict) in CONDITIONS.into_iter().zip(verdicts) {
         set(&mut conditions, kind, verdict);
     }
     PodStatus {
@@ -124,4 +132,36 @@ fn set(conditions: &mut Vec<PodCondition>, kind: &str, verdict: &Verdict<'_>) {
     };
     condition.reason = reason;
     condition.message = message;
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use sluice_controller::Typed;
+
+    use super::*;
+
+    #[test]
+    fn an_object_that_is_older_changes_nothing() {
+        let conditions = |time: &str| {
+            let scheduled =
+                json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": time});
+            let foreign = json!({"type": "example.com/Gate", "status": "True"});
+            json!({"conditions": [scheduled, foreign]})
+        };
+        let pod = |time: &str| {
+            let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "status": conditions(time)});
+            Pod::read(&object).unwrap()
+        };
+        let node = [
+            "192.168.100.10".parse().unwrap(),
+            "fd00:100::a".parse().unwrap(),
+        ];
+        let of =
+            |pod: &Pod, reported| status(pod, reported, &[], None, node, Timestamp::UNIX_EPOCH);
+        let reported = of(&pod("2026-01-02T03:04:05Z"), None);
+        assert_eq!(of(&pod("2026-01-01T00:00:00Z"), Some(&reported)), reported);
+        let all = reported.conditions.unwrap();
+        assert!(all.iter().map(|it| &*it.type_).eq(CONDITIONS));
+    }
 }

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
 use nix::sys::signal::Signal;
 use sluice_lab::HeldPod;
 use sluice_reconcile::Waits;
@@ -90,7 +90,10 @@ pub(super) struct Worker {
     pub(super) deadline: Option<Instant>,
     /// Seconds between SIGTERM and SIGKILL, as the Pod last said.
     pub(super) grace: Option<u64>,
+    /// What was last written.
     pub(super) reported: Option<PodStatus>,
+    /// Whether somebody else changed what was written: the node controller, while the node was silent.
+    overwritten: bool,
 }
 
 impl Worker {
@@ -126,6 +129,7 @@ impl Worker {
             deadline: None,
             grace: None,
             reported: None,
+            overwritten: false,
         }
     }
 
@@ -174,6 +178,8 @@ impl Worker {
             News::Pod(pod, power) => {
                 let (old, new) = (&self.pod.metadata, &pod.metadata);
                 self.volumes_due |= old.labels != new.labels || old.annotations != new.annotations;
+                let written = self.reported.as_ref();
+                self.overwritten |= written.is_some_and(|it| !is_of(it, &pod));
                 (self.pod, self.power) = (pod, power);
             }
             News::Refresh => self.refresh(now),
@@ -364,18 +370,18 @@ impl Worker {
         };
         let status = status(
             &self.pod,
+            self.reported.as_ref(),
             &self.containers,
             self.addresses,
             node,
             self.start,
         );
-        if self.reported.as_ref() != Some(&status) {
+        if self.reported.as_ref() != Some(&status) || self.overwritten {
             if !self.report.status(&self.pod, &status) {
                 return false;
             }
-            // Until the object with this status is read: transition times stay.
-            Arc::make_mut(&mut self.pod).status = Some(status.clone());
             self.reported = Some(status);
+            self.overwritten = false;
         }
         true
     }
@@ -402,4 +408,14 @@ impl Worker {
             self.report.event(&self.pod, "FailedRecord", &text, true);
         }
     }
+}
+
+/// Whether the conditions of a Pod are these, times aside.
+fn is_of(reported: &PodStatus, pod: &Pod) -> bool {
+    let found = pod.status.as_ref().and_then(|it| it.conditions.as_ref());
+    let mut reported = reported.conditions.iter().flatten();
+    reported.all(|it| {
+        let same = |found: &PodCondition| found.type_ == it.type_ && found.status == it.status;
+        found.into_iter().flatten().any(same)
+    })
 }
