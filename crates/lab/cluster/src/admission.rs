@@ -41,8 +41,8 @@ pub(crate) type CheckMode = Box<dyn Fn(&str) -> Result<(), String> + Send>;
 /// Sets the defaults that kube-apiserver sets, allocates addresses and ports, and validates.
 pub(crate) struct Admission {
     allocator: Arc<Mutex<Allocator>>,
-    /// The ranges of each ServiceCIDR, by its name.
-    cidrs: BTreeMap<String, Vec<IpNet>>,
+    /// The ranges of each ServiceCIDR, by its name, and whether it is being deleted.
+    cidrs: BTreeMap<String, (Vec<IpNet>, bool)>,
     /// IPAddresses that no allocator wrote, by name.
     addresses: BTreeMap<String, IPAddress>,
     accounts: Accounts,
@@ -102,7 +102,9 @@ impl Admission {
             Ok(ranges) => ranges,
             Err(problems) => return checked(new, problems),
         };
-        self.cidrs.insert(key_of(new).name.to_string(), ranges);
+        let is_ending = !new["metadata"]["deletionTimestamp"].is_null();
+        let name = key_of(new).name.to_string();
+        self.cidrs.insert(name, (ranges, is_ending));
         self.tell_cidrs();
         Ok(())
     }
@@ -195,9 +197,12 @@ impl Admission {
     }
 
     fn tell_cidrs(&self) {
-        let all = self.cidrs.values().flatten().copied().collect();
+        let of = |ending: bool| {
+            let all = self.cidrs.values().filter(|(_, it)| *it == ending);
+            all.flat_map(|(ranges, _)| ranges).copied().collect()
+        };
         let mut allocator = self.allocator.lock().expect("nobody panics with it");
-        allocator.set_service_cidrs(all);
+        allocator.set_service_cidrs(of(false), of(true));
     }
 }
 
@@ -231,6 +236,13 @@ impl sluice_api::Admission for Admission {
             "StatefulSet" => complete(old, new, default_stateful_set, validate_stateful_set),
             "DaemonSet" => complete(old, new, default_daemon_set, validate_daemon_set),
             _ => Ok(()),
+        }
+    }
+
+    fn marked(&mut self, new: &Value) {
+        if new["kind"] == "ServiceCIDR" {
+            // It was admitted before.
+            drop(self.take_cidrs(Some(new), new));
         }
     }
 

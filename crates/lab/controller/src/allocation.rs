@@ -51,6 +51,8 @@ pub struct Allocator {
     ips: BTreeMap<IpAddr, NamespacedName>,
     ports: BTreeMap<u16, NamespacedName>,
     reserved: Reserved,
+    /// Ranges of ClusterIPs that give no new address: their ServiceCIDRs are being deleted.
+    closing: Vec<IpNet>,
 }
 
 impl Allocator {
@@ -63,6 +65,7 @@ impl Allocator {
             ips: BTreeMap::new(),
             ports: BTreeMap::new(),
             reserved: Reserved::default(),
+            closing: Vec::new(),
         }
     }
 
@@ -82,9 +85,10 @@ impl Allocator {
         held.collect()
     }
 
-    /// Replaces the ranges of ClusterIPs. Services keep their addresses.
-    pub fn set_service_cidrs(&mut self, service_cidrs: Vec<IpNet>) {
-        self.pools.service_cidrs = service_cidrs;
+    /// Replaces the ranges of ClusterIPs. `closing` are those that give no new address. Services keep their addresses.
+    pub fn set_service_cidrs(&mut self, open: Vec<IpNet>, closing: Vec<IpNet>) {
+        self.pools.service_cidrs = open;
+        self.closing = closing;
     }
 
     /// Records the addresses and ports of the Services of an earlier run, the oldest first. When two Services have the
@@ -169,8 +173,7 @@ impl Allocator {
 
     /// The IPAddress objects for the ClusterIPs of a Service (KEP-1880).
     pub fn ip_addresses_of(&self, service: &NamespacedName) -> Vec<IPAddress> {
-        let is_cluster_ip =
-            |ip: &&IpAddr| self.pools.service_cidrs.iter().any(|it| it.contains(*ip));
+        let is_cluster_ip = |ip: &&IpAddr| self.service_cidrs().any(|it| it.contains(*ip));
         let ips = self.claims.get(service).into_iter().flat_map(|it| &it.ips);
         let ips = ips.filter(is_cluster_ip);
         ips.map(|ip| ip_address(*ip, service)).collect()
@@ -179,12 +182,17 @@ impl Allocator {
     /// The families of the ServiceCIDRs, in their order.
     fn families(&self) -> Vec<IpFamily> {
         let mut families = Vec::new();
-        for family in self.pools.service_cidrs.iter().map(IpFamily::of_net) {
+        for family in self.service_cidrs().map(IpFamily::of_net) {
             if !families.contains(&family) {
                 families.push(family);
             }
         }
         families
+    }
+
+    /// The ranges of ClusterIPs, open and closing.
+    fn service_cidrs(&self) -> impl Iterator<Item = &IpNet> {
+        self.pools.service_cidrs.iter().chain(&self.closing)
     }
 
     fn hold(&mut self, key: NamespacedName, claims: Claims) {
@@ -262,7 +270,14 @@ impl Allocator {
         let ip: IpAddr = wanted
             .parse()
             .map_err(|_| wrong(format!("{wanted:?} is no address")))?;
-        if !nets.iter().any(|it| bands::is_usable(it, ip)) {
+        let held = self.ips.get(&ip) == Some(key);
+        let closing = self.closing.iter().filter(|_| held);
+        if !nets
+            .iter()
+            .copied()
+            .chain(closing)
+            .any(|it| bands::is_usable(it, ip))
+        {
             return Err(wrong(format!(
                 "{ip} is not an address that a Service can have in {}",
                 list()

@@ -106,7 +106,7 @@ impl Folder {
         let cidrs = cidrs.flat_map(|it| it.cidrs.iter().flatten());
         let cidrs: Vec<_> = cidrs.filter_map(|it| it.parse().ok()).collect();
         if !cidrs.is_empty() {
-            self.allocator.set_service_cidrs(cidrs);
+            self.allocator.set_service_cidrs(cidrs, Vec::new());
         }
         if !unread {
             refusals.extend(self.allocator.set_reserved(&manifests.ip_addresses));

@@ -94,7 +94,11 @@ impl Writer {
             }
         }
         let marked = self.commit(resource, old.key.clone(), new, Some(old.clone()))?;
-        Ok(marked.value())
+        let marked = marked.value();
+        if !resource.custom {
+            self.admission.marked(&marked);
+        }
+        Ok(marked)
     }
 
     /// Removes an object that is being deleted if nothing delays that any more: dependents,

@@ -23,6 +23,11 @@ pub trait Admission: Send {
         let _ = (old, new);
     }
 
+    /// An object waits for its deletion: for its grace period, its finalizers or its dependents.
+    fn marked(&mut self, new: &Value) {
+        let _ = new;
+    }
+
     /// An object was removed.
     fn deleted(&mut self, old: &Value);
 }

@@ -72,6 +72,34 @@ fn a_service_cidr_that_is_not_written_gives_no_address() {
 }
 
 #[test]
+fn a_service_cidr_that_is_being_deleted_gives_no_new_address() {
+    let store = store();
+    let mut second = cidr("second", "10.97.0.0/16");
+    second["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    store.create(second).unwrap();
+    store.create(service("10.97.0.9")).unwrap();
+    let options = DeleteOptions::default();
+    store.delete("ServiceCIDR", "", "second", options).unwrap();
+    let mut other = service("10.97.0.10");
+    other["metadata"]["name"] = "other".into();
+    let refused = store.create(other.clone()).unwrap_err().to_string();
+    assert!(
+        refused.contains("10.97.0.10") && refused.contains(RANGE),
+        "{refused}"
+    );
+    // Who has an address keeps it.
+    let mut kept = service("10.97.0.9");
+    kept["spec"]["ports"][0]["port"] = 81.into();
+    store.update(kept).unwrap();
+    // So it is after a start.
+    let objects: Vec<_> = store.list("ServiceCIDR");
+    let objects: Vec<Value> = objects.iter().map(|it| Value::clone(it)).collect();
+    let allocator = admission().allocator;
+    let mut restored = Admission::new(allocator, &objects, Box::new(|_| Ok(())));
+    restored.admit(None, &mut other).unwrap_err();
+}
+
+#[test]
 fn a_refused_service_keeps_what_it_had() {
     let store = store();
     store.create(service("10.96.0.9")).unwrap();
