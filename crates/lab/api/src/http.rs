@@ -9,7 +9,7 @@ mod removal;
 mod reviews;
 mod scale;
 pub(crate) mod tokens;
-mod writing;
+pub(crate) mod writing;
 
 use std::sync::Arc;
 

@@ -5,7 +5,11 @@ use std::fmt;
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
+use crate::object::Key;
 use crate::resource::Resource;
+
+/// The reason of a cause (`NamespaceTerminatingCause` in `core/v1/types.go`).
+const TERMINATING: &str = "NamespaceTerminating";
 
 /// An error in kube-apiserver's words.
 #[derive(Clone, Debug)]
@@ -108,6 +112,28 @@ impl Status {
     pub fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
         let message = format!("{} {name:?} is forbidden: {why}", resource.full_name());
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(resource, name)
+    }
+
+    /// 403: no object can be created in a namespace that is being deleted
+    /// (`plugin/namespace/lifecycle/admission.go`).
+    pub fn namespace_terminating(resource: &Resource, key: &Key) -> Self {
+        let namespace = &key.namespace;
+        let why = format!(
+            "unable to create new content in namespace {namespace} because it is being terminated"
+        );
+        let cause = Cause {
+            reason: TERMINATING,
+            field: "metadata.namespace".to_owned(),
+            message: format!("namespace {namespace} is being terminated"),
+        };
+        Self::forbidden(resource, &key.name, &why).because(&[cause])
+    }
+
+    /// Whether the namespace of the object is being deleted: a controller does not try again.
+    pub fn is_namespace_terminating(&self) -> bool {
+        let causes = self.details["causes"].as_array();
+        let mut causes = causes.into_iter().flatten();
+        causes.any(|it| it["reason"] == TERMINATING)
     }
 
     /// 404: the path does not exist.

@@ -106,6 +106,16 @@ impl Store {
         self.write(|it| it.update_status(object, effect))
     }
 
+    /// Replaces the finalizers of a Namespace, in `spec` too. One that is being deleted goes with the last of them,
+    /// whatever it has in it.
+    ///
+    /// # Errors
+    ///
+    /// See [`update`](Self::update).
+    pub fn finalize(&self, namespace: Value, effect: Effect) -> Result<Arc<Value>, Status> {
+        self.write(|it| it.finalize(namespace, effect))
+    }
+
     /// Deletes an object; the namespace of a cluster-wide one is `""`. A Pod on a node keeps
     /// existing, with `deletionTimestamp`, until it is deleted with grace period 0; an object with
     /// finalizers until they are removed; a Namespace until it is empty. Dependents are deleted

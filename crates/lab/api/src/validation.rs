@@ -1,7 +1,7 @@
 //! Validation of an object's name, and of its fields against its Kubernetes type.
 
 pub(crate) mod data;
-mod metadata;
+pub(crate) mod metadata;
 
 use std::fmt;
 use std::net::IpAddr;

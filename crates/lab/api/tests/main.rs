@@ -6,5 +6,6 @@ mod custom;
 mod http;
 mod kinds;
 mod kubectl;
+mod namespaces;
 mod proxy;
 mod store;

@@ -372,7 +372,8 @@ fn namespaces_go_when_empty() {
         .delete("Namespace", "", "n", DeleteOptions::default())
         .unwrap();
     assert_eq!(ending["status"]["phase"], "Terminating");
-    assert!(store.get("ConfigMap", "n", "c").is_none());
+    // Pods go first.
+    assert!(store.get("ConfigMap", "n", "c").is_some());
     let error = refused(store.create(object("ConfigMap", "d", &rest)));
     assert!(error.contains("because it is being terminated"), "{error}");
     let now = DeleteOptions {

@@ -107,7 +107,9 @@ impl Call<'_> {
         let store = &self.api.store;
         let stored = match (old, part) {
             (None, _) => store.create_with(new, options.effect),
-            (Some(_), Part::Whole | Part::Scale) => store.update_with(new, options.effect),
+            (Some(_), Part::Whole | Part::Scale | Part::Finalizers) => {
+                store.update_with(new, options.effect)
+            }
             (Some(_), Part::Status) => store.update_status_with(new, options.effect),
         };
         let is_latest = config["metadata"]["resourceVersion"].is_null();

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use hyper::StatusCode;
 use hyper::header::{HeaderValue, WARNING};
+use hyper::{Method, StatusCode};
 use serde_json::Value;
 
 use super::Call;
@@ -14,7 +14,7 @@ use crate::body;
 use crate::format::{Format, Include};
 use crate::history::now;
 use crate::protobuf;
-use crate::resource::Subresource;
+use crate::resource::{self, Subresource};
 use crate::status::Status;
 use crate::validation;
 use crate::yaml;
@@ -27,6 +27,8 @@ pub(super) enum Part {
     Status,
     /// The number of replicas.
     Scale,
+    /// What holds a Namespace.
+    Finalizers,
 }
 
 impl Part {
@@ -35,9 +37,22 @@ impl Part {
             Self::Whole => "",
             Self::Status => "status",
             Self::Scale => "scale",
+            Self::Finalizers => "finalize",
         }
     }
 }
+
+/// The subresource of Namespaces.
+pub(crate) const OF_NAMESPACES: &[resource::Part] = &[resource::Part {
+    name: "finalize",
+    api_version: "",
+    kind: "Namespace",
+    verbs: &["update"],
+    answer: |call, method, name| match *method {
+        Method::PUT => call.replace(name, Part::Finalizers),
+        _ => Err(Status::method_not_allowed()),
+    },
+}];
 
 impl Call<'_> {
     pub(super) fn create(&self) -> Result<Answer, Status> {
@@ -76,7 +91,7 @@ impl Call<'_> {
     ) -> Result<Arc<Value>, Status> {
         let manager = manager(options, part);
         match part {
-            Part::Whole | Part::Scale => {
+            Part::Whole | Part::Scale | Part::Finalizers => {
                 if self.resource.status == Subresource::Served
                     && let Some(new) = new.as_object_mut()
                 {
@@ -86,7 +101,10 @@ impl Call<'_> {
                     };
                 }
                 apply::written(&self.resource, Some(old), &mut new, &manager, &now());
-                self.api.store.update_with(new, options.effect)
+                match part {
+                    Part::Finalizers => self.api.store.finalize(new, options.effect),
+                    _ => self.api.store.update_with(new, options.effect),
+                }
             }
             Part::Status => {
                 let mut whole = old.clone();

@@ -38,6 +38,7 @@ fn core() -> Vec<Resource> {
             fields: words("status.phase"),
             name: NameRule::Label,
             begin: namespaces::complete,
+            parts: writing::OF_NAMESPACES,
             ..kind(
                 "v1 Namespace namespaces ns cluster status",
                 Table::of("Name, Status=.status.phase, Age"),

@@ -1,6 +1,7 @@
 //! Namespaces: objects exist in existing namespaces only, and are deleted with them.
 
-use std::ops::Bound;
+mod conditions;
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -15,6 +16,9 @@ use crate::status::Status;
 
 /// Namespaces that exist from the start and cannot be deleted.
 const SYSTEM: [&str; 2] = ["default", "kube-system"];
+
+/// The finalizer in `spec` that goes when a namespace that is being deleted is empty.
+const FINALIZER: &str = "kubernetes";
 
 impl Writer {
     /// Creates the system namespaces that are missing. The journal gets them with the first other
@@ -54,11 +58,7 @@ impl Writer {
         if namespace.value()["metadata"]["deletionTimestamp"].is_null() {
             return Ok(());
         }
-        let why = format!(
-            "unable to create new content in namespace {} because it is being terminated",
-            key.namespace
-        );
-        Err(Status::forbidden(resource, &key.name, &why))
+        Err(Status::namespace_terminating(resource, key))
     }
 
     pub(super) fn check_namespace_may_go(
@@ -83,17 +83,12 @@ impl Writer {
         if !value["metadata"]["deletionTimestamp"].is_null() {
             return Ok(value);
         }
-        let contents = self.contents(&namespace.key.name);
-        if contents.is_empty() && !has_finalizers(&value) {
-            self.remove(resource, namespace)?;
-            return Ok(value);
-        }
         let mut ending = Value::clone(&value);
         ending["status"]["phase"] = "Terminating".into();
         ending["metadata"]["deletionTimestamp"] = now().into();
         let key = namespace.key.clone();
-        let ending = self.commit(resource, key, ending, Some(namespace.clone()))?;
-        self.chores.extend(contents);
+        let ending = self.commit(resource, key.clone(), ending, Some(namespace.clone()))?;
+        self.chores.push_back(Chore::Settle(resource.clone(), key));
         Ok(ending.value())
     }
 
@@ -110,45 +105,75 @@ impl Writer {
         self.delete(resource, key, &options).map(|_| ())
     }
 
-    /// After an object was removed: removes its namespace if that waited for it.
+    /// After an object was removed: its namespace may wait for it.
     pub(super) fn settle_namespace_of(&mut self, key: &Key) {
         if let Some(resource) = self.namespaces() {
             let key = Key::new("", &*key.namespace);
-            self.chores.push_back(Chore::Settle(resource, key));
+            let is_next = match self.chores.back() {
+                Some(Chore::Settle(other, it)) => *it == key && Arc::ptr_eq(other, &resource),
+                _ => false,
+            };
+            if !is_next {
+                self.chores.push_back(Chore::Settle(resource, key));
+            }
         }
     }
 
+    /// Goes on with the deletion of a namespace: its Pods go first, then all else, then the namespace itself
+    /// (`deleteAllContent` in `pkg/controller/namespace/deletion/namespaced_resources_deleter.go`).
     pub(super) fn settle_namespace(
         &mut self,
         resource: &Arc<Resource>,
         namespace: &Arc<Object>,
     ) -> Result<(), Status> {
         let value = namespace.value();
-        if self.is_empty(&namespace.key.name) && !has_finalizers(&value) {
-            self.remove(resource, namespace)?;
+        let mut new = Value::clone(&value);
+        if finalizers(&mut new).iter().any(|it| it == FINALIZER) {
+            let all = self.contents(&namespace.key.name);
+            let pods = all.iter().filter(|it| it.resource.is("", "Pod"));
+            let pods: Vec<_> = pods.cloned().collect();
+            let first = if pods.is_empty() { &all } else { &pods };
+            let is_live = |it: &&Arc<Object>| it.value()["metadata"]["deletionTimestamp"].is_null();
+            let live: Vec<_> = first.iter().filter(is_live).collect();
+            if !live.is_empty() {
+                let deletion =
+                    |it: &Arc<Object>| Chore::Delete(it.resource.clone(), it.key.clone());
+                self.chores.extend(live.into_iter().map(deletion));
+                let chore = Chore::Settle(resource.clone(), namespace.key.clone());
+                self.chores.push_back(chore);
+                return Ok(());
+            }
+            // While there are Pods, the conditions say nothing about the rest.
+            conditions::report(&mut new["status"], if pods.is_empty() { &all } else { &[] });
+            if all.is_empty() {
+                finalizers(&mut new).retain(|it| it != FINALIZER);
+            }
+        }
+        if finalizers(&mut new).is_empty() && !has_finalizers(&new) {
+            return self.remove(resource, namespace);
+        }
+        // The one form has no empty list.
+        let _ = resource.schema.decode(&mut new);
+        if new != *value {
+            self.commit(
+                resource,
+                namespace.key.clone(),
+                new,
+                Some(namespace.clone()),
+            )?;
         }
         Ok(())
     }
 
-    /// The deletion of each object in a namespace.
-    pub(super) fn contents(&self, namespace: &str) -> Vec<Chore> {
+    /// The objects in a namespace.
+    fn contents(&self, namespace: &str) -> Vec<Arc<Object>> {
         let state = self.history.lock();
-        let mut chores = Vec::new();
-        for collection in state.collections.values() {
-            let objects = collection.objects.range(Key::new(namespace, "")..);
-            let objects = objects.take_while(|(key, _)| key.namespace == namespace);
-            chores.extend(objects.map(|(key, it)| Chore::Delete(it.resource.clone(), key.clone())));
-        }
-        chores
-    }
-
-    fn is_empty(&self, namespace: &str) -> bool {
-        let state = self.history.lock();
-        state.collections.values().all(|it| {
-            let from = (Bound::Included(Key::new(namespace, "")), Bound::Unbounded);
-            let first = it.objects.range(from).next();
-            first.is_none_or(|(key, _)| key.namespace != namespace)
-        })
+        let collections = state.collections.values();
+        let objects = collections.flat_map(|it| {
+            let objects = it.objects.range(Key::new(namespace, "")..);
+            objects.take_while(|(key, _)| key.namespace == namespace)
+        });
+        objects.map(|(_, it)| it.clone()).collect()
     }
 
     fn namespaces(&self) -> Option<Arc<Resource>> {
@@ -156,8 +181,23 @@ impl Writer {
     }
 }
 
-/// Completes a Namespace (`registry/core/namespace/strategy.go`, `core/v1/defaults.go`). The
-/// finalizer in `spec` is left out: no other controller cleans up.
+/// The finalizers in `spec`, which only the subresource `finalize` changes.
+pub(super) fn finalizers(namespace: &mut Value) -> &mut Vec<Value> {
+    let list = &mut namespace["spec"]["finalizers"];
+    if !list.is_array() {
+        *list = json!([]);
+    }
+    list.as_array_mut().expect("it is one now")
+}
+
+/// An earlier version stored namespaces without the finalizer.
+pub(super) fn adopt(resource: &Resource, object: &mut Value) {
+    if resource.is("", "Namespace") && object["spec"]["finalizers"].is_null() {
+        finalizers(object).push(FINALIZER.into());
+    }
+}
+
+/// Completes a Namespace (`registry/core/namespace/strategy.go`, `core/v1/defaults.go`).
 pub(crate) fn complete(namespace: &mut Value) {
     let name = namespace["metadata"]["name"].clone();
     let labels = &mut namespace["metadata"]["labels"];
@@ -165,5 +205,9 @@ pub(crate) fn complete(namespace: &mut Value) {
         *labels = json!({});
     }
     labels["kubernetes.io/metadata.name"] = name;
+    let finalizers = finalizers(namespace);
+    if !finalizers.iter().any(|it| it == FINALIZER) {
+        finalizers.push(FINALIZER.into());
+    }
     namespace["status"] = json!({"phase": "Active"});
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::dependents::Dependents;
 use super::expiry::Expiry;
 use super::writer::{Chore, Writer};
-use super::{Change, custom};
+use super::{Change, custom, namespaces};
 use crate::history::{Event, Misplaced};
 
 impl Writer {
@@ -21,6 +21,7 @@ impl Writer {
             if let Some(resource) = registry.of_kind(&version, &kind) {
                 // An earlier version may have stored another form; it read what it stored.
                 let _ = resource.schema.decode(&mut object);
+                namespaces::adopt(resource, &mut object);
             }
             object
         });
@@ -40,10 +41,6 @@ impl Writer {
                     .push_back(Chore::Collect(resource.clone(), key.clone()));
             }
             if !value["metadata"]["deletionTimestamp"].is_null() {
-                if resource.is("", "Namespace") {
-                    let contents = self.contents(&key.name);
-                    self.chores.extend(contents);
-                }
                 if custom::is_definition(&resource) {
                     let objects = self.objects_of(&key.name);
                     self.chores.extend(objects);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::custom::is_definition;
 use super::delete::has_finalizers;
 use super::writer::{Chore, Writer};
-use super::{Effect, unknown_kind};
+use super::{Effect, namespaces, unknown_kind};
 use crate::history::now;
 use crate::object::{Key, Object};
 use crate::resource::{Resource, Subresource};
@@ -82,6 +82,27 @@ impl Writer {
         if resource.status == Subresource::Served {
             set(&mut new, "status", &stored["status"]);
         }
+        if resource.is("", "Namespace") {
+            *namespaces::finalizers(&mut new) =
+                namespaces::finalizers(&mut Value::clone(&stored)).clone();
+        }
+        self.replace(resource, key, &old, new, effect)
+    }
+
+    /// Replaces what holds a Namespace: its finalizers, in `spec` too.
+    pub(super) fn finalize(
+        &mut self,
+        mut new: Value,
+        effect: Effect,
+    ) -> Result<Arc<Value>, Status> {
+        let resource = &self.place(&mut new)?;
+        let key = key_of(&new);
+        let old = self.find(resource, &key)?;
+        let stored = old.value();
+        carry_over(resource, &key, &stored, &mut new)?;
+        set(&mut new, "status", &stored["status"]);
+        let causes = validation::metadata::of_namespace(&new["spec"]["finalizers"]);
+        validation::refuse(resource, &key.name, &causes)?;
         self.replace(resource, key, &old, new, effect)
     }
 
@@ -143,7 +164,7 @@ impl Writer {
                 .unwrap_or_default()
                 == 0
             && !has_finalizers(&new);
-        if is_over && effect == Effect::Stored && self.may_go(resource, &key) {
+        if is_over && effect == Effect::Stored && self.may_go(resource, &key, &new) {
             if let Err(error) = self.remove(resource, old) {
                 self.abandon(resource, Some(&stored), &new);
                 return Err(error);
@@ -179,10 +200,10 @@ impl Writer {
         }
     }
 
-    /// Whether a deleted object can be removed. A namespace must be empty, whatever its finalizers, and a definition
-    /// without objects.
-    fn may_go(&self, resource: &Resource, key: &Key) -> bool {
-        (!resource.is("", "Namespace") || self.contents(&key.name).is_empty())
+    /// Whether a deleted object without finalizers in its metadata can be removed. A namespace has others, and a
+    /// definition must have no objects.
+    fn may_go(&self, resource: &Resource, key: &Key, new: &Value) -> bool {
+        (!resource.is("", "Namespace") || new["spec"]["finalizers"].is_null())
             && (!is_definition(resource) || self.is_unused(&key.name))
     }
 

@@ -58,6 +58,31 @@ fn owners(all: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
+/// What is wrong with the finalizers in the `spec` of a Namespace (`ValidateNamespaceFinalizeUpdate`).
+pub(crate) fn of_namespace(finalizers: &Value) -> Vec<Cause> {
+    let all = finalizers.as_array().into_iter().flatten();
+    let names = all.filter_map(Value::as_str).enumerate();
+    let causes = names.flat_map(|(at, name)| {
+        let path = format!("spec.finalizers[{at}]");
+        let mut causes = unqualified(&path, name);
+        causes.extend(undomained(&path, name));
+        causes
+    });
+    causes.collect()
+}
+
+fn unqualified(path: &str, finalizer: &str) -> Vec<Cause> {
+    let problems = Format::Qualified.problems(finalizer).into_iter();
+    let message = |why| format!("Invalid value: {finalizer:?}: {why}");
+    problems.map(|it| Cause::new(path, message(it))).collect()
+}
+
+fn undomained(path: &str, finalizer: &str) -> Option<Cause> {
+    let is_wrong = !finalizer.contains('/') && !STANDARD.contains(&finalizer);
+    let why = "name is neither a standard finalizer name nor is it fully qualified";
+    is_wrong.then(|| Cause::new(path, format!("Invalid value: {finalizer:?}: {why}")))
+}
+
 fn finalizers(old: Option<&Value>, new: &Value, is_core: bool, causes: &mut Vec<Cause>) {
     const PATH: &str = "metadata.finalizers";
     let of = |metadata: &Value| -> Vec<String> {
@@ -65,16 +90,10 @@ fn finalizers(old: Option<&Value>, new: &Value, is_core: bool, causes: &mut Vec<
         all.filter_map(|it| Some(it.as_str()?.to_owned())).collect()
     };
     let all = of(new);
-    for name in &all {
-        for why in Format::Qualified.problems(name) {
-            causes.push(Cause::new(PATH, format!("Invalid value: {name:?}: {why}")));
-        }
-    }
-    for (at, name) in all.iter().enumerate().filter(|_| is_core) {
-        if !name.contains('/') && !STANDARD.contains(&name.as_str()) {
-            let why = "name is neither a standard finalizer name nor is it fully qualified";
-            let message = format!("Invalid value: {name:?}: {why}");
-            causes.push(Cause::new(format!("{PATH}[{at}]"), message));
+    for (at, name) in all.iter().enumerate() {
+        causes.extend(unqualified(PATH, name));
+        if is_core {
+            causes.extend(undomained(&format!("{PATH}[{at}]"), name));
         }
     }
     let has = |name: &str| all.iter().any(|it| it == name);
