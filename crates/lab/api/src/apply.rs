@@ -10,6 +10,7 @@ mod managers;
 mod merge;
 #[cfg(test)]
 mod tests;
+mod undeclared;
 
 use serde_json::Value;
 
@@ -17,6 +18,7 @@ use crate::resource::Resource;
 use crate::status::{Cause, Status};
 use fields::{Element, Fields, Path};
 use managers::{Managers, Operation};
+pub(crate) use undeclared::all_declared;
 
 /// A field manager: the client that writes, and through which subresource.
 #[derive(Clone, Debug)]

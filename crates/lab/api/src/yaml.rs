@@ -1,8 +1,10 @@
 //! YAML bodies, read as kubectl reads them.
 
+use serde::de::IgnoredAny;
 use serde_json::{Number, Value};
-use sluice_yaml::{Meaning, Node, parse_yaml};
+use sluice_yaml::{Meaning, Node, parse_json, parse_yaml};
 
+use crate::body;
 use crate::status::Status;
 
 /// Reads one document; JSON is YAML as well.
@@ -25,6 +27,52 @@ pub(crate) fn read(body: &[u8]) -> Result<Value, Status> {
     match parsed.documents.as_slice() {
         [one] => value(one).ok_or_else(|| bad("a number does not fit in 64 bits")),
         many => Err(bad(&format!("{} documents", many.len()))),
+    }
+}
+
+/// What is said of each key that a mapping has twice: `line 9: key "foo" already set in map` (`setMapIndex` in
+/// `goyaml.v2/decode.go` of sigs.k8s.io/yaml). None when the body cannot be read. At most 20.
+pub(crate) fn duplicates(body: &[u8]) -> Vec<String> {
+    let is_json = serde_json::from_slice::<IgnoredAny>(body).is_ok();
+    let text = std::str::from_utf8(body).unwrap_or_default();
+    let mut found = Vec::new();
+    if is_json && body::duplicates(body).is_empty() {
+        return found;
+    }
+    let parsed = if is_json {
+        parse_json(text)
+    } else {
+        parse_yaml(text, 0)
+    };
+    if parsed.repeated_keys {
+        parsed
+            .documents
+            .iter()
+            .for_each(|it| repeated(it, &mut found));
+    }
+    found
+}
+
+/// The error of a reader that refuses such keys; `None` when there are none.
+pub(crate) fn unmarshal_error(duplicates: &[String]) -> Option<String> {
+    let list = duplicates.join("\n  ");
+    (!list.is_empty()).then(|| format!("yaml: unmarshal errors:\n  {list}"))
+}
+
+fn repeated(node: &Node<'_>, found: &mut Vec<String>) {
+    const MOST: usize = 20;
+    match node.value() {
+        sluice_yaml::Value::Map(entries) => {
+            for (key, node) in entries {
+                repeated(node, found);
+                if key.repeated && found.len() < MOST {
+                    let (line, key) = (node.place.line, &key.text);
+                    found.push(format!("line {line}: key {key:?} already set in map"));
+                }
+            }
+        }
+        sluice_yaml::Value::List(items) => items.iter().for_each(|it| repeated(it, found)),
+        _ => {}
     }
 }
 

@@ -9,3 +9,4 @@ mod kubectl;
 mod namespaces;
 mod proxy;
 mod store;
+mod strict;

@@ -9,7 +9,7 @@ use super::Call;
 use super::options::WriteOptions;
 use super::writing::{Part, manager, with_warnings};
 use crate::answer::Answer;
-use crate::apply::{Conflicts, applied};
+use crate::apply::{self, Conflicts, applied};
 use crate::history::now;
 use crate::patch::{PatchType, patched};
 use crate::status::{Cause, Status};
@@ -91,7 +91,8 @@ impl Call<'_> {
             return Err(Status::bad_request("metadata.managedFields must be nil").into());
         }
         let unknown = validation::prune(&self.resource, &mut config)?;
-        let warnings = self.strict(&config, &unknown, options)?;
+        apply::all_declared(&self.resource, &config, &unknown)?;
+        let warnings = self.strict(&config, &[], options)?;
         if let (Part::Status, Some(config)) = (part, config.as_object_mut()) {
             config.retain(|field, _| {
                 ["apiVersion", "kind", "metadata", "status"].contains(&field.as_str())

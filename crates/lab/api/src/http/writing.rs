@@ -157,29 +157,53 @@ impl Call<'_> {
     }
 
     /// What the client is told: what the kind has to say, and what `fieldValidation` makes of unknown fields and of
-    /// fields that the body gives twice, which is an error at worst.
+    /// fields that the body gives twice, which is an error at worst (`endpoints/handlers/{rest,patch}.go`).
     pub(super) fn strict(
         &self,
         object: &Value,
         unknown: &[String],
         options: &WriteOptions,
     ) -> Result<Vec<String>, Status> {
-        let twice = match options.unknown {
-            Unknown::Ignored => Vec::new(),
-            _ => body::duplicates(self.body),
-        };
-        let twice = twice.iter().map(|it| format!("duplicate field {it:?}"));
-        let unknown = unknown.iter().map(|it| format!("unknown field {it:?}"));
-        let named: Vec<_> = unknown.chain(twice).collect();
         let told = self.resource.warnings.map(|it| it(&self.resource, object));
-        let told = told.into_iter().flatten();
-        match options.unknown {
-            Unknown::Ignored => Ok(told.collect()),
-            Unknown::Refused if !named.is_empty() => {
-                let why = format!("strict decoding error: {}", named.join(", "));
-                Err(validation::undecodable(&self.resource, &why))
+        let mut told = told.unwrap_or_default();
+        let unknown = unknown.iter().map(|it| format!("unknown field {it:?}"));
+        match (options.unknown, media_type(self.content_type)) {
+            (Unknown::Ignored, _) => {}
+            (Unknown::Warned, _) => told.extend(unknown.chain(self.twice())),
+            (Unknown::Refused, APPLY) => {
+                if let Some(wrong) = yaml::unmarshal_error(&self.twice()) {
+                    let why = format!(
+                        "error strict decoding YAML: error converting YAML to JSON: {wrong}"
+                    );
+                    return Err(Status::bad_request(why));
+                }
             }
-            _ => Ok(told.chain(named).collect()),
+            (Unknown::Refused, media_type) => {
+                let twice = self.twice();
+                let named: Vec<_> = match media_type {
+                    YAML => yaml::unmarshal_error(&twice)
+                        .into_iter()
+                        .chain(unknown)
+                        .collect(),
+                    _ => unknown.chain(twice).collect(),
+                };
+                if !named.is_empty() {
+                    let why = format!("strict decoding error: {}", named.join(", "));
+                    return Err(validation::undecodable(&self.resource, &why));
+                }
+            }
+        }
+        Ok(told)
+    }
+
+    /// What is said of each field that the body gives twice.
+    fn twice(&self) -> Vec<String> {
+        match media_type(self.content_type) {
+            YAML | APPLY => yaml::duplicates(self.body),
+            _ => {
+                let twice = body::duplicates(self.body).into_iter();
+                twice.map(|it| format!("duplicate field {it:?}")).collect()
+            }
         }
     }
 
@@ -190,12 +214,20 @@ impl Call<'_> {
     }
 }
 
+const YAML: &str = "application/yaml";
+const APPLY: &str = "application/apply-patch+yaml";
+
+/// The header `Content-Type` without parameters.
+fn media_type(content_type: Option<&str>) -> &str {
+    let given = content_type.unwrap_or("application/json");
+    given.split(';').next().unwrap_or_default().trim()
+}
+
 /// Parses a body: JSON, YAML or protobuf.
 pub(super) fn content(content_type: Option<&str>, body: &[u8]) -> Result<Value, Status> {
-    let given = content_type.unwrap_or("application/json");
-    match given.split(';').next().unwrap_or_default().trim() {
+    match media_type(content_type) {
         "application/json" | "" => body::json(body),
-        "application/yaml" => yaml::read(body),
+        YAML => yaml::read(body),
         "application/vnd.kubernetes.protobuf" => protobuf::read(body),
         other => Err(Status::unsupported_media_type(format!(
             "the body of the request was in an unknown format - accepted media types include: \
