@@ -226,7 +226,7 @@ fn version(definition: &Value, version: &Value) -> Resource {
         deprecated,
         served: version["served"] == true,
         custom: true,
-        measured: false,
+        computed: None,
         published: Some(Arc::new(published(&group, &name, &kind, version))),
         table: table(version),
         // The definition was validated.

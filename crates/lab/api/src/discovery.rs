@@ -7,18 +7,6 @@ use serde_json::{Value, json};
 use crate::answer::{Answer, json_value};
 use crate::resource::{Registry, Resource, Subresource};
 
-/// The verbs of every kind.
-const VERBS: [&str; 8] = [
-    "create",
-    "delete",
-    "deletecollection",
-    "get",
-    "list",
-    "patch",
-    "update",
-    "watch",
-];
-
 /// The answer to a discovery path; `None` for other paths. `accept` is what the client accepts.
 pub(crate) fn answer(registry: &Registry, path: &str, accept: Option<&str>) -> Option<Answer> {
     let parts: Vec<_> = path.trim_matches('/').split('/').collect();
@@ -80,7 +68,7 @@ fn entries(resource: &Resource) -> Vec<Value> {
         "singularName": resource.kind.to_lowercase(),
         "namespaced": resource.namespaced,
         "kind": resource.kind,
-        "verbs": if resource.measured { &["get", "list"][..] } else { &VERBS },
+        "verbs": resource.verbs(),
     });
     if !resource.short_names.is_empty() {
         whole["shortNames"] = json!(resource.short_names);

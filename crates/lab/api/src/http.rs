@@ -1,12 +1,12 @@
 //! Routes a request and answers it.
 
-mod metrics;
+pub(crate) mod metrics;
 mod options;
 mod patching;
 pub(crate) mod pods;
 pub(crate) mod proxy;
 mod removal;
-mod reviews;
+pub(crate) mod reviews;
 mod scale;
 pub(crate) mod tokens;
 pub(crate) mod writing;
@@ -33,6 +33,7 @@ use crate::route::Target;
 use crate::status::Status;
 use crate::store::Store;
 use crate::tokens::Tokens;
+use crate::user::User;
 use crate::watch::{self, Settings};
 use options::WriteOptions;
 
@@ -57,6 +58,8 @@ pub struct Api {
 /// A request for objects.
 pub(crate) struct Call<'a> {
     api: &'a Api,
+    /// Who asks.
+    user: User,
     resource: Arc<Resource>,
     namespace: Option<String>,
     query: &'a str,
@@ -84,9 +87,6 @@ impl Api {
             Target::Health => return Ok(answer::health()),
             _ => self.authenticate(header(AUTHORIZATION), is_certified)?,
         };
-        if let Some(answer) = self.review(request, header(CONTENT_TYPE), &user) {
-            return answer;
-        }
         let Target::Objects {
             resource,
             namespace,
@@ -104,6 +104,7 @@ impl Api {
         };
         let call = Call {
             api: self,
+            user,
             resource,
             namespace,
             query: request.uri().query().unwrap_or_default(),
@@ -124,8 +125,8 @@ impl Api {
 
 impl Call<'_> {
     fn collection(&self, method: &Method) -> Result<Answer, Status> {
-        if self.resource.measured {
-            return self.measured(method, None);
+        if let Some(computed) = self.resource.computed {
+            return (computed.answer)(self, method, None);
         }
         match *method {
             Method::GET => self.read(None),
@@ -136,8 +137,8 @@ impl Call<'_> {
     }
 
     fn object(&self, method: &Method, name: &str) -> Result<Answer, Status> {
-        if self.resource.measured {
-            return self.measured(method, Some(name));
+        if let Some(computed) = self.resource.computed {
+            return (computed.answer)(self, method, Some(name));
         }
         match *method {
             Method::GET => self.read(Some(name)),

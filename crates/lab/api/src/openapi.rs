@@ -66,14 +66,17 @@ fn document(kinds: &[&Arc<Resource>]) -> Value {
     let mut schemas = components(kinds.iter().map(|it| &it.schema));
     for it in kinds {
         let path = path(it);
-        paths.insert(format!("{path}/{{name}}"), operations(it));
-        let kind = json!({"group": it.group, "version": it.version, "kind": it.kind});
-        let list = json!({
-            "responses": {"200": {"description": "OK"}},
-            "x-kubernetes-action": "list",
-            "x-kubernetes-group-version-kind": kind,
-        });
-        paths.insert(path, json!({ "get": list }));
+        for (suffix, verb, method) in [
+            ("", "list", "get"),
+            ("", "create", "post"),
+            ("/{name}", "patch", "patch"),
+        ] {
+            if it.verbs().contains(&verb) {
+                let methods = paths.entry(format!("{path}{suffix}"));
+                let methods = methods.or_insert_with(|| json!({}));
+                methods[method] = operation(it, verb);
+            }
+        }
         if let Some(schema) = &it.published {
             let group: Vec<_> = it.group.rsplit('.').collect();
             let name = format!("{}.{}.{}", group.join("."), it.version, it.kind);
@@ -102,17 +105,16 @@ fn path(resource: &Resource) -> String {
     format!("{root}/{version}{namespace}/{}", resource.plural)
 }
 
-fn operations(resource: &Resource) -> Value {
+fn operation(resource: &Resource, verb: &str) -> Value {
     let kind = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
-    let parameters = ["dryRun", "fieldValidation"].map(
-        |it| json!({"name": it, "in": "query", "schema": {"type": "string", "uniqueItems": true}}),
-    );
-    json!({
-        "patch": {
-            "parameters": parameters,
-            "responses": {"200": {"description": "OK"}},
-            "x-kubernetes-action": "patch",
-            "x-kubernetes-group-version-kind": kind,
-        },
-    })
+    let mut made = json!({
+        "responses": {"200": {"description": "OK"}},
+        "x-kubernetes-action": if verb == "create" { "post" } else { verb },
+        "x-kubernetes-group-version-kind": kind,
+    });
+    if verb != "list" {
+        let parameter = |it| json!({"name": it, "in": "query", "schema": {"type": "string", "uniqueItems": true}});
+        made["parameters"] = ["dryRun", "fieldValidation"].map(parameter).into();
+    }
+    made
 }

@@ -61,8 +61,8 @@ pub struct Resource {
     pub(crate) served: bool,
     /// Whether the kind is that of a CustomResourceDefinition: no controller of the lab knows it.
     pub(crate) custom: bool,
-    /// Whether objects are measured when they are asked for, and never written.
-    pub(crate) measured: bool,
+    /// What answers in place of the store, for objects that are never kept.
+    pub(crate) computed: Option<Computed>,
     /// The schema that a CustomResourceDefinition publishes.
     pub(crate) published: Option<Arc<Value>>,
     /// The columns of kubectl.
@@ -70,6 +70,18 @@ pub struct Resource {
     /// The type of the objects.
     pub(crate) schema: Schema,
 }
+
+/// The verbs of kinds that are stored.
+const VERBS: [&str; 8] = [
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+];
 
 pub(crate) type Admit = fn(&Resource, &Registry, Option<&Value>, &mut Value) -> Result<(), Status>;
 
@@ -104,6 +116,14 @@ pub(crate) struct Part {
     pub(crate) answer: fn(&Call<'_>, &Method, &str) -> Result<Answer, Status>,
 }
 
+/// Objects that are made for each request: measurements, reviews.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Computed {
+    pub(crate) verbs: &'static [&'static str],
+    /// Answers a request for the collection, or for the object with this name.
+    pub(crate) answer: fn(&Call<'_>, &Method, Option<&str>) -> Result<Answer, Status>,
+}
+
 /// Changes an object from one version to another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Conversion {
@@ -132,6 +152,11 @@ impl Resource {
     /// Whether objects are of this group and kind.
     pub(crate) fn is(&self, group: &str, kind: &str) -> bool {
         (&*self.group, &*self.kind) == (group, kind)
+    }
+
+    /// What clients can do with the objects.
+    pub(crate) fn verbs(&self) -> &'static [&'static str] {
+        self.computed.map_or(&VERBS, |it| it.verbs)
     }
 
     /// Whether both are versions of one collection.

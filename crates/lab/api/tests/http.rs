@@ -474,6 +474,37 @@ fn a_token_is_of_its_account_as_long_as_that_and_its_pod_exist() {
 }
 
 #[test]
+fn reviews_are_kinds_that_can_only_be_created() {
+    let client = Client::new();
+    for (group, count) in [("authentication.k8s.io", 2), ("authorization.k8s.io", 4)] {
+        let path = format!("/apis/{group}/v1");
+        let (_, found) = client.get(&path);
+        let kinds = found["resources"].as_array().unwrap();
+        assert_eq!(kinds.len(), count, "{found}");
+        for kind in kinds {
+            assert_eq!(kind["verbs"], json!(["create"]));
+            let namespaced = kind["namespaced"] == true;
+            let within = if namespaced {
+                "/namespaces/default"
+            } else {
+                ""
+            };
+            let path = format!("{path}{within}/{}", kind["name"].as_str().unwrap());
+            assert_eq!(client.get(&path).0, 405);
+            assert_eq!(client.json("POST", &path, &json!({"spec": {}})).0, 201);
+            let odd = json!({"spec": {"odd": 1}});
+            let strict = format!("{path}?fieldValidation=Strict");
+            assert_eq!(client.json("POST", &strict, &odd).0, 400);
+            assert_eq!(client.get(&format!("{path}/x")).0, 404);
+        }
+        let (_, document) = client.get(&format!("/openapi/v3{path}"));
+        let paths = document["paths"].as_object().unwrap().values();
+        let methods = paths.flat_map(|it| it.as_object().unwrap().keys());
+        assert!(methods.clone().count() == count && methods.clone().all(|it| it == "post"));
+    }
+}
+
+#[test]
 fn every_user_may_do_everything() {
     let client = Client::new();
     let group = "/apis/authorization.k8s.io/v1";

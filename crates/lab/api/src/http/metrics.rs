@@ -10,6 +10,7 @@ use crate::answer::{Answer, json_value};
 use crate::history::now;
 use crate::object::Object;
 use crate::query::Query;
+use crate::resource::Computed;
 use crate::status::Status;
 
 /// CPU time and memory of containers and nodes, for `kubectl top`.
@@ -31,9 +32,15 @@ pub struct Used {
     pub window: Duration,
 }
 
+/// The kinds of this group.
+pub(crate) const MEASURED: Option<Computed> = Some(Computed {
+    verbs: &["get", "list"],
+    answer: |call, method, name| call.measured(method, name),
+});
+
 impl Call<'_> {
     /// A list or one object of a collection that is measured.
-    pub(crate) fn measured(&self, method: &Method, name: Option<&str>) -> Result<Answer, Status> {
+    fn measured(&self, method: &Method, name: Option<&str>) -> Result<Answer, Status> {
         if *method != Method::GET {
             return Err(Status::method_not_allowed());
         }

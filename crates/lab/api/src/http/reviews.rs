@@ -1,75 +1,48 @@
 //! Questions about users and their rights. There is no authorization: every user may do everything.
 
-use bytes::Bytes;
-use hyper::header::ACCEPT;
-use hyper::{Method, Request};
 use serde_json::{Value, json};
 
-use super::{Api, writing};
+use super::Call;
 use crate::answer::{Answer, created};
+use crate::body;
 use crate::format::{Format, Include};
+use crate::resource::Computed;
 use crate::status::Status;
 use crate::tokens::ISSUER;
-use crate::user::User;
 
 /// Why every right is granted, for `kubectl auth can-i -v 6`.
 const REASON: &str = "there is no authorization here: every user may do everything";
 
-impl Api {
-    /// The answer to a review; `None` for other paths.
-    pub(super) fn review(
-        &self,
-        request: &Request<Bytes>,
-        content_type: Option<&str>,
-        user: &User,
-    ) -> Option<Result<Answer, Status>> {
-        let parts: Vec<_> = request.uri().path().split('/').skip(1).collect();
-        let (group, kind) = match parts.as_slice() {
-            ["apis", group @ "authentication.k8s.io", "v1", plural] => (group, plural),
-            ["apis", group @ "authorization.k8s.io", "v1", plural] => (group, plural),
-            [
-                "apis",
-                group @ "authorization.k8s.io",
-                "v1",
-                "namespaces",
-                _,
-                plural,
-            ] => (group, plural),
-            _ => return None,
-        };
-        let kind = match (*group, *kind) {
-            ("authentication.k8s.io", "selfsubjectreviews") => "SelfSubjectReview",
-            ("authentication.k8s.io", "tokenreviews") => "TokenReview",
-            ("authorization.k8s.io", "selfsubjectaccessreviews") => "SelfSubjectAccessReview",
-            ("authorization.k8s.io", "subjectaccessreviews") => "SubjectAccessReview",
-            ("authorization.k8s.io", "localsubjectaccessreviews") => "LocalSubjectAccessReview",
-            ("authorization.k8s.io", "selfsubjectrulesreviews") => "SelfSubjectRulesReview",
-            _ => return None,
-        };
-        if request.method() != Method::POST {
-            return Some(Err(Status::method_not_allowed()));
+/// The kinds of reviews.
+pub(crate) const ANSWERED: Option<Computed> = Some(Computed {
+    verbs: &["create"],
+    answer: |call, method, name| match name {
+        None => call.post(method)?.review(),
+        Some(_) => Err(Status::no_resource()),
+    },
+});
+
+impl Call<'_> {
+    fn review(&self) -> Result<Answer, Status> {
+        if self.resource.namespaced && self.namespace.is_none() {
+            return Err(Status::method_not_allowed());
         }
-        let accept = request
-            .headers()
-            .get(ACCEPT)
-            .and_then(|it| it.to_str().ok());
-        if Format::of(accept, Include::None).ok() != Some(Format::Plain) {
-            return Some(Err(Status::not_acceptable()));
+        if Format::of(self.accept, Include::None)? != Format::Plain {
+            return Err(Status::not_acceptable());
         }
-        let asked = writing::content(content_type, request.body());
-        Some(asked.map(|asked| {
-            created(&json!({
-                "kind": kind, "apiVersion": format!("{group}/v1"),
-                "metadata": {"creationTimestamp": null},
-                "spec": asked["spec"],
-                "status": self.verdict(kind, &asked["spec"], user),
-            }))
-        }))
+        let mut review = self.content()?;
+        if let Some(fields) = review.as_object_mut() {
+            fields.entry("metadata").or_insert_with(|| json!({}));
+        }
+        body::fit(&self.resource, self.namespace.as_deref(), &mut review)?;
+        let warnings = self.check(&mut review, &self.options()?)?;
+        review["status"] = self.verdict(&review["spec"]);
+        Ok(super::writing::with_warnings(created(&review), &warnings))
     }
 
-    fn verdict(&self, kind: &str, spec: &Value, user: &User) -> Value {
-        match kind {
-            "SelfSubjectReview" => json!({"userInfo": user.info()}),
+    fn verdict(&self, spec: &Value) -> Value {
+        match self.resource.kind.as_str() {
+            "SelfSubjectReview" => json!({"userInfo": self.user.info()}),
             "SelfSubjectRulesReview" => json!({
                 "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
                 "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
@@ -86,7 +59,7 @@ impl Api {
             .filter_map(|it| it.as_str().map(str::to_owned))
             .collect();
         let token = spec["token"].as_str().unwrap_or_default();
-        let user = self.account(token, &audiences);
+        let user = self.api.account(token, &audiences);
         if audiences.is_empty() {
             audiences.push(ISSUER.to_owned());
         }

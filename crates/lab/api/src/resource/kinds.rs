@@ -10,7 +10,7 @@ use super::{NameRule, Registry, Resource, Scale, Subresource};
 use crate::custom;
 use crate::http::pods::PARTS;
 use crate::http::proxy::OF_SERVICES;
-use crate::http::tokens;
+use crate::http::{metrics, reviews, tokens, writing};
 use crate::schema;
 use crate::store::namespaces;
 use crate::table::{Table, network, node, objects, pod, workload};
@@ -18,7 +18,7 @@ use crate::validation::data;
 
 /// The kinds that are served from the start, in the order of discovery.
 pub static KINDS: LazyLock<Registry> = LazyLock::new(|| {
-    let all = [core(), apps(), stored::kinds(), others()];
+    let all = [core(), apps(), stored::kinds(), others(), reviews()];
     all.into_iter().flatten().collect()
 });
 
@@ -218,14 +218,14 @@ fn others() -> Vec<Resource> {
             )
         },
         Resource {
-            measured: true,
+            computed: metrics::MEASURED,
             ..kind(
                 "metrics.k8s.io/v1beta1 NodeMetrics nodes - cluster",
                 Table::of("Name"),
             )
         },
         Resource {
-            measured: true,
+            computed: metrics::MEASURED,
             ..kind(
                 "metrics.k8s.io/v1beta1 PodMetrics pods -",
                 Table::of("Name"),
@@ -236,6 +236,23 @@ fn others() -> Vec<Resource> {
             Table::of("Name, Holder=.spec.holderIdentity, Age"),
         ),
     ]
+}
+
+/// Questions about users and their rights.
+fn reviews() -> Vec<Resource> {
+    [
+        "authentication.k8s.io/v1 SelfSubjectReview selfsubjectreviews - cluster",
+        "authentication.k8s.io/v1 TokenReview tokenreviews - cluster",
+        "authorization.k8s.io/v1 LocalSubjectAccessReview localsubjectaccessreviews -",
+        "authorization.k8s.io/v1 SelfSubjectAccessReview selfsubjectaccessreviews - cluster",
+        "authorization.k8s.io/v1 SelfSubjectRulesReview selfsubjectrulesreviews - cluster",
+        "authorization.k8s.io/v1 SubjectAccessReview subjectaccessreviews - cluster",
+    ]
+    .map(|head| Resource {
+        computed: reviews::ANSWERED,
+        ..kind(head, Table::of("Name"))
+    })
+    .into()
 }
 
 /// A kind. `head` is `GROUP/VERSION KIND PLURAL SHORT-NAMES` and more words: `cluster` for objects without namespace,
@@ -267,7 +284,7 @@ pub(super) fn kind(head: &str, table: Table) -> Resource {
         deprecated: None,
         served: true,
         custom: false,
-        measured: false,
+        computed: None,
         published: None,
         table,
         schema: schema.unwrap_or_default(),

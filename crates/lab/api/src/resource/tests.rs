@@ -144,7 +144,7 @@ fn every_kind_of_the_table_is_whole() {
     let registry = history.registry();
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_time().build().unwrap();
-    for resource in registry.iter().filter(|it| !it.measured) {
+    for resource in registry.iter().filter(|it| it.computed.is_none()) {
         let version = resource.api_version();
         let root = if resource.group.is_empty() {
             "api"

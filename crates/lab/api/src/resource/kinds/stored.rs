@@ -83,6 +83,12 @@ fn core() -> Vec<Resource> {
             ),
         ),
         kind(
+            "apiregistration.k8s.io/v1 APIService apiservices - cluster status api-extensions",
+            Table::of(
+                "Name, Service=.spec.service.name|Local, Available=.status.conditions[0].status|Unknown, Age",
+            ),
+        ),
+        kind(
             "node.k8s.io/v1 RuntimeClass runtimeclasses - cluster",
             Table::of("Name, Handler=.handler, Age"),
         ),
