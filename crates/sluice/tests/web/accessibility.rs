@@ -38,6 +38,10 @@ const CONTROLS: &str = "a[href], button, input, select, summary, [tabindex='0']"
 const HEADINGS: &str = "[...document.querySelectorAll('h1, h2, h3, h4')] \
      .filter(it => it.checkVisibility()).map(it => Number(it.tagName[1]))";
 
+/// Asks for everything again and draws what is below `main` anew, if the focus is there.
+const DRAWN_ANEW: &str = "document.activeElement.closest('main') === null \
+     || (answers.clear(), state.issues = null, refresh().then(() => true))";
+
 /// Texts whose contrast with the ground behind them is below 4.5 (WCAG 2.2, 1.4.3), with the contrast.
 const FAINT: &str = r"(() => {
   const channels = (color) => color.match(/[\d.]+/g).map(Number);
@@ -119,7 +123,8 @@ pub(crate) fn check_names(browser: &Browser<'_>, url: &str, views: &[View<'_>]) 
     }
 }
 
-/// Tab comes to every control of each view in their order, with a ring around it.
+/// Tab comes to every control of each view in their order, with a ring around it. A page that is drawn anew leaves the focus
+/// where it is.
 pub(crate) fn check_keyboard(browser: &Browser<'_>, url: &str, views: &[View<'_>]) {
     browser.value(&format!(
         "window.controls = () => [...document.querySelectorAll({})].filter(it => it.checkVisibility() && it.tabIndex >= 0)",
@@ -136,6 +141,8 @@ pub(crate) fn check_keyboard(browser: &Browser<'_>, url: &str, views: &[View<'_>
             let focused = "controls().indexOf(document.activeElement)";
             let markup = browser.value("document.activeElement.outerHTML");
             assert_eq!(browser.value(focused), at, "{view}: {markup}");
+            assert_eq!(browser.value(DRAWN_ANEW), true);
+            assert_eq!(browser.value(focused), at, "{view}, drawn anew: {markup}");
             let ring = "getComputedStyle(document.activeElement).outlineStyle";
             assert_eq!(browser.value(ring), "solid", "{view}: {markup}");
         }

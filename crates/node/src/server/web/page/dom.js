@@ -43,7 +43,7 @@ function table(caption, columns, rows) {
     const kind = columns[at][1];
     return at === 0 ? el('th', { scope: 'row', class: kind }, cell) : el('td', { class: kind }, cell);
   })));
-  return el('div', { class: 'table', tabindex: '0', role: 'region', 'aria-label': caption },
+  return el('div', { class: 'table', tabindex: '0', role: 'region', 'aria-label': caption, 'data-key': `table ${caption}` },
     el('table', {}, el('caption', { class: 'unseen' }, caption),
       el('thead', {}, el('tr', {}, head)), el('tbody', {}, body)));
 }
@@ -55,16 +55,19 @@ function facts(pairs) {
     known.map(([term, value]) => el('div', {}, el('dt', {}, term), el('dd', {}, value))));
 }
 
-/** Replaces the children of an element, with the keyboard's focus and what is open kept. */
+/**
+ * Replaces the children of an element. What is open stays so, and the keyboard's focus where it is: what can have it needs a
+ * `data-key`. A child that takes elements of before with it is a function: they lose the focus when they leave their place.
+ */
 function replace(element, ...children) {
   const open = new Set([...element.querySelectorAll('details[open]')].map((it) => it.dataset.key));
   const focus = element.contains(document.activeElement) ? document.activeElement.dataset.key : null;
-  element.replaceChildren(...children);
+  element.replaceChildren(...children.map((it) => (typeof it === 'function' ? it() : it)));
   for (const it of element.querySelectorAll('details')) {
     it.open = it.open || open.has(it.dataset.key);
   }
   if (focus) {
-    element.querySelector(`[data-key="${CSS.escape(focus)}"]`)?.focus();
+    element.querySelector(`[data-key="${CSS.escape(focus)}"]`)?.focus({ preventScroll: true });
   }
 }
 

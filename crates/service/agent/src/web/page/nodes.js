@@ -19,7 +19,7 @@ function showNodes(nodes) {
   const sorted = [...zones].sort(([a], [b]) => (a === '' ? 1 : b === '' ? -1 : a < b ? -1 : 1));
   const box = byId('node-list');
   const lists = new Map([...box.querySelectorAll('details')].map((it) => [it.dataset.key, it.lastElementChild]));
-  replace(box, ...sorted.map(([zone, all]) => el('div', { class: 'zone' },
+  replace(box, ...sorted.map(([zone, all]) => () => el('div', { class: 'zone' },
     el('h3', {}, zone ? `Zone ${zone}` : zones.size > 1 ? 'No zone known' : 'All nodes'),
     el('div', { class: 'cards' }, all.map((it) => card(it, lists.get(it.name || '-')))))));
   for (const it of box.querySelectorAll('details')) {
