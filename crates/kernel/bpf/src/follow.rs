@@ -59,11 +59,13 @@ pub struct Machine<'a> {
     pub links: &'a BTreeMap<u32, Link>,
     /// The addresses of all interfaces.
     pub addresses: &'a [Address],
+    /// The programs are at every interface that is wanted. Before, interfaces may have those of an earlier process.
+    pub is_attached: bool,
     attacher: &'a Attacher,
 }
 
 impl Machine<'_> {
-    /// Whether an interface has the programs.
+    /// Whether an interface has the programs of this process.
     #[must_use]
     pub fn has_programs(&self, link: &Link) -> bool {
         self.attacher.has(link)
@@ -161,6 +163,7 @@ fn look(attacher: &Mutex<Attacher>, interfaces: &mut dyn Interfaces) -> Result<(
     interfaces.changed(&Machine {
         links: &links,
         addresses,
+        is_attached: false,
         attacher: &attacher,
     })?;
     let wanted = links.iter().filter(|(_, it)| interfaces.wants(it));
@@ -169,6 +172,7 @@ fn look(attacher: &Mutex<Attacher>, interfaces: &mut dyn Interfaces) -> Result<(
     interfaces.changed(&Machine {
         links: &links,
         addresses,
+        is_attached: true,
         attacher: &attacher,
     })
 }

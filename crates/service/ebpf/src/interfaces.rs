@@ -117,6 +117,28 @@ impl NodeInterfaces {
         Ok(())
     }
 
+    /// Whether the programs see what arrives at an interface. Those of an earlier agent do so until ours take their place:
+    /// without the flag, what arrives meanwhile would be looked for a second time where it leaves.
+    fn sees(&self, link: &Link, machine: &Machine<'_>) -> bool {
+        let saw = |it: &Interface| it.flags & interface_flags::SEEN != 0;
+        machine.has_programs(link)
+            || (!machine.is_attached && self.known.get(&link.index).is_some_and(saw))
+    }
+
+    /// Whether packets arrive here only after they arrived at an interface with programs.
+    fn is_upper(&self, link: &Link, machine: &Machine<'_>) -> bool {
+        let mut links = machine.links.values();
+        if links.any(|it| it.master == Some(link.index) && self.sees(it, machine)) {
+            return true;
+        }
+        let is_on_parent = matches!(link.kind.as_deref(), Some("vlan" | "macvlan" | "ipvlan"));
+        let parent = link
+            .parent
+            .filter(|_| is_on_parent && link.parent_namespace.is_none());
+        let parent = parent.and_then(|it| machine.links.get(&it));
+        parent.is_some_and(|it| self.sees(it, machine))
+    }
+
     fn flags(&self, link: &Link, machine: &Machine<'_>) -> u32 {
         let master = link.master.and_then(|it| machine.links.get(&it));
         let mut flags = 0;
@@ -126,13 +148,13 @@ impl NodeInterfaces {
         if !link.has_ethernet {
             flags |= interface_flags::LAYER_3;
         }
-        if machine.has_programs(link) {
+        if self.sees(link, machine) {
             flags |= interface_flags::SEEN;
         }
-        if is_upper(link, machine) {
+        if self.is_upper(link, machine) {
             flags |= interface_flags::UPPER;
         }
-        if master.is_some_and(|it| machine.has_programs(it)) {
+        if master.is_some_and(|it| self.sees(it, machine)) {
             flags |= interface_flags::PORT;
         }
         flags
@@ -218,20 +240,6 @@ fn routed_now(routed: &Table<Prefix<RoutedKey>, u8>) -> Result<BTreeSet<(u32, Ci
         (interface, Cidr { addr, length })
     });
     Ok(known.collect())
-}
-
-/// Whether packets arrive here only after they arrived at an interface with programs.
-fn is_upper(link: &Link, machine: &Machine<'_>) -> bool {
-    let mut links = machine.links.values();
-    if links.any(|it| it.master == Some(link.index) && machine.has_programs(it)) {
-        return true;
-    }
-    let is_on_parent = matches!(link.kind.as_deref(), Some("vlan" | "macvlan" | "ipvlan"));
-    let parent = link
-        .parent
-        .filter(|_| is_on_parent && link.parent_namespace.is_none());
-    let parent = parent.and_then(|it| machine.links.get(&it));
-    parent.is_some_and(|it| machine.has_programs(it))
 }
 
 /// The first address of an interface that others can answer to; unspecified for none.

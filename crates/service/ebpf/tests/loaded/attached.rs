@@ -1,7 +1,11 @@
 //! Which interfaces have programs, and what the programs know about them.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
 use sluice_bpf_abi::{Addr, Interface, interface_flags};
-use sluice_ebpf::Programs;
+use sluice_ebpf::{Maps, Programs};
 use sluice_lab::eventually;
 use sluice_route::link;
 
@@ -65,6 +69,48 @@ fn a_renamed_interface_keeps_its_programs() {
         ip("link set pod2 name east");
         described(&programs, "east", |it| it.flags == interface_flags::SEEN);
         assert_eq!(programs_at("east"), Some(before));
+    });
+}
+
+/// A packet that arrives while an agent starts again is not looked for a second time where it leaves.
+#[test]
+fn the_next_agent_knows_at_once_what_programs_see() {
+    run("again", |_, root| {
+        ip("link add br0 type bridge");
+        ip("link set east master br0");
+        let flags_of = |maps: &Maps| {
+            let all = maps.interfaces.entries().unwrap().into_iter();
+            let flags: BTreeMap<u32, u32> = all.map(|(index, it)| (index, it.flags)).collect();
+            flags
+        };
+        let mut programs = attached(root);
+        let wanted = flags_of(programs.maps());
+        let is_seen = |it: &u32| it & interface_flags::SEEN != 0;
+        assert!(
+            wanted.values().filter(|it| is_seen(it)).count() >= 4,
+            "{wanted:?}"
+        );
+        let maps = Maps::open(programs.pins()).unwrap();
+        let has_ended = AtomicBool::new(false);
+        let others = thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let mut others = Vec::new();
+                while !has_ended.load(Ordering::Relaxed) {
+                    let flags = flags_of(&maps);
+                    if flags != wanted {
+                        others.push(flags);
+                    }
+                }
+                others
+            });
+            for _ in 0..3 {
+                drop(programs);
+                programs = attached(root);
+            }
+            has_ended.store(true, Ordering::Relaxed);
+            reader.join().unwrap()
+        });
+        assert_eq!(others, [], "not {wanted:?}");
     });
 }
 
