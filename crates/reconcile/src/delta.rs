@@ -60,6 +60,11 @@ impl<K: Ord, O: Eq> Delta<K, O> {
         written.chain(&self.delete)
     }
 
+    /// How many objects are to be written.
+    pub fn len(&self) -> usize {
+        self.add.len() + self.replace.len() + self.delete.len()
+    }
+
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.add.is_empty() && self.replace.is_empty() && self.delete.is_empty()

@@ -1,6 +1,6 @@
 //! The backend: pure rendering on one side, the maps on the other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use sluice_bpf::BpfError;
@@ -428,6 +428,10 @@ impl Backend for Ebpf {
             self.attach()?;
         }
         Ok(objects)
+    }
+
+    fn divide(delta: Delta<Key, Object>, limit: usize) -> VecDeque<Delta<Key, Object>> {
+        apply::divide(delta, limit)
     }
 
     /// Where there is no room for all, what there is room for.

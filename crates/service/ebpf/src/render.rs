@@ -193,6 +193,7 @@ pub(crate) fn port(port: &PortPlan, placement: &Placement, facts: &Facts) -> Vec
             }
         }
     }
+    let is_direct = port.has_direct_return();
     let mut last: Option<(&Arc<[IpNet]>, ListId)> = None;
     for planned in &port.frontends {
         let sources = match &planned.allowed_sources {
@@ -212,6 +213,11 @@ pub(crate) fn port(port: &PortPlan, placement: &Placement, facts: &Facts) -> Vec
         let frontend = abi::Frontend {
             sources,
             maglev_size: size,
+            flags: if is_direct && !planned.role.is_internal() {
+                frontend_flags::DSR
+            } else {
+                0
+            },
             ..frontend(port, planned, placement)
         };
         objects.push((Key::Frontend(planned.frontend), Object::Frontend(frontend)));
@@ -231,6 +237,8 @@ fn endpoints(
 ) {
     let service = placement.service;
     let first = placement.slots(scope).first;
+    // Asked once: the answer takes a look at every endpoint.
+    let has_members = has_members(port);
     for (slot, addr) in (first..).zip(placement.addresses(scope)) {
         let all = pool.endpoints();
         let Ok(index) = all.binary_search_by(|it| it.addr.cmp(addr)) else {
@@ -253,7 +261,7 @@ fn endpoints(
             flags: hairpin | here,
         };
         objects.push((Key::Endpoint(service, slot), Object::Endpoint(endpoint)));
-        if has_members(port) {
+        if has_members {
             objects.push((Key::Member(service, scope, *addr), Object::Member(slot)));
         }
     }
@@ -324,11 +332,6 @@ fn frontend(port: &PortPlan, planned: &PlannedFrontend, placement: &Placement) -
             treatment(Client::Other),
             0,
         ],
-        flags: if port.has_direct_return() && !planned.role.is_internal() {
-            frontend_flags::DSR
-        } else {
-            0
-        },
         ..abi::Frontend::default()
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use sluice_ebpf::evaluate::{Fate, client, evaluate};
-use sluice_ebpf::{Ebpf, Facts, Key, Object, render_plan};
+use sluice_ebpf::{AddressKind, Ebpf, Facts, Key, Object, render_plan};
 use sluice_model::LocalAddresses;
 use sluice_plan::Event;
 use sluice_plan::Plan;
@@ -13,7 +13,7 @@ use sluice_plan::lookup::{Client, Packet};
 use sluice_plan::settings::{DirectReturn, Settings};
 use sluice_plan::state::HostAddresses;
 use sluice_plan::testing::{arbitrary_events, arbitrary_packet, arbitrary_settings, host, planner};
-use sluice_reconcile::Backend;
+use sluice_reconcile::{Backend, Delta};
 use sluice_tracers::chance::{Outcome, planned};
 
 fn outcomes(
@@ -85,6 +85,61 @@ proptest! {
             }
             prop_assert_eq!(seen, planned, "{:?}\n{:?}", packet, lookup);
         }
+    }
+
+    /// A large difference is written in parts. After each of them a packet goes where it went before, or where it is to go.
+    #[test]
+    fn parts_are_as_before_or_as_after(
+        settings in arbitrary_settings(),
+        before in arbitrary_events(),
+        after in arbitrary_events(),
+        packets in prop::collection::vec(arbitrary_packet(), 1..20),
+    ) {
+        let planned = |events: Vec<Event>| planner(settings.clone(), events);
+        let (before, after) = (planned(before), planned(after));
+        let rendered = |plan| render_plan(plan, &Facts::default());
+        let (mut objects, wanted) = (rendered(before.plan()), rendered(after.plan()));
+        let host = host();
+        // The settings of the node come last; which of its addresses answer on NodePorts changes before any frontend.
+        let is_of_node = |key: &Key| matches!(key, Key::Node | Key::Address(AddressKind::NodePorts, _));
+        let of_node = |objects: &BTreeMap<Key, Object>| -> Vec<(Key, Object)> {
+            let all = objects.iter().filter(|(key, _)| is_of_node(key));
+            all.map(|(key, object)| (key.clone(), object.clone())).collect()
+        };
+        let is_same_node = of_node(&objects) == of_node(&wanted);
+        let packets = if is_same_node { packets } else { Vec::new() };
+        let fate = |objects: &_, packet: &_| -> BTreeSet<Outcome> {
+            let all = outcomes(after.plan(), objects, packet, &host).into_iter();
+            // Who masquerades a client of an address that becomes another kind of address may do so for both.
+            let all = all.map(|it| match it {
+                Outcome::Translated { to, .. } => Outcome::Translated { to, masqueraded: false },
+                it => it,
+            });
+            all.collect()
+        };
+        // A slot gets another endpoint of its service port before the frontends that change otherwise, too, have their turn.
+        let of_slots = |packet: &Packet| -> BTreeSet<Outcome> {
+            let mut mixed = objects.clone();
+            let endpoints = wanted.iter().filter(|(key, _)| matches!(key, Key::Endpoint(..)));
+            mixed.extend(endpoints.map(|(key, object)| (key.clone(), object.clone())));
+            fate(&mixed, packet)
+        };
+        let right = |packet: &Packet| -> BTreeSet<Outcome> {
+            let served = fate(&objects, packet).into_iter().chain(fate(&wanted, packet));
+            served.chain(of_slots(packet)).collect()
+        };
+        let right: Vec<_> = packets.iter().map(right).collect();
+        let delta = Delta::between(objects.clone(), wanted.clone().into_iter().collect());
+        for part in Ebpf::divide(delta, 1) {
+            prop_assert!(part.len() <= 1);
+            part.delete.iter().for_each(|key| drop(objects.remove(key)));
+            objects.extend(part.replace.into_iter().chain(part.add));
+            for (packet, right) in packets.iter().zip(&right) {
+                let seen = fate(&objects, packet);
+                prop_assert!(seen.is_subset(right), "{:?}: {:?}, not {:?}", packet, seen, right);
+            }
+        }
+        prop_assert_eq!(objects, wanted);
     }
 
     /// Only keys that say so may be rendered by more than one service port.
