@@ -1,7 +1,9 @@
 //! The client of a lab's API.
 
+mod kinds;
+
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,7 +13,8 @@ use http::Method;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
-use sluice_api::{KINDS, Resource};
+
+pub use kinds::Kind;
 
 use crate::lab_dir::LabDir;
 
@@ -37,6 +40,8 @@ pub enum Patch {
 pub struct Client {
     runtime: tokio::runtime::Runtime,
     client: kube::Client,
+    /// The kinds that discovery told, once it was asked.
+    kinds: Mutex<Vec<Arc<Kind>>>,
 }
 
 impl Client {
@@ -70,7 +75,11 @@ impl Client {
             anyhow::Ok(kube::Client::try_from(config)?)
         });
         let client = client.with_context(|| kubeconfig.display().to_string())?;
-        Ok(Self { runtime, client })
+        Ok(Self {
+            runtime,
+            client,
+            kinds: Mutex::default(),
+        })
     }
 
     /// GET of an object or list.
@@ -212,40 +221,6 @@ impl Client {
         let answer = self.client.request::<Value>(request);
         self.runtime.block_on(answer).map_err(said)
     }
-}
-
-/// The resource with a name that kubectl accepts: `pods`, `pod`, `po`, `Pod`, or `pods.v1`.
-///
-/// # Errors
-///
-/// No resource has that name.
-pub fn kind(name: &str) -> anyhow::Result<&'static Resource> {
-    let lower = name.to_lowercase();
-    let known = |it: &&Arc<Resource>| {
-        it.plural == lower || it.kind.to_lowercase() == lower || it.short_names.contains(&lower)
-    };
-    let found = KINDS.iter().find(known).map(|it| &**it);
-    found.with_context(|| {
-        let all: Vec<_> = KINDS.iter().map(|it| it.plural.as_str()).collect();
-        format!("there is no kind {name}; there are {}", all.join(", "))
-    })
-}
-
-/// The path of a collection, or of one object in it.
-#[must_use]
-pub fn path(resource: &Resource, namespace: Option<&str>, name: Option<&str>) -> String {
-    let mut path = match resource.group.as_str() {
-        "" => format!("/api/{}", resource.version),
-        group => format!("/apis/{group}/{}", resource.version),
-    };
-    if let Some(namespace) = namespace.filter(|_| resource.namespaced) {
-        path += &format!("/namespaces/{namespace}");
-    }
-    path += &format!("/{}", resource.plural);
-    if let Some(name) = name {
-        path += &format!("/{name}");
-    }
-    path
 }
 
 /// The server's message, without the words that the library adds.

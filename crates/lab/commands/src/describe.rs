@@ -1,8 +1,7 @@
 //! `sluice lab describe`: an object, what belongs to it, and what happened to it.
 
 use serde_json::{Value, json};
-use sluice_api::Resource;
-use sluice_cluster::client::{Client, kind, path};
+use sluice_cluster::client::{Client, Kind};
 use sluice_config::yaml;
 
 use super::objects::one;
@@ -11,15 +10,15 @@ use crate::args::ObjectArgs;
 use crate::output::{put, say};
 
 pub(super) fn describe(client: &Client, args: &ObjectArgs) -> anyhow::Result<()> {
-    let (resource, name, path_of_it) = one(args)?;
-    let namespace = resource.namespaced.then_some(args.at.namespace.as_str());
-    let mut object = client.get(&path_of_it)?;
+    let (kind, name, path) = one(client, args)?;
+    let namespace = kind.namespaced.then_some(args.at.namespace.as_str());
+    let mut object = client.get(&path)?;
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("managedFields");
     }
     put!("{}", yaml(&object));
-    for (plural, query) in belonging(resource, name, &object) {
-        let related = path(kind(plural)?, namespace, None);
+    for (plural, query) in belonging(&kind, name, &object) {
+        let related = client.kind(plural)?.path(namespace, None);
         let table = client.table(&format!("{related}?{query}"))?;
         let shown = Columns {
             wide: true,
@@ -33,8 +32,8 @@ pub(super) fn describe(client: &Client, args: &ObjectArgs) -> anyhow::Result<()>
         }
     }
     say!("---");
-    let events = client.get(&path(kind("events")?, namespace, None))?;
-    let rows = happened(&events, resource, name, &object["metadata"]["uid"]);
+    let events = client.get(&client.kind("events")?.path(namespace, None))?;
+    let rows = happened(&events, &kind, name, &object["metadata"]["uid"]);
     match rows.len() {
         1 => say!("no events"),
         _ => columns(&rows),
@@ -43,10 +42,10 @@ pub(super) fn describe(client: &Client, args: &ObjectArgs) -> anyhow::Result<()>
 }
 
 /// Collections, and the query for those of their objects that belong to this one.
-fn belonging(resource: &Resource, name: &str, object: &Value) -> Vec<(&'static str, String)> {
+fn belonging(kind: &Kind, name: &str, object: &Value) -> Vec<(&'static str, String)> {
     let labelled = |selector: &str| format!("labelSelector={}", encode(selector));
     let spec = &object["spec"];
-    match resource.kind.as_str() {
+    match kind.kind.as_str() {
         "Service" => {
             let slices = labelled(&format!("kubernetes.io/service-name={name}"));
             let pods = equal(&spec["selector"]).map(|it| ("pods", labelled(&it.join(","))));
@@ -78,11 +77,11 @@ fn equal(labels: &Value) -> Option<Vec<String>> {
 }
 
 /// Events about an object, below their header.
-fn happened(events: &Value, resource: &Resource, name: &str, uid: &Value) -> Vec<[String; 5]> {
+fn happened(events: &Value, kind: &Kind, name: &str, uid: &Value) -> Vec<[String; 5]> {
     let of_it = |it: &&Value| {
         let about = &it["involvedObject"];
         // kubelet names its Node by name.
-        about["uid"] == *uid || (resource.kind == "Node" && about["uid"] == name)
+        about["uid"] == *uid || (kind.kind == "Node" && about["uid"] == name)
     };
     let mut rows = vec![["TYPE", "REASON", "COUNT", "LAST SEEN", "MESSAGE"].map(str::to_owned)];
     let all = events["items"].as_array().into_iter().flatten();

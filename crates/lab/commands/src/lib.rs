@@ -194,7 +194,7 @@ fn up(args: &UpArgs, host: Host) -> anyhow::Result<()> {
         bail!("--proxy-mode {}: {why}", given.mode);
     }
     // Read every manifest before anything is made.
-    let objects = manifests::read(&args.manifests)?;
+    let objects = manifests::read(&args.manifests, manifests::built_in)?;
     let _lock = lab_dir.lock()?;
     if lab_dir.init().is_some() {
         bail!(

@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
-use sluice_cluster::client::{Client, Patch, kind, path};
+use sluice_cluster::client::{Client, Patch};
 use sluice_cluster::enter::{self, Inside};
 use sluice_cluster::lab_dir::LabDir;
 use sluice_cluster::launch::Program;
@@ -38,11 +38,11 @@ pub(super) fn find(client: &Client, name: &str, namespace: &str) -> anyhow::Resu
         Some((other, _)) => bail!("{other}: a machine is a node, a pod or `{CLIENT}`"),
         None => ("", name),
     };
-    let nodes = path(kind("node")?, None, Some(name));
+    let nodes = format!("/api/v1/nodes/{name}");
     if only != "pod" && client.get(&nodes).is_ok() {
         return Ok(Machine::Node(name.to_owned()));
     }
-    let pods = path(kind("pod")?, Some(namespace), Some(name));
+    let pods = format!("/api/v1/namespaces/{namespace}/pods/{name}");
     match client.get(&pods) {
         Ok(object) if only != "node" => Ok(Machine::Pod {
             object: Box::new(object),
@@ -177,7 +177,7 @@ pub(super) fn start(args: &MachineArgs) -> anyhow::Result<()> {
 
 fn power(client: &Client, node: &str, value: Option<&str>) -> anyhow::Result<()> {
     let patch = json!({"metadata": {"annotations": {POWER: value}}});
-    let path = path(kind("node")?, None, Some(node));
+    let path = format!("/api/v1/nodes/{node}");
     client.patch(&path, Patch::Merge, &patch).map(drop)
 }
 
@@ -285,9 +285,9 @@ fn address(
             Some((name, port)) => (name, Some(port)),
             None => (name, None),
         };
-        let resource = kind(of)?;
-        let object = client.get(&path(resource, Some(namespace), Some(name)))?;
-        return match resource.kind.as_str() {
+        let kind = client.kind(of)?;
+        let object = client.get(&kind.path(Some(namespace), Some(name)))?;
+        return match kind.kind.as_str() {
             "Service" => of_service(client, from, &object, port),
             "Pod" => of_pod(&object, port),
             _ => bail!("{text}: svc/NAME, pod/NAME, NODE:PORT or IP:PORT"),
@@ -296,7 +296,7 @@ fn address(
     let (name, port) = text
         .rsplit_once(':')
         .with_context(|| format!("{text}: svc/NAME, pod/NAME, NODE:PORT or IP:PORT"))?;
-    let node = client.get(&path(kind("node")?, None, Some(name)))?;
+    let node = client.get(&format!("/api/v1/nodes/{name}"))?;
     Ok(SocketAddr::new(
         node_ip(&node, &Value::Null)?,
         port.parse()?,
@@ -361,7 +361,7 @@ fn of_service(
             return Ok(SocketAddr::new(ip.parse()?, service_port));
         }
         if let Some(node_port) = number(Some(port), "nodePort") {
-            let nodes = client.get(&path(kind("nodes")?, None, None))?;
+            let nodes = client.get("/api/v1/nodes")?;
             return Ok(SocketAddr::new(
                 node_ip(&nodes["items"][0], service)?,
                 node_port,

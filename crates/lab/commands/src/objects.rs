@@ -1,11 +1,11 @@
 //! Commands that change objects.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
-use sluice_api::Resource;
-use sluice_cluster::client::{Client, Patch, kind, path};
+use sluice_cluster::client::{Client, Kind, Patch};
 
 use super::manifests;
 use crate::args::{DeleteArgs, ObjectArgs, RolloutAction, RolloutArgs};
@@ -15,76 +15,79 @@ use crate::output::say;
 const DRAIN: Duration = Duration::from_secs(120);
 
 /// `KIND NAME ..` or `KIND/NAME ..` as kinds and names.
-pub(super) fn named(words: &[String]) -> anyhow::Result<Vec<(&'static Resource, &str)>> {
+pub(super) fn named<'a>(
+    client: &Client,
+    words: &'a [String],
+) -> anyhow::Result<Vec<(Arc<Kind>, &'a str)>> {
     if words.iter().any(|it| it.contains('/')) {
         let pairs = words.iter().map(|it| {
             let (of, name) = it
                 .split_once('/')
                 .with_context(|| format!("{it}: KIND/NAME"))?;
-            Ok((kind(of)?, name))
+            Ok((client.kind(of)?, name))
         });
         return pairs.collect();
     }
     let (of, names) = words.split_first().context("name a kind")?;
-    let of = kind(of)?;
-    Ok(names.iter().map(|it| (of, it.as_str())).collect())
+    let of = client.kind(of)?;
+    Ok(names.iter().map(|it| (of.clone(), it.as_str())).collect())
 }
 
 /// The only object that is named, and its path.
-pub(super) fn one(args: &ObjectArgs) -> anyhow::Result<(&'static Resource, &str, String)> {
-    let all = named(&args.object)?;
-    let [(resource, name)] = all[..] else {
+pub(super) fn one<'a>(
+    client: &Client,
+    args: &'a ObjectArgs,
+) -> anyhow::Result<(Arc<Kind>, &'a str, String)> {
+    let mut all = named(client, &args.object)?;
+    let (Some((kind, name)), true) = (all.pop(), all.is_empty()) else {
         bail!("name one object: KIND NAME or KIND/NAME");
     };
-    let path = path(resource, Some(&args.at.namespace), Some(name));
-    Ok((resource, name, path))
+    let path = kind.path(Some(&args.at.namespace), Some(name));
+    Ok((kind, name, path))
 }
 
 pub(super) fn delete(client: &Client, args: &DeleteArgs) -> anyhow::Result<()> {
     let written;
     let mut doomed = Vec::new();
     if args.files.is_empty() {
-        for (resource, name) in named(&args.object)? {
-            doomed.push((resource, args.at.namespace.as_str(), name));
+        for (kind, name) in named(client, &args.object)? {
+            doomed.push((kind, args.at.namespace.as_str(), name));
         }
     } else {
-        written = manifests::read(&args.files)?;
+        written = manifests::read(&args.files, |it| client.kind_of(it).map(drop))?;
         for it in written.iter().rev() {
-            let resource = kind(it["kind"].as_str().unwrap_or_default())?;
+            let kind = client.kind_of(it)?;
             let namespace = it["metadata"]["namespace"].as_str();
             let namespace = namespace.unwrap_or(&args.at.namespace);
             let name = it["metadata"]["name"].as_str().unwrap_or_default();
-            doomed.push((resource, namespace, name));
+            doomed.push((kind, namespace, name));
         }
     }
     if doomed.is_empty() {
         bail!("name what to delete: KIND NAME, or -f FILE");
     }
-    for (resource, namespace, name) in doomed {
-        client.delete(
-            &path(resource, Some(namespace), Some(name)),
-            args.grace_period,
-        )?;
-        say!("{}/{name} deleted", resource.full_name());
+    for (kind, namespace, name) in doomed {
+        client.delete(&kind.path(Some(namespace), Some(name)), args.grace_period)?;
+        say!("{}/{name} deleted", kind.full_name());
     }
     Ok(())
 }
 
 pub(super) fn scale(client: &Client, args: &ObjectArgs, replicas: u32) -> anyhow::Result<()> {
-    let (resource, name, path) = one(args)?;
-    if resource.scale.is_none() {
-        bail!("{} have no replicas", resource.plural);
+    let (kind, name, path) = one(client, args)?;
+    if !kind.scales {
+        bail!("{} have no replicas", kind.plural);
     }
     let scale = json!({"spec": {"replicas": replicas}});
     client.patch(&format!("{path}/scale"), Patch::Merge, &scale)?;
-    say!("{}/{name} scaled to {replicas}", resource.full_name());
+    say!("{}/{name} scaled to {replicas}", kind.full_name());
     Ok(())
 }
 
 pub(super) fn rollout(client: &Client, args: &RolloutArgs) -> anyhow::Result<()> {
-    let (resource, name, path) = one(&args.object)?;
-    if !["Deployment", "StatefulSet", "DaemonSet"].contains(&resource.kind.as_str()) {
-        bail!("{} have no rollout", resource.plural);
+    let (kind, name, path) = one(client, &args.object)?;
+    if !["Deployment", "StatefulSet", "DaemonSet"].contains(&kind.kind.as_str()) {
+        bail!("{} have no rollout", kind.plural);
     }
     match args.action {
         RolloutAction::Restart => {
@@ -94,12 +97,12 @@ pub(super) fn rollout(client: &Client, args: &RolloutArgs) -> anyhow::Result<()>
             let template = json!({"metadata": {"annotations": annotations}});
             let spec = json!({"spec": {"template": template}});
             client.patch(&path, Patch::Merge, &spec)?;
-            say!("{}/{name} restarted", resource.full_name());
+            say!("{}/{name} restarted", kind.full_name());
             Ok(())
         }
         RolloutAction::Status => {
             client.until(args.timeout, |it| rolled_out(&it.get(&path)?))?;
-            say!("{}/{name} is rolled out", resource.full_name());
+            say!("{}/{name} is rolled out", kind.full_name());
             Ok(())
         }
     }
@@ -188,6 +191,6 @@ fn cordon(client: &Client, node: &str, unschedulable: bool) -> anyhow::Result<()
     };
     let spec = json!({"spec": {"unschedulable": value}});
     client
-        .patch(&path(kind("node")?, None, Some(node)), Patch::Merge, &spec)
+        .patch(&format!("/api/v1/nodes/{node}"), Patch::Merge, &spec)
         .map(drop)
 }

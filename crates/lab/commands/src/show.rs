@@ -1,9 +1,10 @@
 //! Commands that show objects.
 
+use std::sync::Arc;
+
 use anyhow::bail;
-use serde_json::Value;
-use sluice_api::Resource;
-use sluice_cluster::client::{Client, kind, path};
+use serde_json::{Value, json};
+use sluice_cluster::client::{Client, Kind};
 use sluice_config::yaml;
 
 use super::objects::named;
@@ -36,7 +37,7 @@ pub(super) fn aligned(rows: &[Vec<String>]) -> String {
 }
 
 pub(super) fn get(client: &Client, args: &GetArgs) -> anyhow::Result<()> {
-    let requests = requests(args)?;
+    let requests = requests(client, args)?;
     if let (true, [(_, path)]) = (args.watch, &requests[..]) {
         return watch(client, args, path);
     }
@@ -44,13 +45,13 @@ pub(super) fn get(client: &Client, args: &GetArgs) -> anyhow::Result<()> {
         bail!("--watch: name one kind");
     }
     let several = requests.len() > 1;
-    for (position, (resource, path)) in requests.iter().enumerate() {
+    for (position, (kind, path)) in requests.iter().enumerate() {
         match args.output {
             None | Some(View::Wide) => {
                 let table = client.table(path)?;
                 let rows = rows(&table, Columns::of(args));
                 if rows.len() < 2 {
-                    tell!("no {} found", resource.plural);
+                    tell!("no {} found", kind.plural);
                     continue;
                 }
                 if several && position > 0 {
@@ -58,13 +59,13 @@ pub(super) fn get(client: &Client, args: &GetArgs) -> anyhow::Result<()> {
                 }
                 put!("{}", aligned(&rows));
             }
-            Some(view) => print_object(&client.get(path)?, view)?,
+            Some(view) => print_object(client, &client.get(path)?, view)?,
         }
     }
     Ok(())
 }
 
-fn requests(args: &GetArgs) -> anyhow::Result<Vec<(&'static Resource, String)>> {
+fn requests(client: &Client, args: &GetArgs) -> anyhow::Result<Vec<(Arc<Kind>, String)>> {
     let namespace = (!args.all_namespaces).then_some(args.at.namespace.as_str());
     let [kinds, names @ ..] = &args.object[..] else {
         bail!("name a kind");
@@ -72,12 +73,12 @@ fn requests(args: &GetArgs) -> anyhow::Result<Vec<(&'static Resource, String)>> 
     let objects = if names.is_empty() && !kinds.contains('/') {
         Vec::new()
     } else {
-        named(&args.object)?
+        named(client, &args.object)?
     };
     if !objects.is_empty() {
-        let one = |(resource, name)| {
-            let path = path(resource, Some(&args.at.namespace), Some(name));
-            (resource, path)
+        let one = |(kind, name): (Arc<Kind>, &str)| {
+            let path = kind.path(Some(&args.at.namespace), Some(name));
+            (kind, path)
         };
         return Ok(objects.into_iter().map(one).collect());
     }
@@ -89,13 +90,13 @@ fn requests(args: &GetArgs) -> anyhow::Result<Vec<(&'static Resource, String)>> 
     words
         .split(',')
         .map(|word| {
-            let resource = kind(word)?;
-            let mut path = path(resource, namespace, None);
+            let kind = client.kind(word)?;
+            let mut path = kind.path(namespace, None);
             if let Some(selector) = &args.selector {
                 let query: String = encode(selector);
                 path += &format!("?labelSelector={query}");
             }
-            Ok((resource, path))
+            Ok((kind, path))
         })
         .collect()
 }
@@ -194,7 +195,7 @@ fn watch(client: &Client, args: &GetArgs, path: &str) -> anyhow::Result<()> {
             return Ok(true);
         }
         if !as_table {
-            print_object(&event["object"], args.output.unwrap_or(View::Json))?;
+            print_object(client, &event["object"], args.output.unwrap_or(View::Json))?;
             return Ok(has_reader());
         }
         let rows = rows(&event["object"], Columns::of(args));
@@ -213,7 +214,7 @@ fn watch(client: &Client, args: &GetArgs, path: &str) -> anyhow::Result<()> {
     })
 }
 
-fn print_object(value: &Value, view: View) -> anyhow::Result<()> {
+fn print_object(client: &Client, value: &Value, view: View) -> anyhow::Result<()> {
     match view {
         View::Json => write_json(Stream::Out, &serde_json::to_string_pretty(value)?),
         View::Yaml => put!("{}", yaml(value)),
@@ -221,10 +222,13 @@ fn print_object(value: &Value, view: View) -> anyhow::Result<()> {
             let items = value["items"].as_array();
             let items = items.map_or(std::slice::from_ref(value), Vec::as_slice);
             for it in items {
-                let of = it["kind"].as_str().or(value["kind"].as_str());
-                let of = of.unwrap_or_default().trim_end_matches("List");
+                let own = it["kind"].as_str().or(value["kind"].as_str());
+                let own = own.unwrap_or_default().trim_end_matches("List");
+                let version = it.get("apiVersion").unwrap_or(&value["apiVersion"]);
+                let kind = client.kind_of(&json!({"kind": own, "apiVersion": version}));
+                let plural = kind.map_or_else(|_| own.to_owned(), |it| it.plural.clone());
                 let name = it["metadata"]["name"].as_str().unwrap_or_default();
-                say!("{}/{name}", kind(of).map_or(of, |it| &it.plural));
+                say!("{plural}/{name}");
             }
         }
     }
@@ -232,7 +236,7 @@ fn print_object(value: &Value, view: View) -> anyhow::Result<()> {
 }
 
 pub(super) fn logs(client: &Client, args: &LogsArgs) -> anyhow::Result<()> {
-    let pod = path(kind("pods")?, Some(&args.at.namespace), Some(&args.pod));
+    let pod = format!("/api/v1/namespaces/{}/pods/{}", args.at.namespace, args.pod);
     let mut query = Vec::new();
     query.extend(
         args.container

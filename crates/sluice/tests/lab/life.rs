@@ -188,3 +188,39 @@ fn a_user_without_privileges_has_a_lab_too() {
         assert!(down.status.success(), "{mode}: {down:?}");
     }
 }
+
+/// Kinds of a CustomResourceDefinition, which comes with its objects, at the start of the lab and later.
+#[test]
+fn a_lab_knows_the_kinds_that_it_was_brought() {
+    let Some(lab) = Lab::new() else { return };
+    let manifests = |kind: &str| {
+        let plural = format!("{}s", kind.to_lowercase());
+        format!(
+            "apiVersion: example.com/v1\nkind: {kind}\nmetadata: {{name: a}}\nspec: {{size: 1}}\n---\n\
+             apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: {plural}.example.com}}\nspec:\n  \
+             group: example.com\n  scope: Namespaced\n  names: {{kind: {kind}, plural: {plural}, shortNames: [{}]}}\n  versions:\n  \
+             - name: v1\n    served: true\n    storage: true\n    schema:\n      openAPIV3Schema:\n        type: object\n        \
+             properties: {{spec: {{type: object, properties: {{size: {{type: integer}}}}}}}}\n",
+            &plural[..2],
+        )
+    };
+    let file = lab.files.path().join("gadgets.yaml");
+    std::fs::write(&file, manifests("Gadget")).unwrap();
+    lab.good(&["up", "--nodes", "1", "--no-wait", file.to_str().unwrap()]);
+    let output = lab.apply(&manifests("Widget"));
+    assert!(output.status.success(), "{output:?}");
+    for (name, full) in [("ga", "gadgets"), ("widgets.example.com", "widgets")] {
+        assert_eq!(lab.json(&[name, "a"])["spec"]["size"], 1);
+        assert_eq!(
+            lab.good(&["get", name, "-o", "name"]),
+            format!("{full}/a\n")
+        );
+        lab.good(&["delete", name, "a"]);
+        assert!(lab.bad(&["get", name, "a"]).contains("not found"));
+    }
+    let gone = lab.bad(&["get", "gizmo"]);
+    assert!(
+        gone.contains("there is no kind gizmo") && gone.contains("widgets"),
+        "{gone}"
+    );
+}

@@ -10,7 +10,6 @@ use axum::http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use hyper::client::conn::http1::handshake;
 use hyper_util::rt::TokioIo;
-use sluice_cluster::client::{kind, path};
 use sluice_cluster::machines::netns_name;
 use sluice_cluster::nodes::WEB;
 use sluice_lab::Netns;
@@ -33,7 +32,7 @@ pub(super) async fn ask_agent(
     let name = node.clone();
     let connected = blocking(lab, move |lab| {
         // Only Nodes are asked: pods and the client have named namespaces, too.
-        lab.client.get(&path(kind("node")?, None, Some(&name)))?;
+        lab.client.get(&format!("/api/v1/nodes/{name}"))?;
         let netns = Netns::open(&netns_name(&name))?;
         let stream = netns.run(|| TcpStream::connect_timeout(&WEB, CONNECT))?;
         stream.set_nonblocking(true)?;
