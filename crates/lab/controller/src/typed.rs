@@ -8,8 +8,8 @@ use k8s_openapi::api::apps::v1::{
 };
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{
-    ConfigMap, Endpoints, Event, Namespace, Node, Pod, PodStatus, PodTemplateSpec, Secret, Service,
-    ServiceAccount,
+    ConfigMap, Endpoints, Event, Namespace, Node, PersistentVolumeClaim, Pod, PodStatus,
+    PodTemplateSpec, Secret, Service, ServiceAccount,
 };
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::events::v1 as events;
@@ -47,8 +47,8 @@ macro_rules! typed {
 }
 
 typed! {
-    ConfigMap ControllerRevision CronJob DaemonSet Deployment EndpointSlice Endpoints Event IPAddress Job Namespace Node Pod
-    PodStatus PodTemplateSpec ReplicaSet Secret Service ServiceAccount ServiceCIDR StatefulSet events::Event
+    ConfigMap ControllerRevision CronJob DaemonSet Deployment EndpointSlice Endpoints Event IPAddress Job Namespace Node
+    PersistentVolumeClaim Pod PodStatus PodTemplateSpec ReplicaSet Secret Service ServiceAccount ServiceCIDR StatefulSet events::Event
 }
 
 fn read<T: DeserializeOwned>(value: &Value) -> Result<T, FieldError> {

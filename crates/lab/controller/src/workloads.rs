@@ -15,7 +15,7 @@
 //! - A write that is refused or lost is asked for again.
 //! - When nothing changes from outside, the writes come to an end.
 //!
-//! Not here: volumes, resources of nodes, preemption, PodDisruptionBudgets.
+//! Not here: binding of volumes, resources of nodes, preemption, PodDisruptionBudgets.
 
 mod accounts;
 mod counts;
@@ -49,7 +49,9 @@ use k8s_openapi::api::apps::v1::{
     ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
 };
 use k8s_openapi::api::batch::v1::{CronJob, Job};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Namespace, Node, PersistentVolumeClaim, Pod, ServiceAccount,
+};
 
 pub use accounts::{AUTHORITY, account_of, mount_token};
 pub use cron_job::time_zones;
@@ -83,6 +85,9 @@ pub struct Cluster {
     pub daemon_sets: Vec<Arc<DaemonSet>>,
     pub jobs: Vec<Arc<Job>>,
     pub cron_jobs: Vec<Arc<CronJob>>,
+    pub claims: Vec<Arc<PersistentVolumeClaim>>,
+    /// What the API refused to create, by the uid of the owner: until the next one is accepted.
+    pub failures: BTreeMap<String, Failure>,
     /// The time zones that CronJobs name, as far as this machine knows them.
     pub zones: BTreeMap<String, TimeZone>,
     /// The revisions of StatefulSets and DaemonSets.

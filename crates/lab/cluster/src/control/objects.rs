@@ -8,7 +8,7 @@ use k8s_openapi::api::apps::v1::{
 };
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{
-    ConfigMap, Endpoints, Namespace, Node, Pod, Service, ServiceAccount,
+    ConfigMap, Endpoints, Namespace, Node, PersistentVolumeClaim, Pod, Service, ServiceAccount,
 };
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::IPAddress;
@@ -21,7 +21,7 @@ use crate::object::{key_of, typed};
 use crate::zones;
 
 /// The kinds that the controllers read.
-pub(super) const KINDS: [&str; 18] = [
+pub(super) const KINDS: [&str; 19] = [
     "Job",
     "CronJob",
     "Namespace",
@@ -41,6 +41,7 @@ pub(super) const KINDS: [&str; 18] = [
     "DaemonSet",
     "ControllerRevision",
 ];
+    "PersistentVolumeClaim",
 
 type All<T> = BTreeMap<NamespacedName, Arc<T>>;
 
@@ -64,6 +65,7 @@ pub(super) struct Objects {
     cron_jobs: All<CronJob>,
     revisions: All<ControllerRevision>,
 }
+    claims: All<PersistentVolumeClaim>,
 
 impl Objects {
     /// Stores or removes an object. Returns the change for the controller of EndpointSlices, if it reads the kind.
@@ -96,6 +98,7 @@ impl Objects {
             "CronJob" => set(&mut self.cron_jobs, key, object, exists)?.and(None),
             "ControllerRevision" => set(&mut self.revisions, key, object, exists)?.and(None),
             _ => None,
+            "PersistentVolumeClaim" => set(&mut self.claims, key, object, exists)?.and(None),
         };
         Ok(changed.map(if exists { Change::Set } else { Change::Delete }))
     }

@@ -5,7 +5,9 @@ use k8s_openapi::api::apps::v1::{
     ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
 };
 use k8s_openapi::api::batch::v1::{CronJob, Job};
-use k8s_openapi::api::core::v1::{ConfigMap, Node, ObjectReference, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Node, ObjectReference, PersistentVolumeClaim, Pod, ServiceAccount,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::{Metadata, Resource};
 use serde_json::Value;
@@ -89,6 +91,8 @@ macro_rules! workload {
             #[must_use]
             pub fn write(&self) -> Value {
                 match self {
+    /// A claim of a StatefulSet's pod.
+    PersistentVolumeClaim(PersistentVolumeClaim),
                     $(Self::$kind(it) => it.write(),)*
                 }
             }
@@ -98,7 +102,7 @@ macro_rules! workload {
 
 workload! {
     Pod ReplicaSet Deployment StatefulSet DaemonSet ControllerRevision Node Job CronJob ServiceAccount
-    ConfigMap
+    ConfigMap PersistentVolumeClaim
 }
 
 /// A typed object of the API with `ObjectMeta`.

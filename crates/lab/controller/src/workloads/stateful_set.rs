@@ -1,12 +1,16 @@
-//! StatefulSets: numbered pods (`pkg/controller/statefulset/stateful_set_control.go`), without volumes.
+//! StatefulSets: numbered pods with claims of their own (`pkg/controller/statefulset/stateful_set_control.go`).
 
+mod claims;
 mod identity;
 mod status;
 mod update;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet, StatefulSetSpec};
+use k8s_openapi::api::apps::v1::{
+    ControllerRevision, StatefulSet, StatefulSetPersistentVolumeClaimRetentionPolicy,
+    StatefulSetSpec,
+};
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 
 use super::plan::Plan;
@@ -120,6 +124,15 @@ impl<'a> Set<'a> {
         rolling.and_then(|it| it.partition).unwrap_or(0)
     }
 
+    /// Whether claims go on one of the two occasions of `persistentVolumeClaimRetentionPolicy`.
+    fn deletes_claims(
+        &self,
+        when: impl Fn(&StatefulSetPersistentVolumeClaimRetentionPolicy) -> &Option<String>,
+    ) -> bool {
+        let policy = &self.spec.persistent_volume_claim_retention_policy;
+        policy.as_ref().and_then(|it| when(it).as_deref()) == Some("Delete")
+    }
+
     fn is_on_delete(&self) -> bool {
         let strategy = self.spec.update_strategy.as_ref();
         strategy.and_then(|it| it.type_.as_deref()) == Some("OnDelete")
@@ -147,7 +160,7 @@ fn is_running_and_ready(pod: &Pod) -> bool {
 
 /// Creates missing pods, then deletes surplus ones, then updates.
 fn step(cluster: &Cluster, set: &Set<'_>, plan: &mut Plan) {
-    if fill(cluster, set, plan) && shrink(set, plan) && !set.is_on_delete() {
+    if fill(cluster, set, plan) && shrink(cluster, set, plan) && !set.is_on_delete() {
         update::update(set, plan);
     }
 }
@@ -167,6 +180,7 @@ fn fill(cluster: &Cluster, set: &Set<'_>, plan: &mut Plan) -> bool {
             }
             Some(pod) => {
                 identity::restore(set.object, pod, ordinal, plan);
+                claims::keep(cluster, set, pod, plan);
                 set.is_available(pod, plan)
             }
         };
@@ -179,7 +193,10 @@ fn fill(cluster: &Cluster, set: &Set<'_>, plan: &mut Plan) -> bool {
 
 /// Deletes pods with surplus ordinals, the highest first. When ordered, one at a time, and only while all other pods
 /// are available (`processCondemned`). Returns whether the next step may follow.
-fn shrink(set: &Set<'_>, plan: &mut Plan) -> bool {
+fn shrink(cluster: &Cluster, set: &Set<'_>, plan: &mut Plan) -> bool {
+    for pod in &set.condemned {
+        claims::keep(cluster, set, pod, plan);
+    }
     let mut lowest_first = set.condemned.iter().rev();
     let unavailable = lowest_first.find(|it| !set.is_available(it, plan)).copied();
     for pod in &set.condemned {
@@ -206,9 +223,11 @@ fn create(cluster: &Cluster, set: &Set<'_>, ordinal: i32, plan: &mut Plan) {
         // A pod of another controller has the name: wait for its end.
         return;
     }
-    let message = set.message("create", &pod);
-    plan.create(pod);
-    plan.event(set.object, "SuccessfulCreate", message);
+    if claims::create(cluster, set, ordinal, plan) && plan.may_create(set.object) {
+        let message = set.message("create", &pod);
+        plan.create(pod);
+        plan.event(set.object, "SuccessfulCreate", message);
+    }
 }
 
 fn delete(set: &Set<'_>, pod: &Pod, plan: &mut Plan) {

@@ -8,8 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::*;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{
-    ConfigMap, ContainerState, ContainerStateTerminated, ContainerStatus, Namespace, Node, Pod,
-    PodCondition, ServiceAccount,
+    ConfigMap, ContainerState, ContainerStateTerminated, ContainerStatus, Namespace, Node,
+    PersistentVolumeClaim, Pod, PodCondition, ServiceAccount,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
@@ -33,6 +33,8 @@ pub(super) struct Simulator {
     pub(super) stateful_sets: Store<StatefulSet>,
     pub(super) daemon_sets: Store<DaemonSet>,
     pub(super) revisions: Store<ControllerRevision>,
+    pub(super) claims: Store<PersistentVolumeClaim>,
+    pub(super) failures: BTreeMap<String, Failure>,
     pub(super) jobs: Store<Job>,
     pub(super) cron_jobs: Store<CronJob>,
     /// Reason and message of each Event.
@@ -174,6 +176,8 @@ impl Simulator {
             stateful_sets: self.stateful_sets.all(),
             daemon_sets: self.daemon_sets.all(),
             revisions: self.revisions.all(),
+            claims: self.claims.all(),
+            failures: self.failures.clone(),
             jobs: self.jobs.all(),
             cron_jobs: self.cron_jobs.all(),
             zones: BTreeMap::new(),
@@ -228,6 +232,7 @@ impl Simulator {
                 }
                 Workload::ServiceAccount(it) => self.accounts.create(it, number, now),
                 Workload::ConfigMap(it) => self.authorities.create(it, number, now),
+                Workload::PersistentVolumeClaim(it) => self.claims.create(it, number, now),
                 other => panic!("no controller creates {other:?}"),
             },
             Write::Update(it) | Write::UpdateStatus(it) => {
@@ -249,6 +254,7 @@ impl Simulator {
                     Workload::Node(it) => self.nodes.update(it, number),
                     Workload::ServiceAccount(it) => self.accounts.update(it, number),
                     Workload::ConfigMap(it) => self.authorities.update(it, number),
+                    Workload::PersistentVolumeClaim(it) => self.claims.update(it, number),
                 }
             }
             Write::Delete {

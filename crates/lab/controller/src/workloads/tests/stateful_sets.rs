@@ -207,3 +207,39 @@ fn each_pod_has_claims_of_its_own() {
     let claims: Vec<String> = claims.collect();
     assert_eq!(claims, ["data=data-db-0", "data=data-db-1"]);
 }
+
+#[test]
+fn claims_stay_or_go_as_the_policy_says() {
+    for (deleted, scaled, after_start, after_scaling) in [
+        ("Retain", "Retain", "", ""),
+        ("Delete", "Retain", "StatefulSet", "StatefulSet"),
+        ("Retain", "Delete", "", "Pod"),
+        ("Delete", "Delete", "StatefulSet", "Pod"),
+    ] {
+        let policy = json!({"whenDeleted": deleted, "whenScaled": scaled});
+        let spec = |replicas: usize| {
+            json!({
+                "replicas": replicas, "persistentVolumeClaimRetentionPolicy": policy,
+                "volumeClaimTemplates": [{"metadata": {"name": "data", "labels": {"a": "b"}}, "spec": {}}],
+            })
+        };
+        let mut simulator = running(&spec(2));
+        let owner = |simulator: &Simulator| {
+            let claim = simulator.claims.get("ns", "data-db-1").unwrap();
+            let owners = claim.metadata.owner_references.iter().flatten();
+            let kinds: Vec<_> = owners.map(|it| it.kind.clone()).collect();
+            kinds.join(" ")
+        };
+        assert_eq!(simulator.claims.all().len(), 2);
+        let labels = simulator.claims.all()[0].metadata.labels.clone().unwrap();
+        assert_eq!(json!(labels), json!({"a": "b", "app": "db"}));
+        assert_eq!(owner(&simulator), after_start, "{policy}");
+        // The pod refuses to end: its claim waits with it.
+        simulator.delays.1 = 10_000;
+        simulator.apply(stateful_set("db", "1", &spec(1)));
+        simulator.settle(5);
+        assert_eq!(owner(&simulator), after_scaling, "{policy}");
+        let message = "create Claim data-db-1 Pod db-1 in StatefulSet db success";
+        assert!(simulator.events.iter().any(|(_, it)| it == message));
+    }
+}
