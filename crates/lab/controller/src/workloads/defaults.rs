@@ -167,7 +167,9 @@ fn default_job_spec(spec: &mut JobSpec) {
         spec.completions = Some(1);
     }
     spec.parallelism.get_or_insert(1);
-    spec.backoff_limit.get_or_insert(6);
+    // Each index has a limit of its own.
+    let limit = spec.backoff_limit_per_index.map_or(6, |_| i32::MAX);
+    spec.backoff_limit.get_or_insert(limit);
     let mode = &mut spec.completion_mode;
     mode.get_or_insert_with(|| "NonIndexed".to_owned());
     spec.suspend.get_or_insert(false);

@@ -2,11 +2,10 @@
 //!
 //! Each pod has a finalizer until it is counted. Counting has two steps, so that neither a lost write nor a deleted pod counts
 //! twice or never: the uids of ended pods are written to the status, then their finalizers are removed, then the counts grow.
-//!
-//! Not here: `podFailurePolicy`, `successPolicy`, `backoffLimitPerIndex`.
 
 mod count;
 mod indexes;
+mod policy;
 mod state;
 
 use k8s_openapi::api::batch::v1::{Job, JobSpec, JobStatus};
@@ -59,9 +58,9 @@ pub(super) fn reconcile(cluster: &Cluster, job: &Job, plan: &mut Plan) {
         .filter(|it| ownership::is_controlled_by(&it.metadata, job))
         .collect();
     let old = job.status.clone().unwrap_or_default();
-    let indexes = (spec.completion_mode.as_deref() == Some("Indexed"))
-        .then(|| Indexes::of(&old, &all, spec.completions.unwrap_or(0)));
-    let counted = count::count(&old, &all, indexes.as_ref());
+    let indexes =
+        (spec.completion_mode.as_deref() == Some("Indexed")).then(|| Indexes::of(&old, &all, spec));
+    let counted = count::count(&old, &all, spec, indexes.as_ref());
     for pod in &counted.released {
         release(pod, plan);
     }
@@ -233,8 +232,9 @@ fn create(cluster: &Cluster, run: &Run<'_>, at: usize, index: Option<i32>, plan:
     let finalizers = pod.metadata.finalizers.get_or_insert_default();
     finalizers.push(FINALIZER.to_owned());
     pods::name(&mut pod, run.job, at, cluster, plan);
-    if let Some(index) = index {
+    if let (Some(index), Some(indexes)) = (index, &run.indexes) {
         set_index(&mut pod, meta::name(&run.job.metadata), index);
+        indexes.note_failures(&mut pod, index);
     }
     pods::create(run.job, pod, plan);
 }

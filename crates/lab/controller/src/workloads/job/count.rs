@@ -1,11 +1,12 @@
 //! Pods that have ended, each counted once (`trackJobStatusAndRemoveFinalizers`).
 
 use jiff::Timestamp;
-use k8s_openapi::api::batch::v1::{JobStatus, UncountedTerminatedPods};
+use k8s_openapi::api::batch::v1::{JobSpec, JobStatus, UncountedTerminatedPods};
 use k8s_openapi::api::core::v1::Pod;
 
 use super::has_finalizer;
 use super::indexes::Indexes;
+use super::policy::{self, Outcome};
 use crate::workloads::pods;
 
 /// The counts of a Job.
@@ -49,7 +50,12 @@ impl Counted {
     }
 }
 
-pub(super) fn count(old: &JobStatus, all: &[&Pod], indexes: Option<&Indexes>) -> Counted {
+pub(super) fn count(
+    old: &JobStatus,
+    all: &[&Pod],
+    spec: &JobSpec,
+    indexes: Option<&Indexes>,
+) -> Counted {
     let number = |it: Option<i32>| usize::try_from(it.unwrap_or(0)).unwrap_or(0);
     let mut counted = Counted {
         kept: (number(old.succeeded), number(old.failed)),
@@ -84,6 +90,8 @@ pub(super) fn count(old: &JobStatus, all: &[&Pod], indexes: Option<&Indexes>) ->
         }
         if pods::phase(pod) == "Succeeded" {
             succeeded.push(uid);
+        } else if policy::outcome(spec, pod) == Outcome::Ignored {
+            counted.released.push(Pod::clone(pod));
         } else {
             failed.push(uid);
         }

@@ -5,39 +5,53 @@ use k8s_openapi::api::batch::v1::{Job, JobCondition, JobStatus};
 use k8s_openapi::api::core::v1::Pod;
 
 use super::Run;
+use super::policy::{self, Outcome};
 use crate::workloads::counts::count;
 use crate::workloads::plan::Plan;
 use crate::workloads::pods;
 
 /// Why a Job ends, or has ended.
 struct End {
-    /// The condition that says so before its pods have ended.
-    early: &'static str,
-    /// The last condition.
-    last: &'static str,
-    reason: &'static str,
-    message: &'static str,
+    way: Way,
+    reason: String,
+    message: String,
 }
 
-const COMPLETED: End = End {
-    early: "SuccessCriteriaMet",
-    last: "Complete",
-    reason: "CompletionsReached",
-    message: "Reached expected number of succeeded pods",
-};
-const TOO_MANY_FAILURES: End = End {
-    early: "FailureTarget",
-    last: "Failed",
-    reason: "BackoffLimitExceeded",
-    message: "Job has reached the specified backoff limit",
-};
-const TOO_LATE: End = End {
-    early: "FailureTarget",
-    last: "Failed",
-    reason: "DeadlineExceeded",
-    message: "Job was active longer than specified deadline",
-};
-const ENDS: [&End; 3] = [&COMPLETED, &TOO_MANY_FAILURES, &TOO_LATE];
+/// How a Job ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Success,
+    Failure,
+}
+
+impl Way {
+    /// The condition that says so before the Job's pods have ended, and the last one.
+    const fn conditions(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Success => ("SuccessCriteriaMet", "Complete"),
+            Self::Failure => ("FailureTarget", "Failed"),
+        }
+    }
+}
+
+impl End {
+    fn new(way: Way, reason: &str, message: impl Into<String>) -> Self {
+        Self {
+            way,
+            reason: reason.to_owned(),
+            message: message.into(),
+        }
+    }
+
+    /// What an earlier status says.
+    fn told(status: &JobStatus) -> Option<Self> {
+        [Way::Success, Way::Failure].into_iter().find_map(|way| {
+            let told = condition(status, way.conditions().0)?;
+            let text = |it: &Option<String>| it.clone().unwrap_or_default();
+            Some(Self::new(way, &text(&told.reason), text(&told.message)))
+        })
+    }
+}
 
 /// When a Job finished; `None` while it runs.
 pub(super) fn finished_at(job: &Job) -> Option<Timestamp> {
@@ -49,7 +63,7 @@ pub(super) fn finished_at(job: &Job) -> Option<Timestamp> {
 
 /// Whether a status says that no pod may run any more.
 pub(super) fn is_ending(status: &JobStatus) -> bool {
-    ENDS.iter().any(|it| condition(status, it.early).is_some())
+    End::told(status).is_some()
 }
 
 fn condition<'a>(status: &'a JobStatus, type_: &str) -> Option<&'a JobCondition> {
@@ -62,41 +76,28 @@ pub(super) fn status(run: &Run<'_>, plan: &mut Plan) -> JobStatus {
     let mut status = run.old.clone();
     run.counted.write(&mut status);
     if let Some(indexes) = &run.indexes {
-        status.completed_indexes = indexes.text();
+        indexes.write(&mut status);
     }
     let active = run.active();
     status.active = Some(count(&active)).filter(|it| *it != 0);
     status.ready = Some(count(active.iter().filter(|it| pods::is_ready(it))));
     status.terminating = Some(i32::try_from(run.terminating()).unwrap_or(i32::MAX));
     suspend(run, &mut status, plan);
-    let known = ENDS.iter().find(|it| {
-        let reason = condition(&status, it.early).and_then(|it| it.reason.as_deref());
-        reason == Some(it.reason)
-    });
-    let end = known.copied().or_else(|| end(run, &status, &active, plan));
-    let Some(end) = end else {
+    let told = End::told(&status);
+    let Some(end) = told.or_else(|| end(run, &status, &active, plan)) else {
         return status;
     };
-    set(
-        &mut status,
-        end.early,
-        "True",
-        (end.reason, end.message),
-        plan,
-    );
+    let (early, last) = end.way.conditions();
+    let why = (&*end.reason, &*end.message);
+    set(&mut status, early, "True", why, plan);
     if active.is_empty() && run.terminating() == 0 && run.counted.is_settled() {
-        set(
-            &mut status,
-            end.last,
-            "True",
-            (end.reason, end.message),
-            plan,
-        );
-        if end.last == "Complete" {
-            status.completion_time = Some(plan.time());
-            plan.event(run.job, "Completed", "Job completed".to_owned());
-        } else {
-            plan.warning(run.job, end.reason, end.message.to_owned());
+        set(&mut status, last, "True", why, plan);
+        match end.way {
+            Way::Success => {
+                status.completion_time = Some(plan.time());
+                plan.event(run.job, "Completed", "Job completed".to_owned());
+            }
+            Way::Failure => plan.warning(run.job, reason_of_event(&end.reason), end.message),
         }
     }
     status
@@ -134,13 +135,30 @@ fn suspend(run: &Run<'_>, status: &mut JobStatus, plan: &mut Plan) {
     }
 }
 
+/// Reasons of Events are those of conditions.
+fn reason_of_event(reason: &str) -> &'static str {
+    let known = [
+        "BackoffLimitExceeded",
+        "DeadlineExceeded",
+        "PodFailurePolicy",
+        "FailedIndexes",
+        "MaxFailedIndexesExceeded",
+    ];
+    let mut known = known.into_iter();
+    known.find(|it| *it == reason).unwrap_or("Failed")
+}
+
 /// Why the Job must end now, if it must.
-fn end(
-    run: &Run<'_>,
-    status: &JobStatus,
-    active: &[&Pod],
-    plan: &mut Plan,
-) -> Option<&'static End> {
+fn end(run: &Run<'_>, status: &JobStatus, active: &[&Pod], plan: &mut Plan) -> Option<End> {
+    let failed = run.pods.iter().filter(|it| pods::phase(it) == "Failed");
+    let mut outcomes = failed.map(|it| policy::outcome(run.spec, it));
+    let fatal = outcomes.find_map(|it| match it {
+        Outcome::FailsJob(why) => Some(why),
+        _ => None,
+    });
+    if let Some(why) = fatal {
+        return Some(End::new(Way::Failure, "PodFailurePolicy", why));
+    }
     let limit = run.spec.backoff_limit.unwrap_or(6);
     let limit = usize::try_from(limit).unwrap_or(0);
     let succeeded = run.counted.succeeded();
@@ -149,15 +167,27 @@ fn end(
         Some(completions) => usize::try_from(completions).is_ok_and(|it| succeeded >= it),
     };
     if run.counted.failed() > limit || has_restarted_too_often(run, active, limit) {
-        return Some(&TOO_MANY_FAILURES);
+        let why = "Job has reached the specified backoff limit";
+        return Some(End::new(Way::Failure, "BackoffLimitExceeded", why));
     }
     if let (Some(start), Some(seconds)) = (&status.start_time, run.spec.active_deadline_seconds)
         && !is_complete
         && plan.is_over(start.0, seconds)
     {
-        return Some(&TOO_LATE);
+        let why = "Job was active longer than specified deadline";
+        return Some(End::new(Way::Failure, "DeadlineExceeded", why));
     }
-    (is_complete && !run.is_suspended()).then_some(&COMPLETED)
+    if let Some(indexes) = &run.indexes {
+        if let Some((reason, why)) = indexes.failure(run.spec.max_failed_indexes) {
+            return Some(End::new(Way::Failure, reason, why));
+        }
+        if let Some(rule) = policy::succeeds(run.spec, indexes) {
+            let why = format!("Matched rules at index {rule}");
+            return Some(End::new(Way::Success, "SuccessPolicy", why));
+        }
+    }
+    let why = "Reached expected number of succeeded pods";
+    (is_complete && !run.is_suspended()).then(|| End::new(Way::Success, "CompletionsReached", why))
 }
 
 /// With `restartPolicy: OnFailure` restarts of containers count, not pods (`pastBackoffLimitOnFailure`).

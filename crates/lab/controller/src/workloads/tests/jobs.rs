@@ -415,3 +415,105 @@ fn wrong_cron_jobs_are_refused() {
         json!({"jobTemplate": {"spec": {"template": {"spec": {"restartPolicy": "Always"}}}}});
     check(&always, "spec.jobTemplate.spec.template.spec.restartPolicy");
 }
+
+/// What each policy makes of pods that all end in one way.
+#[test]
+fn policies_decide_what_failures_and_successes_mean() {
+    let indexed = |more: &Value| {
+        let mut spec = json!({"completionMode": "Indexed", "completions": 3, "parallelism": 3});
+        super::manifests::merge(&mut spec, more);
+        spec
+    };
+    let rule = |action: &str, code: i32| {
+        let codes = json!({"operator": "In", "values": [code]});
+        json!({"podFailurePolicy": {"rules": [{"action": action, "onExitCodes": codes}]}})
+    };
+    let limited = |more: Value| {
+        let mut spec = indexed(&json!({"backoffLimitPerIndex": 1}));
+        super::manifests::merge(&mut spec, &more);
+        spec
+    };
+    let failed = "FailureTarget,Failed";
+    let met = "SuccessCriteriaMet,Complete";
+    for (how, spec, state_then, reason_then, indexes) in [
+        (
+            "fail",
+            rule("FailJob", 1),
+            format!("0+1+0 {failed}"),
+            "PodFailurePolicy",
+            Value::Null,
+        ),
+        (
+            "fail",
+            limited(json!({})),
+            format!("0+6+0 {failed}"),
+            "FailedIndexes",
+            json!("0-2"),
+        ),
+        (
+            "fail",
+            limited(json!({"maxFailedIndexes": 0})),
+            format!("0+6+0 {failed}"),
+            "MaxFailedIndexesExceeded",
+            json!("0-2"),
+        ),
+        (
+            "fail",
+            limited(rule("FailIndex", 1)),
+            format!("0+3+0 {failed}"),
+            "FailedIndexes",
+            json!("0-2"),
+        ),
+        (
+            "succeed",
+            indexed(&json!({"parallelism": 1, "successPolicy": {"rules": [
+                {"succeededIndexes": "2"}, {"succeededIndexes": "0-1", "succeededCount": 1},
+            ]}})),
+            format!("1+0+0 {met}"),
+            "SuccessPolicy",
+            Value::Null,
+        ),
+    ] {
+        let mut simulator = Simulator::new(1);
+        assert_eq!(simulator.apply(job(how, &spec)), [""; 0], "{spec}");
+        simulator.settle(60);
+        assert_eq!(state(&simulator, "work"), state_then, "{spec}");
+        assert_eq!(reason(&simulator), reason_then, "{spec}");
+        let status = simulator.jobs.get("ns", "work").unwrap().status.clone();
+        assert_eq!(json!(status.unwrap().failed_indexes), indexes, "{spec}");
+        assert_settled(&simulator);
+    }
+    // What is ignored is tried again and again.
+    let mut simulator = Simulator::new(1);
+    let mut spec = rule("Ignore", 1);
+    spec["backoffLimit"] = 0.into();
+    simulator.apply(job("fail", &spec));
+    simulator.settle(20);
+    assert!(simulator.pods.all().len() > 1);
+    assert!(!state(&simulator, "work").contains("Fail"));
+}
+
+#[test]
+fn policies_that_cannot_work_are_refused() {
+    for (spec, field) in [
+        (
+            json!({"backoffLimitPerIndex": 1}),
+            "spec.backoffLimitPerIndex",
+        ),
+        (
+            json!({"successPolicy": {"rules": [{"succeededCount": 1}]}}),
+            "spec.successPolicy",
+        ),
+        (
+            json!({"completionMode": "Indexed", "completions": 1, "maxFailedIndexes": 1}),
+            "spec.backoffLimitPerIndex",
+        ),
+        (
+            json!({"podFailurePolicy": {"rules": [{"action": "FailIndex", "onPodConditions": []}]}}),
+            "spec.podFailurePolicy.rules[0].action",
+        ),
+    ] {
+        let refused = Simulator::new(1).apply(job("run", &spec));
+        assert!(refused[0].starts_with(field), "{refused:?}");
+    }
+}

@@ -401,6 +401,7 @@ impl Simulator {
             status.container_statuses = Some(vec![ContainerStatus {
                 state: Some(ContainerState {
                     terminated: Some(ContainerStateTerminated {
+                        exit_code: i32::from(phase == "Failed"),
                         finished_at: Some(now),
                         ..ContainerStateTerminated::default()
                     }),

@@ -113,6 +113,7 @@ fn check(path: &str, spec: &JobSpec, problems: &mut Problems) {
         let why = "when completion mode is Indexed";
         problems.required(format!("{path}.completions"), why);
     }
+    policies(path, spec, problems);
     let policy = spec.pod_replacement_policy.as_deref();
     let policies = ["Failed", "TerminatingOrFailed"];
     problems.one_of(format!("{path}.podReplacementPolicy"), policy, &policies);
@@ -127,6 +128,49 @@ fn check(path: &str, spec: &JobSpec, problems: &mut Problems) {
     );
 }
 
+/// Checks the limits of indexes and the policies.
+fn policies(path: &str, spec: &JobSpec, problems: &mut Problems) {
+    let is_indexed = spec.completion_mode.as_deref() == Some("Indexed");
+    for (field, value) in [
+        ("backoffLimitPerIndex", spec.backoff_limit_per_index),
+        ("maxFailedIndexes", spec.max_failed_indexes),
+    ] {
+        let field = format!("{path}.{field}");
+        problems.not_negative(&field, value);
+        if let Some(it) = value.filter(|_| !is_indexed) {
+            problems.invalid(field, it, "requires indexed completion mode");
+        }
+    }
+    if spec.max_failed_indexes.is_some() && spec.backoff_limit_per_index.is_none() {
+        let why = "when maxFailedIndexes is specified";
+        problems.required(format!("{path}.backoffLimitPerIndex"), why);
+    }
+    if spec.success_policy.is_some() && !is_indexed {
+        let why = "requires indexed completion mode";
+        problems.invalid(format!("{path}.successPolicy"), "{}", why);
+    }
+    let Some(policy) = &spec.pod_failure_policy else {
+        return;
+    };
+    let template = spec.template.spec.as_ref();
+    if let Some(it) = template.and_then(|it| it.restart_policy.as_deref())
+        && it != "Never"
+    {
+        let why = "only \"Never\" is supported when podFailurePolicy is specified";
+        let field = format!("{path}.template.spec.restartPolicy");
+        problems.invalid(field, format!("{it:?}"), why);
+    }
+    let known = ["Count", "FailIndex", "FailJob", "Ignore"];
+    for (at, rule) in policy.rules.iter().enumerate() {
+        let field = format!("{path}.podFailurePolicy.rules[{at}].action");
+        problems.one_of(&field, Some(&rule.action), &known);
+        if rule.action == "FailIndex" && spec.backoff_limit_per_index.is_none() {
+            let why = "requires the backoffLimitPerIndex to be set";
+            problems.invalid(field, "\"FailIndex\"", why);
+        }
+    }
+}
+
 /// Checks what cannot change (`ValidateJobSpecUpdate`).
 fn unchanged(old: &JobSpec, new: &JobSpec, problems: &mut Problems) {
     let text = |it: Result<String, _>| it.unwrap_or_else(|_: serde_json::Error| String::new());
@@ -134,6 +178,9 @@ fn unchanged(old: &JobSpec, new: &JobSpec, problems: &mut Problems) {
     let selector = |it: &JobSpec| serde_json::to_string(&it.selector);
     let template = |it: &JobSpec| serde_json::to_string(&it.template);
     let mode = |it: &JobSpec| serde_json::to_string(&it.completion_mode);
+    let failures = |it: &JobSpec| serde_json::to_string(&it.pod_failure_policy);
+    let successes = |it: &JobSpec| serde_json::to_string(&it.success_policy);
+    let limit = |it: &JobSpec| serde_json::to_string(&it.backoff_limit_per_index);
     // An Indexed Job can grow and shrink with its parallelism.
     let is_elastic =
         new.completion_mode.as_deref() == Some("Indexed") && new.completions == new.parallelism;
@@ -149,6 +196,9 @@ fn unchanged(old: &JobSpec, new: &JobSpec, problems: &mut Problems) {
         ("selector", selector(old), selector(new), false),
         ("template", template(old), template(new), is_suspended),
         ("completionMode", mode(old), mode(new), false),
+        ("podFailurePolicy", failures(old), failures(new), false),
+        ("successPolicy", successes(old), successes(new), false),
+        ("backoffLimitPerIndex", limit(old), limit(new), false),
     ] {
         let (old, new) = (text(old), text(new));
         if old != new && !is_free {
