@@ -6,6 +6,7 @@
 //! ```
 
 mod cidrs;
+mod failures;
 mod objects;
 mod writes;
 
@@ -28,6 +29,7 @@ use crate::events::Events;
 use crate::nodes::Nodes;
 use crate::object::key_of;
 use crate::pods::Pods;
+use failures::Failures;
 use objects::Objects;
 use writes::Writes;
 
@@ -53,6 +55,7 @@ impl Control {
     pub(crate) fn run(mut self) {
         let runtime = runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime.expect("a clock needs nothing of the machine");
+        let mut failures = Failures::new();
         let mut pauses = Waits::new(FIRST_PAUSE, LONGEST_PAUSE);
         loop {
             let mut changed = self.store.subscribe();
@@ -82,10 +85,10 @@ impl Control {
                     store: &self.store,
                     events: &self.events,
                 };
-                let plan = workloads::reconcile(&objects.cluster(&self.authority), now);
+                let plan = workloads::reconcile(&objects.cluster(&self.authority, &failures), now);
                 let refused = writes.own_service()
                     + writes.slices(slices.changes())
-                    + writes.workloads(plan.writes)
+                    + writes.workloads(plan.writes, &mut failures)
                     + writes.addresses(&objects, &self.allocator);
                 if refused > 0 {
                     // Back off, observe again.

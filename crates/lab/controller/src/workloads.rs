@@ -9,7 +9,7 @@
 //!
 //! # Invariants
 //!
-//! - `reconcile` remembers nothing: what it read decides, also after a restart.
+//! - `reconcile` remembers nothing: what it read decides, also after a restart. What the API refused is told to it.
 //! - An object with the controller reference of somebody else is neither changed nor deleted, but for a pod whose node is lost
 //!   or has a taint against it.
 //! - A write that is refused or lost is asked for again.
@@ -59,7 +59,7 @@ pub use defaults::{
     default_cron_job, default_daemon_set, default_deployment, default_job, default_pod,
     default_replica_set, default_stateful_set,
 };
-pub use plan::{Plan, Workload, Write};
+pub use plan::{Failure, Plan, Workload, Write};
 pub use validation::{
     validate_cron_job, validate_daemon_set, validate_deployment, validate_job, validate_pod,
     validate_replica_set, validate_stateful_set,
@@ -97,7 +97,7 @@ pub struct Cluster {
 /// The writes to make now, in this order. Takes time proportional to pods times nodes.
 #[must_use]
 pub fn reconcile(cluster: &Cluster, now: Timestamp) -> Plan {
-    let mut plan = Plan::new(now);
+    let mut plan = Plan::new(now, cluster.failures.clone());
     accounts::reconcile(cluster, &mut plan);
     garbage::reconcile(cluster, &mut plan);
     node_lifecycle::reconcile(cluster, &mut plan);

@@ -253,12 +253,12 @@ fn nodes_go_and_come_back_under_their_name() {
         text(&refused.stderr).contains("metadata.name"),
         "{refused:?}"
     );
-    // As strict as kubectl, in the same words.
+    // As strict as `kubectl apply --server-side`, in the same words.
     let before = lab.json(&["service", "web"]);
     let typo = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 80}], selectr: {a: b}}\n";
     let refused = text(&lab.apply(typo).stderr);
-    let words = "Service in version \"v1\" cannot be handled as a Service: strict decoding error: unknown field \
-                 \"spec.selectr\"";
+    let words = "failed to create typed patch object (default/web; /v1, Kind=Service): .spec.selectr: field not declared \
+                 in schema";
     assert!(refused.contains(words), "{refused}");
     assert_eq!(lab.json(&["service", "web"]), before);
 }

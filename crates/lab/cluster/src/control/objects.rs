@@ -17,6 +17,7 @@ use sluice_api::Status;
 use sluice_controller::{Change, Object, Typed, workloads};
 use sluice_model::NamespacedName;
 
+use super::failures::Failures;
 use crate::object::{key_of, typed};
 use crate::zones;
 
@@ -40,8 +41,8 @@ pub(super) const KINDS: [&str; 19] = [
     "StatefulSet",
     "DaemonSet",
     "ControllerRevision",
-];
     "PersistentVolumeClaim",
+];
 
 type All<T> = BTreeMap<NamespacedName, Arc<T>>;
 
@@ -64,8 +65,8 @@ pub(super) struct Objects {
     jobs: All<Job>,
     cron_jobs: All<CronJob>,
     revisions: All<ControllerRevision>,
-}
     claims: All<PersistentVolumeClaim>,
+}
 
 impl Objects {
     /// Stores or removes an object. Returns the change for the controller of EndpointSlices, if it reads the kind.
@@ -97,14 +98,14 @@ impl Objects {
             "Job" => set(&mut self.jobs, key, object, exists)?.and(None),
             "CronJob" => set(&mut self.cron_jobs, key, object, exists)?.and(None),
             "ControllerRevision" => set(&mut self.revisions, key, object, exists)?.and(None),
-            _ => None,
             "PersistentVolumeClaim" => set(&mut self.claims, key, object, exists)?.and(None),
+            _ => None,
         };
         Ok(changed.map(if exists { Change::Set } else { Change::Delete }))
     }
 
     /// The objects that the controllers of workloads read.
-    pub(super) fn cluster(&self, authority: &str) -> workloads::Cluster {
+    pub(super) fn cluster(&self, authority: &str, failures: &Failures) -> workloads::Cluster {
         let cron_jobs: Vec<_> = self.cron_jobs.values().cloned().collect();
         let zones = workloads::time_zones(&cron_jobs);
         let zones = zones.filter_map(|it| Some((it.to_owned(), zones::of(it)?)));
@@ -123,6 +124,8 @@ impl Objects {
             stateful_sets: self.stateful_sets.values().cloned().collect(),
             daemon_sets: self.daemon_sets.values().cloned().collect(),
             revisions: self.revisions.values().cloned().collect(),
+            claims: self.claims.values().cloned().collect(),
+            failures: failures.clone(),
         }
     }
 }

@@ -6,12 +6,14 @@ use std::sync::Mutex;
 use http::StatusCode;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
 use sluice_api::{DeleteOptions, Status, Store};
 use sluice_controller::workloads::Write;
 use sluice_controller::{Allocator, Change, Object, Typed, is_allocated};
 use tracing::warn;
 
 use super::cidrs;
+use super::failures::{self, Failures};
 use super::objects::Objects;
 use crate::events::Events;
 use crate::object::key_of;
@@ -41,9 +43,42 @@ impl Writes<'_> {
         count([own_service::keep(self.store)].into_iter())
     }
 
-    /// Carries out the writes of the workload controllers. Returns the number of refusals.
-    pub(super) fn workloads(&self, writes: Vec<Write>) -> usize {
-        count(writes.into_iter().map(|it| self.workload(it)))
+    /// Carries out the writes of the workload controllers. Returns the number of refusals, but for objects that a
+    /// controller creates: their owner waits alone.
+    pub(super) fn workloads(&self, writes: Vec<Write>, failures: &mut Failures) -> usize {
+        // The owner whose object was refused in this round: it creates no other, and there is no Event of a success.
+        let mut failed = None;
+        let write = |write: Write| match write {
+            Write::Create(it) => {
+                let object = it.write();
+                let owner = controller(&object).and_then(|it| Some(it["uid"].as_str()?.to_owned()));
+                if owner.is_some() && owner == failed {
+                    return Ok(());
+                }
+                match self.store.create(object.clone()) {
+                    Err(it) if it.is_namespace_terminating() => failed = owner,
+                    Err(it) if it.code != StatusCode::CONFLICT && owner.is_some() => {
+                        failed = failures::record(failures, &object, &it, self.events);
+                    }
+                    Err(it) => {
+                        failed = owner;
+                        return Err(it);
+                    }
+                    Ok(_) => {
+                        failed = None;
+                        owner.and_then(|it| failures.remove(&it));
+                    }
+                }
+                Ok(())
+            }
+            Write::Event { about, reason, .. }
+                if reason == "SuccessfulCreate" && failed.is_some() && about.uid == failed =>
+            {
+                Ok(())
+            }
+            other => self.workload(other),
+        };
+        count(writes.into_iter().map(write))
     }
 
     fn workload(&self, write: Write) -> Result<(), Status> {
@@ -160,6 +195,12 @@ impl Writes<'_> {
     }
 }
 
+/// The owner reference to the controller of an object.
+pub(super) fn controller(object: &Value) -> Option<&Value> {
+    let owners = object["metadata"]["ownerReferences"].as_array()?;
+    owners.iter().find(|it| it["controller"] == true)
+}
+
 /// The result of a deletion; an object that does not exist is a success.
 fn gone<T>(deleted: Result<T, Status>) -> Result<(), Status> {
     match deleted {
@@ -185,6 +226,7 @@ fn count(results: impl Iterator<Item = Result<(), Status>>) -> usize {
 mod tests {
     use std::sync::Arc;
 
+    use k8s_openapi::api::core::v1::{ObjectReference, Pod};
     use serde_json::json;
     use sluice_api::Settings;
     use sluice_controller::Pools;
@@ -230,5 +272,76 @@ mod tests {
         round();
         assert_eq!(store.list("IPAddress").len(), 1);
         assert_eq!(round(), round());
+    }
+
+    /// Refuses every Pod.
+    struct NoPods;
+
+    impl sluice_api::Admission for NoPods {
+        fn admit(&mut self, _: Option<&Value>, new: &mut Value) -> Result<(), Status> {
+            match new["kind"].as_str() {
+                Some("Pod") => Err(Status::bad_request("no pods here")),
+                _ => Ok(()),
+            }
+        }
+
+        fn deleted(&mut self, _: &Value) {}
+    }
+
+    #[test]
+    fn a_refused_pod_is_told_once_and_delays_its_owner_only() {
+        let store = Store::new(Settings {
+            admission: Box::new(NoPods),
+            ..Settings::default()
+        });
+        let events = Events::new(Arc::clone(&store));
+        let writes = Writes {
+            store: &store,
+            events: &events,
+        };
+        let owner = json!({
+            "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": true,
+        });
+        let pod = |name: &str| {
+            let pod = json!({
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": {"name": name, "namespace": "default", "ownerReferences": [owner]},
+                "spec": {"containers": [{"name": "a", "image": "i"}]},
+            });
+            Write::Create(crate::object::typed::<Pod>(&pod).unwrap().into())
+        };
+        let created = || Write::Event {
+            about: ObjectReference {
+                uid: Some("1".to_owned()),
+                ..ObjectReference::default()
+            },
+            reason: "SuccessfulCreate",
+            message: "Created pod: web-1".to_owned(),
+            warning: false,
+        };
+        let mut failures = Failures::new();
+        let round = vec![pod("web-1"), created(), pod("web-2"), created()];
+        assert_eq!(writes.workloads(round, &mut failures), 0);
+        assert_eq!(failures["1"].message, "no pods here");
+        let first = failures["1"].wait;
+        assert_eq!(writes.workloads(vec![pod("web-3")], &mut failures), 0);
+        assert!(failures["1"].wait > first);
+        let events = store.list("Event");
+        let said: Vec<_> = events
+            .iter()
+            .map(|it| {
+                (
+                    it["reason"].clone(),
+                    it["message"].clone(),
+                    it["count"].clone(),
+                )
+            })
+            .collect();
+        let wanted = (
+            "FailedCreate".into(),
+            "Error creating: no pods here".into(),
+            2.into(),
+        );
+        assert_eq!(said, [wanted]);
     }
 }

@@ -167,6 +167,9 @@ fn run(
         }
         _ => {}
     }
+    if !plan.may_create(cron_job) {
+        return;
+    }
     plan.create(job(cron_job, spec, job_name.clone(), due));
     plan.event(
         cron_job,

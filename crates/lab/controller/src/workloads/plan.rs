@@ -1,5 +1,8 @@
 //! The writes that the controllers ask the caller to make.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use jiff::{Timestamp, ToSpan};
 use k8s_openapi::api::apps::v1::{
     ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
@@ -24,6 +27,18 @@ pub struct Plan {
     /// (`minReadySeconds`), a rollout is late (`progressDeadlineSeconds`), a toleration ends.
     pub wake: Option<Timestamp>,
     now: Timestamp,
+    failures: BTreeMap<String, Failure>,
+}
+
+/// A pod or Job that the API refused to create for its owner.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    /// Why, in the words of the API.
+    pub message: String,
+    /// No other one is tried before.
+    pub until: Timestamp,
+    /// How long that was from the refusal on.
+    pub wait: Duration,
 }
 
 /// One write to the Kubernetes API.
@@ -76,6 +91,8 @@ pub enum Workload {
     ServiceAccount(ServiceAccount),
     /// The certificate of the API in a namespace.
     ConfigMap(ConfigMap),
+    /// A claim of a StatefulSet's pod.
+    PersistentVolumeClaim(PersistentVolumeClaim),
 }
 
 macro_rules! workload {
@@ -91,8 +108,6 @@ macro_rules! workload {
             #[must_use]
             pub fn write(&self) -> Value {
                 match self {
-    /// A claim of a StatefulSet's pod.
-    PersistentVolumeClaim(PersistentVolumeClaim),
                     $(Self::$kind(it) => it.write(),)*
                 }
             }
@@ -114,11 +129,29 @@ pub(super) trait Object:
 impl<T: Metadata<Ty = ObjectMeta> + Clone + PartialEq + Into<Workload>> Object for T {}
 
 impl Plan {
-    pub(super) fn new(now: Timestamp) -> Self {
+    pub(super) fn new(now: Timestamp, failures: BTreeMap<String, Failure>) -> Self {
         Self {
             now,
+            failures,
             ..Self::default()
         }
+    }
+
+    /// Why the last pod or Job of an owner was refused.
+    pub(super) fn failure<T: Object>(&self, owner: &T) -> Option<&str> {
+        let failure = self.failures.get(owner.metadata().uid.as_deref()?)?;
+        Some(&failure.message)
+    }
+
+    /// Whether an owner may create another pod or Job. If not yet, the plan wakes then.
+    pub(super) fn may_create<T: Object>(&mut self, owner: &T) -> bool {
+        let uid = owner.metadata().uid.as_deref().unwrap_or_default();
+        let until = self.failures.get(uid).map(|it| it.until);
+        let waits = until.filter(|it| *it > self.now);
+        if let Some(until) = waits {
+            self.wake_at(until);
+        }
+        waits.is_none()
     }
 
     /// The time of the plan.

@@ -133,8 +133,11 @@ pub(super) fn name<T: Object>(
     pod.metadata.name = Some(name);
 }
 
-/// Creates a pod of `owner`, with an Event.
+/// Creates a pod of `owner`, with an Event, unless one was refused just now.
 pub(super) fn create<T: Object>(owner: &T, pod: Pod, plan: &mut Plan) {
+    if !plan.may_create(owner) {
+        return;
+    }
     let message = format!("Created pod: {}", meta::name(&pod.metadata));
     plan.create(pod);
     plan.event(owner, "SuccessfulCreate", message);

@@ -2,7 +2,7 @@
 
 mod ranking;
 
-use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
+use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::Pod;
 
 use super::counts::count;
@@ -58,6 +58,29 @@ fn siblings<'a>(cluster: &'a Cluster, set: &ReplicaSet) -> Vec<&'a Pod> {
         .collect()
 }
 
+/// The conditions, with ReplicaFailure while pods are missing that the API refuses (`calculateStatus`).
+fn conditions(set: &ReplicaSet, active: usize, plan: &Plan) -> Option<Vec<ReplicaSetCondition>> {
+    const FAILURE: &str = "ReplicaFailure";
+    let old = set.status.as_ref().and_then(|it| it.conditions.as_ref());
+    let wanted = set.spec.as_ref().and_then(|it| it.replicas).unwrap_or(1);
+    let is_short = usize::try_from(wanted).is_ok_and(|it| it > active);
+    let failure = plan.failure(set).filter(|_| is_short);
+    let known = old.into_iter().flatten().find(|it| it.type_ == FAILURE);
+    let failure = failure.map(|message| match known {
+        Some(known) => known.clone(),
+        None => ReplicaSetCondition {
+            last_transition_time: Some(plan.time()),
+            message: Some(message.to_owned()),
+            reason: Some("FailedCreate".to_owned()),
+            status: "True".to_owned(),
+            type_: FAILURE.to_owned(),
+        },
+    });
+    let others = old.into_iter().flatten().filter(|it| it.type_ != FAILURE);
+    let all: Vec<_> = others.cloned().chain(failure).collect();
+    (!all.is_empty()).then_some(all)
+}
+
 fn write_status(cluster: &Cluster, set: &ReplicaSet, active: &[&Pod], plan: &mut Plan) {
     let spec = set.spec.as_ref();
     let min_ready_seconds = spec.and_then(|it| it.min_ready_seconds);
@@ -77,7 +100,7 @@ fn write_status(cluster: &Cluster, set: &ReplicaSet, active: &[&Pod], plan: &mut
         .filter(|it| pods::is_available(it, min_ready_seconds, plan));
     let status = ReplicaSetStatus {
         available_replicas: Some(count(available)),
-        conditions: set.status.as_ref().and_then(|it| it.conditions.clone()),
+        conditions: conditions(set, active.len(), plan),
         fully_labeled_replicas: Some(count(labelled)),
         observed_generation: set.metadata.generation,
         ready_replicas: Some(count(active.iter().filter(|it| pods::is_ready(it)))),

@@ -9,6 +9,7 @@ use super::sets::{Replicas, Sets};
 
 const PROGRESSING: &str = "Progressing";
 const AVAILABLE: &str = "Available";
+const FAILURE: &str = "ReplicaFailure";
 
 /// Whether the progress deadline applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +52,7 @@ pub(super) fn write(rollout: &Rollout<'_>, sets: &Sets<'_>, progress: Progress, 
         )
     };
     set(&mut status, AVAILABLE, available, plan);
+    copy_failure(sets, &mut status, plan);
     if rollout.progress_deadline().is_some() {
         note_pause(rollout, &mut status, plan);
     }
@@ -84,6 +86,26 @@ fn counts(rollout: &Rollout<'_>, sets: &Sets<'_>, old: &DeploymentStatus) -> Dep
         terminating_replicas: Some(sets.total(Replicas::terminating)),
         unavailable_replicas: non_zero((wanted - available).max(0)),
         updated_replicas: non_zero(newest),
+    }
+}
+
+/// Takes over what a ReplicaSet says of pods that the API refuses (`getReplicaFailures`).
+fn copy_failure(sets: &Sets<'_>, status: &mut DeploymentStatus, plan: &Plan) {
+    let mut newest_first = sets.newest.iter().chain(&sets.old);
+    let failure = newest_first.find_map(|it| {
+        let conditions = it.after.status.as_ref()?.conditions.as_ref()?;
+        conditions.iter().find(|it| it.type_ == FAILURE)
+    });
+    match failure {
+        Some(it) => {
+            let text = |it: &Option<String>| it.clone().unwrap_or_default();
+            let (reason, message) = (text(&it.reason), text(&it.message));
+            set(status, FAILURE, (&it.status, &reason, &message), plan);
+        }
+        None => {
+            let conditions = status.conditions.iter_mut();
+            conditions.for_each(|it| it.retain(|it| it.type_ != FAILURE));
+        }
     }
 }
 

@@ -1,11 +1,15 @@
 //! Examples of ReplicaSets.
 
+use std::time::Duration;
+
+use jiff::ToSpan as _;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
-use super::manifests::{pod, replica_set};
+use super::manifests::{deployment, pod, replica_set};
 use super::simulator::Simulator;
 use super::store::key;
+use crate::workloads::Failure;
 
 fn labelled(name: &str) -> Pod {
     let mut pod = pod(name, &json!({}));
@@ -146,4 +150,41 @@ fn crowded_nodes_give_up_their_pods_first() {
         .map(|it| it.spec.as_ref().unwrap().node_name.clone().unwrap())
         .collect();
     assert!(nodes.contains(&"n0".to_owned()) && nodes.contains(&"n1".to_owned()));
+}
+
+/// What the API refuses is tried again later, and the status of both owners says why.
+#[test]
+fn a_refused_pod_is_a_condition() {
+    let mut simulator = Simulator::new(1);
+    simulator.apply(deployment("web", "1", &json!({"replicas": 0})));
+    simulator.rest();
+    let set = simulator.replica_sets.all().remove(0);
+    let failure = Failure {
+        message: "pods \"web-1\" is forbidden: no".to_owned(),
+        until: simulator.now + 10.seconds(),
+        wait: Duration::from_secs(10),
+    };
+    simulator.failures = [(set.metadata.uid.clone().unwrap(), failure)].into();
+    simulator.apply(deployment("web", "1", &json!({"replicas": 2})));
+    assert_eq!(simulator.rest(), Some(simulator.now + 10.seconds()));
+    assert_eq!(simulator.names("web-"), [""; 0]);
+    let failures = |simulator: &Simulator| {
+        let set = simulator.replica_sets.all().remove(0);
+        let set = json!(set.status.as_ref().unwrap().conditions);
+        let owner = simulator.deployments.all().remove(0);
+        let owner = json!(owner.status.as_ref().unwrap().conditions);
+        let all = [set, owner].map(|it| {
+            let mut all = it.as_array().cloned().unwrap_or_default();
+            all.retain(|it| it["type"] == "ReplicaFailure");
+            all.iter()
+                .map(|it| it["message"].clone())
+                .collect::<Vec<_>>()
+        });
+        json!(all)
+    };
+    let why = "pods \"web-1\" is forbidden: no";
+    assert_eq!(failures(&simulator), json!([[why], [why]]));
+    simulator.settle(15);
+    assert_eq!(simulator.names("web-").len(), 2);
+    assert_eq!(failures(&simulator), json!([[], []]));
 }
