@@ -9,6 +9,7 @@ mod world;
 
 use std::fs;
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use sluice_lab::eventually;
 
@@ -183,6 +184,22 @@ fn what_was_known_stays_when_the_agent_ends() {
     browser.until_text("#banner", "No answer");
     assert_eq!(browser.text("#state"), "no answer");
     assert_eq!(browser.all("#service-list tbody tr").len(), 7);
+}
+
+/// An answer that takes long is asked for less often, one that did not come is not.
+#[test]
+fn a_server_that_hung_is_asked_again_soon() {
+    require_browser!();
+    let world = World::start(&[]);
+    let browser = open(&world);
+    // In place of 15 s.
+    browser.value(
+        "Boolean(AbortSignal.timeout = (it => () => it.call(AbortSignal, 3000))(AbortSignal.timeout))",
+    );
+    world.signal(Signal::SIGSTOP);
+    browser.until_text("#banner", "No answer");
+    world.signal(Signal::SIGCONT);
+    browser.until("document.getElementById('banner').hidden");
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, SocketAddr};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use sluice_lab::{Cluster, Netns, Probe, Protocol, Server, probe_many};
 
 use crate::common::{Agent, Files};
@@ -83,6 +85,13 @@ impl World {
     /// Kills the agent.
     pub(crate) fn stop(&self) {
         self.agent.replace(None);
+    }
+
+    /// Sends a signal to the agent.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let agent = self.agent.borrow();
+        let pid = agent.as_ref().expect("it runs").0.id();
+        kill(Pid::from_raw(pid.try_into().unwrap()), signal).unwrap();
     }
 
     /// Writes default/web with its second pod ready or not.

@@ -38,10 +38,13 @@ async function tick() {
   }
   isAsking = true;
   const began = performance.now();
+  let share = SHARE_OF_THE_SERVER;
   try {
     await refresh();
     byId('banner').hidden = true;
   } catch (error) {
+    // Without an answer it may have waited for a server that had no work for it at all.
+    share = 1;
     fail(error);
   }
   isAsking = false;
@@ -50,7 +53,7 @@ async function tick() {
     isAskedAgain = false;
     tick();
   } else {
-    timer = setTimeout(tick, Math.max(PERIOD, took * SHARE_OF_THE_SERVER) - Math.min(took, PERIOD));
+    timer = setTimeout(tick, Math.max(PERIOD, took * share) - Math.min(took, PERIOD));
   }
 }
 
