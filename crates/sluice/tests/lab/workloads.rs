@@ -1,5 +1,7 @@
 //! Workloads on their nodes.
 
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -33,7 +35,8 @@ fn every_kind_of_workload_runs() {
     assert_eq!(names, ["db-0", "db-1"]);
     assert_eq!(lab.items(&["pods", "-l", "app=agent"]).len(), 2);
     lab.until("its log", || {
-        lab.good(&["logs", "own"])
+        let output = lab.run(&["logs", "own"]);
+        text(&output.stdout)
             .contains("from the shell")
             .then_some(())
     });
@@ -98,13 +101,14 @@ fn command_pod(name: &str, command: &str, spec: &str) -> String {
 }
 
 fn logs_end(lab: &Lab) {
-    // 22 MB of lines, and one that ends.
+    // 22 MB of lines, and one that ends when it is told to.
     let loud = command_pod("loud", "seq 3000000; exec sleep 1000", "");
-    let brief = command_pod(
-        "brief",
-        "echo one; sleep 1; echo two",
-        "restartPolicy: Never,",
+    let end = lab.files.path().join("end");
+    let command = format!(
+        "echo one; until test -e {}; do sleep 0.1; done; echo two",
+        end.display()
     );
+    let brief = command_pod("brief", &command, "restartPolicy: Never,");
     let output = lab.apply(&(loud + &brief));
     assert!(output.status.success(), "{output:?}");
     let has = |pod: &str, words: &str| {
@@ -114,7 +118,15 @@ fn logs_end(lab: &Lab) {
         });
     };
     has("brief", "one");
-    assert_eq!(lab.good(&["logs", "brief", "--follow"]), "one\ntwo\n");
+    let mut follow = lab.command(&["logs", "brief", "--follow"]);
+    let mut follow = follow.stdout(Stdio::piped()).spawn().unwrap();
+    let mut followed = BufReader::new(follow.stdout.take().unwrap());
+    let mut lines = String::new();
+    followed.read_line(&mut lines).unwrap();
+    std::fs::write(&end, "").unwrap();
+    followed.read_to_string(&mut lines).unwrap();
+    assert_eq!(lines, "one\ntwo\n");
+    assert!(follow.wait().unwrap().success());
     has("loud", "3000000\n");
     lab.until("a short log", || {
         let kept = lab.good(&["logs", "loud"]);
