@@ -2,6 +2,8 @@
 
 mod aggregated;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
 use crate::answer::{Answer, json_value};
@@ -53,12 +55,27 @@ fn group(name: &str, versions: &[&str]) -> Value {
 /// The kinds of a group's version; `None` when it has none.
 fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     let kinds = registry.of_version(group, version);
+    let entries = |it: &Resource| {
+        let mut entries = entries(it);
+        if let (None, Some(stored)) = (it.computed, registry.stored_as(it)) {
+            entries[0]["storageVersionHash"] = storage_version(stored).into();
+        }
+        entries
+    };
     Some(json!({
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": kinds.first()?.api_version(),
         "resources": kinds.iter().flat_map(|it| entries(it)).collect::<Vec<_>>(),
     }))
+}
+
+/// What tells clients that objects are stored in another version (`discovery.StorageVersionHash` in
+/// `k8s.io/apiserver/pkg/endpoints/discovery/storageversionhash.go`).
+fn storage_version(stored: &Resource) -> String {
+    let text = format!("{}/{}/{}", stored.group, stored.version, stored.kind);
+    let hash = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
+    BASE64_STANDARD.encode(&hash.as_ref()[..8])
 }
 
 /// The discovery entries of a kind and its subresources.

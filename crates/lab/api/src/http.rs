@@ -95,7 +95,7 @@ impl Api {
         } = target
         else {
             let found = discovery::answer(&registry, path, header(ACCEPT))
-                .or_else(|| openapi::answer(&registry, path));
+                .or_else(|| openapi::answer(&registry, path, header(ACCEPT)));
             return match found {
                 Some(answer) if *request.method() == Method::GET => Ok(answer),
                 Some(_) => Err(Status::method_not_allowed()),

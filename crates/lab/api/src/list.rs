@@ -84,7 +84,7 @@ pub fn choose(
         return Err(Status::bad_request(why));
     }
     let revision = revision(state, query, token.as_ref())?;
-    let old = |it| expired(&it, token.as_ref());
+    let old = |_: Forgotten| expired(token.as_ref());
     let objects = state.collection(resource).at(revision).map_err(old)?;
     let start = token.map_or(Bound::Unbounded, |it| Bound::Excluded(it.after));
     let matching = objects.range((start, Bound::Unbounded)).map(|(_, it)| it);
@@ -131,20 +131,23 @@ fn revision(state: &State, query: &Query, token: Option<&Token>) -> Result<u64, 
     Ok(if exact { wanted } else { current })
 }
 
-fn expired(forgotten: &Forgotten, token: Option<&Token>) -> Status {
+/// kube-apiserver's words (`pkg/storage/etcd3/errors.go`).
+const INCONSISTENT: &str = "The provided continue parameter is too old to display a consistent list result. You can start a \
+                            new list without the continue parameter, or use the continue token in this response to \
+                            retrieve the remainder of the results. Continuing with the provided token results in an \
+                            inconsistent list - objects that were created, modified, or deleted between the time the \
+                            first chunk was returned and now may show up in the list.";
+
+fn expired(token: Option<&Token>) -> Status {
     match token {
         Some(token) => {
             let rest = Token {
                 revision: None,
                 after: token.after.clone(),
             };
-            let message = "the continue token is too old for a consistent list";
-            Status::expired(message).resume_with(rest.encode())
+            Status::expired(INCONSISTENT).resume_with(rest.encode())
         }
-        None => Status::expired(format!(
-            "the resourceVersion of the list is too old, the oldest is {}",
-            forgotten.oldest
-        )),
+        None => Status::expired("The resourceVersion for the provided list is too old."),
     }
 }
 

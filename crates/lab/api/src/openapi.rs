@@ -1,9 +1,11 @@
 //! OpenAPI, as far as kubectl needs it: that the server validates fields itself.
 //!
-//! The document of version 2 is empty: kubectl before 1.25 then leaves validation to the server,
-//! and patches by the types it was built with. The documents of version 3 name the kinds and the
+//! The document of version 2 is the types as JSON. As protobuf, which kubectl before 1.25 asks for, it is empty: kubectl
+//! then leaves validation to the server, and patches by the types it was built with. The documents of version 3 name the kinds and the
 //! parameters `fieldValidation` and `dryRun`, which kubectl looks for before it uses them, and the
 //! types of the objects, for `kubectl explain` and `diff`.
+
+mod v2;
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -11,18 +13,21 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use crate::answer::{Answer, Content, json_value, with_type};
+use crate::answer::{Answer, Content, json_text, json_value, with_type};
 use crate::resource::{Registry, Resource};
 use crate::schema::components;
 
-/// The only form of version 2 that kubectl asks for, spelled as kube-apiserver answers: Go's reader
+/// The form of version 2 that kubectl asks for, spelled as kube-apiserver answers: Go's reader
 /// of media types takes no `@`.
 const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// The answer to an OpenAPI path; `None` for other paths.
-pub(crate) fn answer(registry: &Registry, path: &str) -> Option<Answer> {
+/// The answer to an OpenAPI path; `None` for other paths. `accept` is what the client accepts.
+pub(crate) fn answer(registry: &Registry, path: &str, accept: Option<&str>) -> Option<Answer> {
     let path = path.strip_prefix("/openapi/")?;
     match path {
+        "v2" if !accept.is_some_and(|it| it.contains("proto-openapi.spec.v2")) => {
+            Some(json_text(Content::whole(v2::document(registry))))
+        }
         // An empty protobuf message has no bytes.
         "v2" => Some(with_type(PROTOBUF, Content::whole(Bytes::new()))),
         "v3" => Some(json_value(&index(registry))),

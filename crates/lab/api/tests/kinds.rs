@@ -20,6 +20,10 @@ fn a_kind_can_come_and_go() {
         (SLICES, "/items/0/addressType"),
         ("/apis/discovery.k8s.io", "/preferredVersion/groupVersion"),
         ("/apis/discovery.k8s.io/v1", "/resources/0/verbs"),
+        (
+            "/apis/discovery.k8s.io/v1",
+            "/resources/0/storageVersionHash",
+        ),
         ("/openapi/v3/apis/discovery.k8s.io/v1", "/paths"),
     ];
     for (path, _) in served {
@@ -46,4 +50,9 @@ fn a_kind_can_come_and_go() {
     history.serve(history.registry().without(&slice));
     assert_eq!(runtime.block_on(pieces.next()), None, "the watch ends");
     assert_eq!(client.get(SLICES).0, 404);
+    // As in a cluster of Kubernetes.
+    let (_, core) = client.get("/api/v1");
+    let core = core["resources"].as_array().unwrap();
+    let services = core.iter().find(|it| it["name"] == "services");
+    assert_eq!(services.unwrap()["storageVersionHash"], "0/CO1lhkEBI=");
 }
