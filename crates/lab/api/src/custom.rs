@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::history::now;
-use crate::resource::{NameRule, Registry, Resource, Scale, Subresource};
+use crate::resource::{NameRule, Published, Registry, Resource, Scale, Subresource};
 use crate::schema::Schema;
 use crate::status::Status;
 use crate::table::{Column, Path, Source, Table};
@@ -227,7 +227,9 @@ fn version(definition: &Value, version: &Value) -> Resource {
         served: version["served"] == true,
         custom: true,
         computed: None,
-        published: Some(Arc::new(published(&group, &name, &kind, version))),
+        published: Some(Arc::new(Published::new(published(
+            &group, &name, &kind, version,
+        )))),
         table: table(version),
         // The definition was validated.
         schema: Schema::of_openapi(&version["schema"]["openAPIV3Schema"]).unwrap_or_default(),

@@ -25,7 +25,8 @@ pub(crate) fn answer(registry: &Registry, path: &str, accept: Option<&str>) -> O
         ["api", version] => resources(registry, "", version)?,
         ["apis"] => {
             let groups = registry.groups();
-            let groups = groups.iter().map(|(name, versions)| group(name, versions));
+            let named = groups.iter().filter(|(name, _)| !name.is_empty());
+            let groups = named.map(|(name, versions)| group(name, versions));
             json!({
                 "kind": "APIGroupList",
                 "apiVersion": "v1",
@@ -34,8 +35,7 @@ pub(crate) fn answer(registry: &Registry, path: &str, accept: Option<&str>) -> O
         }
         ["apis", name] => {
             let groups = registry.groups();
-            let (_, versions) = groups.iter().find(|(it, _)| it == name)?;
-            let mut group = group(name, versions);
+            let mut group = group(name, groups.get(name)?);
             group["kind"] = "APIGroup".into();
             group["apiVersion"] = "v1".into();
             group
@@ -46,9 +46,9 @@ pub(crate) fn answer(registry: &Registry, path: &str, accept: Option<&str>) -> O
     Some(json_value(&body))
 }
 
-fn group(name: &str, versions: &[&str]) -> Value {
-    let version = |it: &&str| json!({"groupVersion": format!("{name}/{it}"), "version": it});
-    let versions: Vec<_> = versions.iter().map(version).collect();
+fn group<T>(name: &str, versions: &[(&str, T)]) -> Value {
+    let version = |it: &str| json!({"groupVersion": format!("{name}/{it}"), "version": it});
+    let versions: Vec<_> = versions.iter().map(|(it, _)| version(it)).collect();
     json!({"name": name, "versions": versions, "preferredVersion": versions.first()})
 }
 
@@ -122,9 +122,10 @@ fn entries(resource: &Resource) -> Vec<Value> {
 
 fn paths(registry: &Registry) -> Value {
     let groups = registry.groups().into_iter();
+    let groups = groups.filter(|(name, _)| !name.is_empty());
     let groups = groups.flat_map(|(name, versions)| {
         let versions = versions.into_iter();
-        versions.map(move |it| format!("/apis/{name}/{it}"))
+        versions.map(move |(it, _)| format!("/apis/{name}/{it}"))
     });
     let fixed = ["/api", "/api/v1", "/apis"].map(str::to_owned);
     let rest = [

@@ -45,20 +45,17 @@ pub(crate) fn answer(registry: &Registry, path: &str, accept: Option<&str>) -> O
 
 fn index(registry: &Registry) -> Value {
     let mut paths = Map::new();
-    for it in registry.iter() {
+    let groups = registry.groups();
+    for (_, kinds) in groups.values().flatten() {
+        let Some(it) = kinds.first() else { continue };
         let root = if it.group.is_empty() { "api" } else { "apis" };
         let path = format!("{root}/{}", it.api_version());
-        if paths.contains_key(&path) {
-            continue;
-        }
         // kubectl keeps the document of a hash.
         let mut hash = DefaultHasher::new();
-        for it in registry.of_version(&it.group, &it.version) {
-            it.published
-                .as_ref()
-                .map(ToString::to_string)
-                .hash(&mut hash);
-        }
+        kinds.iter().for_each(|it| {
+            let published = it.published.as_ref();
+            (&it.plural, published.map(|it| it.hash)).hash(&mut hash);
+        });
         let hash = format!("{}-{:x}", env!("CARGO_PKG_VERSION"), hash.finish());
         let url = format!("/openapi/v3/{path}?hash={hash}");
         paths.insert(path, json!({"serverRelativeURL": url}));
@@ -85,7 +82,7 @@ fn document(kinds: &[&Arc<Resource>]) -> Value {
         if let Some(schema) = &it.published {
             let group: Vec<_> = it.group.rsplit('.').collect();
             let name = format!("{}.{}.{}", group.join("."), it.version, it.kind);
-            schemas.insert(name, Value::clone(schema));
+            schemas.insert(name, schema.schema.clone());
         }
     }
     json!({

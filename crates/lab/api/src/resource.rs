@@ -7,6 +7,7 @@ mod registry;
 #[cfg(test)]
 mod tests;
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use hyper::Method;
@@ -64,7 +65,7 @@ pub struct Resource {
     /// What answers in place of the store, for objects that are never kept.
     pub(crate) computed: Option<Computed>,
     /// The schema that a CustomResourceDefinition publishes.
-    pub(crate) published: Option<Arc<Value>>,
+    pub(crate) published: Option<Arc<Published>>,
     /// The columns of kubectl.
     pub(crate) table: Table,
     /// The type of the objects.
@@ -84,6 +85,25 @@ const VERBS: [&str; 8] = [
 ];
 
 pub(crate) type Admit = fn(&Resource, &Registry, Option<&Value>, &mut Value) -> Result<(), Status>;
+
+/// The schema of a kind as OpenAPI documents have it.
+#[derive(Debug)]
+pub(crate) struct Published {
+    pub(crate) schema: Value,
+    /// Equal for equal schemas.
+    pub(crate) hash: u64,
+}
+
+impl Published {
+    pub(crate) fn new(schema: Value) -> Self {
+        let mut hash = DefaultHasher::new();
+        schema.to_string().hash(&mut hash);
+        Self {
+            hash: hash.finish(),
+            schema,
+        }
+    }
+}
 
 /// Whether a subresource is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

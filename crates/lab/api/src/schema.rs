@@ -161,7 +161,6 @@ pub(crate) struct Rules {
     pub(crate) max_items: Option<u64>,
     pub(crate) min_properties: Option<u64>,
     pub(crate) max_properties: Option<u64>,
-    pub(crate) unique_items: bool,
     pub(crate) pattern: Option<Pattern>,
     pub(crate) all_of: Vec<Schema>,
     pub(crate) any_of: Vec<Schema>,

@@ -536,3 +536,102 @@ fn definitions_and_objects_outlive_the_server() {
         .unwrap();
     assert_eq!(again.get(&format!("{WIDGETS}/a")).1, object);
 }
+
+/// A definition with this schema for `spec`.
+fn with_schema(spec: &Value) -> Client {
+    let client = Client::new();
+    let mut definition = definition();
+    for version in definition["spec"]["versions"].as_array_mut().unwrap() {
+        version["schema"]["openAPIV3Schema"]["properties"]["spec"] = spec.clone();
+    }
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let (code, answer) = client.json("POST", path, &definition);
+    assert_eq!(code, 201, "{answer}");
+    client
+}
+
+/// Each schema makes a validation take time or memory in proportion to the schema times the object.
+#[test]
+fn a_hostile_schema_costs_its_own_objects_only() {
+    let numbers: Vec<_> = (0..20_000).collect();
+    let many = |it: Value| vec![it; 1_000];
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let with = |field: &str, value: Value| {
+        let mut schema = open.clone();
+        schema[field] = value;
+        schema
+    };
+    for (schema, spec) in [
+        (
+            json!({"type": "array", "items": {"type": "integer", "anyOf": many(json!({"minimum": 100_000}))}}),
+            json!(numbers),
+        ),
+        (
+            with(
+                "allOf",
+                many(json!({"anyOf": [{"required": ["x"]}]})).into(),
+            ),
+            json!({"large": "x".repeat(500_000)}),
+        ),
+        (
+            json!({"type": "string", "pattern": "^([a-z]{1,50}[0-9]{1,50}){1,50}$"}),
+            json!("a1".repeat(300_000)),
+        ),
+    ] {
+        let client = with_schema(&schema);
+        let widget = widget("w", &spec);
+        let path = "/apis/example.com/v1/namespaces/default/widgets";
+        let (code, answer) = client.json("POST", path, &widget);
+        let message = answer["message"].as_str().unwrap();
+        assert_eq!(code, 422, "{}", &message[..200]);
+        assert!(
+            message.contains("running out of cost budget") && message.len() < 16 << 20,
+            "{}",
+            message.len()
+        );
+        assert_eq!(client.get(&format!("{path}/w")).0, 404);
+    }
+}
+
+#[test]
+fn definitions_have_a_limit_together() {
+    let client = Client::new();
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let text = "x".repeat(1_400_000);
+    let large = |at: usize| {
+        json!({
+            "metadata": {"name": format!("t{at}s.example.com")},
+            "spec": {
+                "group": "example.com", "scope": "Namespaced", "names": {"kind": format!("T{at}"), "plural": format!("t{at}s")},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
+                    "openAPIV3Schema": {"type": "object", "description": text},
+                }}],
+            },
+        })
+    };
+    let refused = (0..60).find_map(|at| {
+        let (code, answer) = client.json("POST", path, &large(at));
+        (code != 201).then_some((at, code, answer["message"].clone()))
+    });
+    let (at, code, message) = refused.unwrap();
+    assert_eq!(
+        (code, message),
+        (500, "etcdserver: mvcc: database space exceeded".into())
+    );
+    assert!(at > 40, "{at}");
+    // All else can be written, and one that goes makes room.
+    assert_eq!(
+        client
+            .json("DELETE", &format!("{path}/t0s.example.com"), &json!({}))
+            .0,
+        200
+    );
+    assert_eq!(client.json("POST", path, &large(at)).0, 201);
+    let (_, index) = client.get("/openapi/v3");
+    assert!(index["paths"]["apis/example.com/v1"].is_object());
+    let (_, document) = client.get("/openapi/v2");
+    assert!(document["definitions"]["com.example.v1.T1"].is_object());
+    assert!(
+        document["definitions"]["io.k8s.api.core.v1.Pod"]["properties"]["spec"]["allOf"].is_array()
+    );
+}

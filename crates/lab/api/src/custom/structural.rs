@@ -283,6 +283,7 @@ impl Checker {
                 self.push(format!("{path}.{name}"), format!("Forbidden: {why}"));
             }
         }
+        self.unsupported(schema, path);
         if !schema["properties"]["metadata"].is_null() {
             let why = "Forbidden: must not be specified in a nested context";
             self.push(format!("{path}.properties[metadata]"), why);

@@ -18,13 +18,12 @@ pub(super) fn answer(registry: &Registry, root: &str, accept: Option<&str>) -> O
         TYPE.split(';').all(|part| given.contains(&part))
     };
     accepted.find(|it| is_this(it))?;
-    let groups = match root {
-        "api" => vec![("", vec!["v1"])],
-        _ => registry.groups(),
-    };
-    let items = groups.iter().map(|(group, versions)| {
-        let versions = versions.iter().map(|it| {
-            let kinds = registry.of_version(group, it);
+    let groups = registry.groups();
+    let groups = groups
+        .iter()
+        .filter(|(name, _)| name.is_empty() == (root == "api"));
+    let items = groups.map(|(group, versions)| {
+        let versions = versions.iter().map(|(it, kinds)| {
             let resources: Vec<_> = kinds.iter().map(|it| resource(it)).collect();
             json!({"version": it, "freshness": "Current", "resources": resources})
         });

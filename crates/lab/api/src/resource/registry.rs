@@ -1,6 +1,7 @@
 //! The kinds that a server serves.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Resource;
@@ -9,6 +10,9 @@ use super::Resource;
 /// the first is the one in which objects are stored. A value: what is served changes when another one takes its place.
 #[derive(Clone, Debug, Default)]
 pub struct Registry(Vec<Arc<Resource>>);
+
+/// The versions of a group, each with its kinds.
+pub(crate) type Versions<'a> = Vec<(&'a str, Vec<&'a Arc<Resource>>)>;
 
 impl Registry {
     /// Every version of every kind that clients see.
@@ -67,19 +71,18 @@ impl Registry {
             .find(|it| (&*it.group, &*it.version, &*it.plural) == given)
     }
 
-    /// Every API group but the core group, and its versions, the preferred one first.
-    pub(crate) fn groups(&self) -> Vec<(&str, Vec<&str>)> {
-        let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
-        for it in self.iter().filter(|it| !it.group.is_empty()) {
-            match groups.iter_mut().find(|(name, _)| *name == it.group) {
-                None => groups.push((&it.group, vec![&it.version])),
-                Some((_, versions)) if versions.contains(&&*it.version) => {}
-                Some((_, versions)) => versions.push(&it.version),
+    /// Every API group by name, the core group first, with its versions, the preferred one first, and their kinds.
+    pub(crate) fn groups(&self) -> BTreeMap<&str, Versions<'_>> {
+        let mut groups: BTreeMap<&str, Versions<'_>> = BTreeMap::new();
+        for it in self.iter() {
+            let versions = groups.entry(&it.group).or_default();
+            match versions.iter_mut().find(|(name, _)| *name == it.version) {
+                Some((_, kinds)) => kinds.push(it),
+                None => versions.push((&it.version, vec![it])),
             }
         }
-        groups.sort_unstable_by_key(|(name, _)| *name);
-        for (_, versions) in &mut groups {
-            versions.sort_by_key(|it| Reverse(maturity(it)));
+        for versions in groups.values_mut() {
+            versions.sort_by_key(|(name, _)| Reverse(maturity(name)));
         }
         groups
     }

@@ -12,22 +12,44 @@ use sluice_controller::{ANNOTATIONS, Format};
 use super::{Field, ListType, Quantity, Rules, Schema, Shape, Type};
 use crate::status::Cause;
 
+/// Most steps of one validation: values with the schemas that they are compared with, and what texts cost. An object of
+/// 1.5 MiB has less than 500,000 values. A step takes less than a microsecond.
+const BUDGET: u64 = 4_000_000;
+
+/// Most bytes of all messages of one validation. Each may show the whole object.
+const MESSAGES: usize = 4 << 20;
+
+/// The words of kube-apiserver for rules in CEL, which have such a budget there.
+const EXHAUSTED: &str = "Invalid value: \"object\": validation failed due to running out of cost budget, no further \
+                         validation rules will be run";
+
 /// A regular expression of a schema.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     text: Box<str>,
     read: Regex,
+    /// Steps for 64 bytes of text. In the worst case a text takes time in proportion to the size of the compiled expression.
+    cost: u64,
 }
+
+/// Sizes of compiled expressions in bytes, and what they cost. A larger one is refused: it costs memory, too.
+const COSTS: [(usize, u64); 3] = [(16 << 10, 16), (128 << 10, 512), (1 << 20, 1 << 14)];
 
 impl Pattern {
     /// `None`: it cannot be read.
     pub(crate) fn new(text: &str) -> Option<Self> {
         let mut builder = RegexBuilder::new(text);
-        // Go's classes are ASCII, and a large expression of a client costs memory.
-        let read = builder.unicode(false).size_limit(1 << 20).build().ok()?;
-        Some(Self {
-            text: text.into(),
-            read,
+        // Go's classes are ASCII.
+        builder.unicode(false);
+        let mut compiled = COSTS
+            .iter()
+            .map(|(size, cost)| (builder.size_limit(*size).build(), cost));
+        compiled.find_map(|(read, cost)| {
+            Some(Self {
+                text: text.into(),
+                read: read.ok()?,
+                cost: *cost,
+            })
         })
     }
 }
@@ -35,8 +57,14 @@ impl Pattern {
 impl Schema {
     /// What is wrong with a decoded value at `path`. `old` is the value that it replaces.
     pub(crate) fn check(&self, path: &str, value: &Value, old: Option<&Value>) -> Vec<Cause> {
-        let mut checker = Checker::default();
+        let mut checker = Checker {
+            left: BUDGET,
+            ..Checker::default()
+        };
         checker.value(self, path, value, old);
+        if checker.left == 0 {
+            checker.causes.push(Cause::new(path, EXHAUSTED));
+        }
         checker.causes
     }
 
@@ -59,22 +87,61 @@ impl Schema {
 #[derive(Default)]
 struct Checker {
     causes: Vec<Cause>,
+    /// The steps that are left. At 0 nothing more is checked.
+    left: u64,
+    /// The bytes of all messages.
+    said: usize,
+    /// Whether only the number of causes counts: nothing is said, and the first one is enough.
+    is_quiet: bool,
 }
 
 impl Checker {
     fn push(&mut self, path: &str, message: impl Into<String>) {
+        let message = message.into();
+        self.said += message.len();
+        if self.said > MESSAGES {
+            self.left = 0;
+        }
         self.causes.push(Cause::new(path, message));
+    }
+
+    /// A cause that shows a value, which may be large.
+    fn shown(&mut self, path: &str, value: &Value, why: &str) {
+        if self.is_quiet {
+            self.push(path, "");
+        } else {
+            self.push(path, format!("Invalid value: {value}: {why}"));
+        }
     }
 
     /// `path in body WHY`.
     fn invalid(&mut self, path: &str, value: &Value, why: &str) {
-        self.push(
-            path,
-            format!("Invalid value: {value}: {path} in body {why}"),
-        );
+        self.shown(path, value, &format!("{path} in body {why}"));
+    }
+
+    /// Takes steps. Returns whether there were so many.
+    fn spend(&mut self, steps: u64) -> bool {
+        self.left = self.left.saturating_sub(steps);
+        self.left > 0
+    }
+
+    /// Whether a value has what a schema wants.
+    fn fits(&mut self, schema: &Schema, path: &str, value: &Value) -> bool {
+        let mut inner = Self {
+            left: self.left,
+            is_quiet: true,
+            ..Self::default()
+        };
+        inner.value(schema, path, value, None);
+        self.left = inner.left;
+        inner.causes.is_empty()
     }
 
     fn value(&mut self, schema: &Schema, path: &str, value: &Value, old: Option<&Value>) {
+        let is_decided = self.is_quiet && !self.causes.is_empty();
+        if is_decided || !self.spend(1) {
+            return;
+        }
         let rules = schema.rules.as_deref();
         if value.is_null() && rules.is_some_and(|it| it.nullable) {
             return;
@@ -173,7 +240,8 @@ impl Checker {
     }
 
     fn rules(&mut self, rules: &Rules, path: &str, value: &Value) {
-        if !rules.allowed.is_empty() && !rules.allowed.contains(value) {
+        let wanted = rules.allowed.len() as u64;
+        if wanted > 0 && self.spend(wanted) && !rules.allowed.contains(value) {
             let allowed = rules.allowed.iter().map(ToString::to_string);
             let allowed = allowed.collect::<Vec<_>>().join(", ");
             let message = format!("Unsupported value: {value}: supported values: {allowed}");
@@ -190,18 +258,16 @@ impl Checker {
                     let why = format!("should be at least {least} chars long");
                     self.invalid(path, value, &why);
                 }
-                let pattern = rules.pattern.as_ref();
-                if let Some(it) = pattern.filter(|it| !it.read.is_match(text.as_bytes())) {
+                if let Some(it) = &rules.pattern
+                    && self.spend(it.cost * (text.len() as u64 / 64 + 1))
+                    && !it.read.is_match(text.as_bytes())
+                {
                     self.invalid(path, value, &format!("should match '{}'", it.text));
                 }
             }
             Value::Array(list) => {
                 let (least, most) = (rules.min_items, rules.max_items);
                 self.count(path, value, list.len() as u64, (least, most), "items");
-                let unique: BTreeSet<_> = list.iter().map(ToString::to_string).collect();
-                if rules.unique_items && unique.len() < list.len() {
-                    self.invalid(path, value, "shouldn't contain duplicates");
-                }
             }
             Value::Object(map) => {
                 let (least, most) = (rules.min_properties, rules.max_properties);
@@ -363,24 +429,19 @@ impl Checker {
         for it in &rules.all_of {
             self.value(it, path, value, None);
         }
-        let fits = |it: &&Schema| it.check(path, value, None).is_empty();
-        let counted = |all: &[Schema]| all.iter().filter(fits).count();
-        for (is_wrong, why) in [
-            (
-                !rules.any_of.is_empty() && counted(&rules.any_of) == 0,
-                "must validate at least one schema (anyOf)",
-            ),
-            (
-                !rules.one_of.is_empty() && counted(&rules.one_of) != 1,
-                "must validate one and only one schema (oneOf)",
-            ),
-            (
-                rules.not.iter().any(|it| fits(&it)),
-                "must not validate the schema (not)",
-            ),
+        let any_of =
+            rules.any_of.is_empty() || rules.any_of.iter().any(|it| self.fits(it, path, value));
+        let one_of = rules.one_of.iter().filter(|it| self.fits(it, path, value));
+        let one_of = rules.one_of.is_empty() || one_of.count() == 1;
+        let not = rules.not.iter().all(|it| !self.fits(it, path, value));
+        for (is_right, why) in [
+            (any_of, "must validate at least one schema (anyOf)"),
+            (one_of, "must validate one and only one schema (oneOf)"),
+            (not, "must not validate the schema (not)"),
         ] {
-            if is_wrong {
-                self.push(path, format!("Invalid value: {value}: {path:?} {why}"));
+            // What was not looked at is told once.
+            if !is_right && self.left > 0 {
+                self.shown(path, value, &format!("{path:?} {why}"));
             }
         }
     }

@@ -21,7 +21,7 @@ impl Schema {
     ///
     /// A regular expression that cannot be read.
     pub(crate) fn of_openapi(given: &Value) -> Result<Self, String> {
-        let mut schema = read(given)?;
+        let mut schema = read(given, "")?;
         let mut own = schema.object().cloned().unwrap_or_default();
         own.open = given["x-kubernetes-preserve-unknown-fields"] == true;
         add_root(&mut own);
@@ -46,13 +46,14 @@ fn add_root(own: &mut Type) {
     own.fields.sort_by(|a, b| a.name.cmp(&b.name));
 }
 
-fn read(given: &Value) -> Result<Schema, String> {
+/// Reads a schema; `implied` is its type if it does not say one.
+fn read(given: &Value, implied: &str) -> Result<Schema, String> {
     let text = |name: &str| given[name].as_str().unwrap_or_default();
     let is = |name: &str| given[name] == true;
     let keys = given["x-kubernetes-list-map-keys"].as_array();
     let keys = keys.into_iter().flatten().filter_map(Value::as_str);
     Ok(Schema {
-        shape: shape(given)?,
+        shape: shape(given, implied)?,
         list: match text("x-kubernetes-list-type") {
             "set" => ListType::Set,
             "map" => ListType::Keyed(keys.map(Into::into).collect()),
@@ -65,19 +66,20 @@ fn read(given: &Value) -> Result<Schema, String> {
     })
 }
 
-fn shape(given: &Value) -> Result<Shape, String> {
+fn shape(given: &Value, implied: &str) -> Result<Shape, String> {
     let is = |name: &str| given[name] == true;
     if is("x-kubernetes-int-or-string") {
         return Ok(Shape::IntOrString);
     }
-    Ok(match given["type"].as_str() {
-        Some("string") => Shape::Text,
-        Some("boolean") => Shape::Bool,
-        Some("integer") if given["format"] == "int32" => Shape::Int32,
-        Some("integer") => Shape::Int64,
-        Some("number") => Shape::Double,
-        Some("array") => Shape::List(Arc::new(read(&given["items"])?)),
-        Some("object") => object(given)?,
+    let sort = given["type"].as_str().unwrap_or(implied);
+    Ok(match sort {
+        "string" => Shape::Text,
+        "boolean" => Shape::Bool,
+        "integer" if given["format"] == "int32" => Shape::Int32,
+        "integer" => Shape::Int64,
+        "number" => Shape::Double,
+        "array" => Shape::List(Arc::new(read(&given["items"], "")?)),
+        "object" => object(given)?,
         _ => Shape::Any,
     })
 }
@@ -85,7 +87,7 @@ fn shape(given: &Value) -> Result<Shape, String> {
 fn object(given: &Value) -> Result<Shape, String> {
     let is_open = given["x-kubernetes-preserve-unknown-fields"] == true;
     match &given["additionalProperties"] {
-        values @ Value::Object(_) => return Ok(Shape::Map(Arc::new(read(values)?))),
+        values @ Value::Object(_) => return Ok(Shape::Map(Arc::new(read(values, "")?))),
         Value::Bool(true) => return Ok(Shape::Map(Arc::new(Schema::default()))),
         _ => {}
     }
@@ -102,7 +104,7 @@ fn object(given: &Value) -> Result<Shape, String> {
         own.fields.push(Field {
             name: name.as_str().into(),
             numbers: Vec::new(),
-            schema: read(value)?,
+            schema: read(value, "")?,
             form: Form::AsGiven,
             required: required.iter().any(|it| **it == **name),
         });
@@ -155,7 +157,6 @@ fn rules(given: &Value, nullable: bool) -> Result<Option<Rules>, String> {
         "maxItems",
         "minProperties",
         "maxProperties",
-        "uniqueItems",
         "pattern",
         "allOf",
         "anyOf",
@@ -180,7 +181,6 @@ fn rules(given: &Value, nullable: bool) -> Result<Option<Rules>, String> {
         max_items: count("maxItems"),
         min_properties: count("minProperties"),
         max_properties: count("maxProperties"),
-        unique_items: is("uniqueItems"),
         pattern,
         all_of: all("allOf")?,
         // `anyOf: [{type: integer}, {type: string}]` repeats what int-or-string says.
@@ -196,11 +196,12 @@ fn rules(given: &Value, nullable: bool) -> Result<Option<Rules>, String> {
 
 /// A schema inside of `allOf` and the like, which says nothing about the type (structural schemas).
 fn nested(given: &Value) -> Result<Schema, String> {
-    let mut given = given.clone();
-    if given["type"].is_null() && !(given["properties"].is_null() && given["required"].is_null()) {
-        given["type"] = "object".into();
-    } else if given["type"].is_null() && !given["items"].is_null() {
-        given["type"] = "array".into();
-    }
-    read(&given)
+    let implied = if !(given["properties"].is_null() && given["required"].is_null()) {
+        "object"
+    } else if !given["items"].is_null() {
+        "array"
+    } else {
+        ""
+    };
+    read(given, implied)
 }

@@ -12,6 +12,10 @@ use crate::object::{Key, Object};
 use crate::resource::Resource;
 use crate::status::Status;
 
+/// Most bytes of all definitions as JSON: 1,000 of the usual ones take half of it. In memory they take thirty times as
+/// much, as values and as schemas.
+const MOST: usize = 64 << 20;
+
 /// Whether a kind is the definition of kinds.
 pub(super) fn is_definition(resource: &Resource) -> bool {
     resource.is("apiextensions.k8s.io", "CustomResourceDefinition")
@@ -138,6 +142,25 @@ impl Writer {
             )),
             _ => Ok(()),
         }
+    }
+
+    /// Refuses a definition that leaves no space for others.
+    pub(super) fn check_space(
+        &self,
+        resource: &Resource,
+        old: Option<&Value>,
+        new: &Value,
+    ) -> Result<(), Status> {
+        let size = |it: &Value| it.to_string().len();
+        let (new, old) = (size(new), old.map_or(0, size));
+        let state = self.history.lock();
+        let all = state.collection(resource).objects.values();
+        let all: usize = all.map(|it| it.bare.len()).sum();
+        if new > old && all + new - old > MOST {
+            let message = "etcdserver: mvcc: database space exceeded";
+            return Err(Status::new(StatusCode::INTERNAL_SERVER_ERROR, "", message));
+        }
+        Ok(())
     }
 
     fn definitions(&self) -> Option<Arc<Resource>> {

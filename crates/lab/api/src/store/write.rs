@@ -184,6 +184,9 @@ impl Writer {
         old: Option<&Value>,
         new: &mut Value,
     ) -> Result<(), Status> {
+        if is_definition(resource) {
+            self.check_space(resource, old, new)?;
+        }
         if let Some(admit) = resource.admit {
             admit(resource, &self.history.registry(), old, new)?;
         }
