@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Delta;
@@ -24,9 +25,9 @@ pub trait Backend {
     /// Facts that the objects of all owners may depend on, beside their plans.
     type Scene: Clone + Eq + fmt::Debug;
     /// Identity of an object in the kernel. Displays as a person would name it.
-    type Key: Ord + Clone + fmt::Display + fmt::Debug;
+    type Key: Ord + Clone + fmt::Display + fmt::Debug + Send + 'static;
     /// Everything that has to be true of an object.
-    type Object: Clone + Eq + fmt::Debug;
+    type Object: Clone + Eq + fmt::Debug + Send + 'static;
     /// What rendering has to remember of an owner so that its next change is small: slot numbers,
     /// ids.
     type Placement: Clone + fmt::Debug;
@@ -131,17 +132,50 @@ pub trait Backend {
         Ok(Upkeep::Nothing)
     }
 
-    /// The deltas that are together this one, to be applied in their order, each of about `limit` objects. Other deltas come
-    /// between them, of other owners. After each of them every packet is treated as before or as it is to be. An
-    /// object that several owners may need is added by the first of them that leads to it at the latest.
+    /// The difference that these owners make in objects that are not shared, in parts, each computed when it is its turn.
+    /// After each of them every packet is treated as before or as it is to be, while changes of other owners come between.
+    /// Shared objects that these owners need are there before the first part and until the last one.
     ///
-    /// A backend whose owners are small, or who cannot say what depends on what, does not divide.
+    /// A backend without it compares everything at once. The owners of one that has parts do not depend on the
+    /// [`Scene`](Self::Scene).
+    fn parts(
+        &self,
+        changes: &[Change<Self::Plan, Self::Placement>],
+    ) -> Option<Box<dyn Parts<Self::Key, Self::Object>>> {
+        let _ = changes;
+        None
+    }
+
+    /// Whether [`divide`](Self::divide) divides. A backend whose owners are small, or who cannot say what depends on what, does
+    /// not.
+    const DIVIDES: bool = false;
+
+    /// The deltas that are together this one, to be applied in their order, each of about `limit` objects: as
+    /// [`parts`](Self::parts), for a backend without those.
     fn divide(
         delta: Delta<Self::Key, Self::Object>,
         limit: usize,
     ) -> VecDeque<Delta<Self::Key, Self::Object>> {
         let _ = limit;
         VecDeque::from([delta])
+    }
+
+    /// The shared objects of an owner, as [`render`](Self::render) has them.
+    fn render_shared(
+        &self,
+        scene: &Self::Scene,
+        plan: &Self::Plan,
+        placement: &Self::Placement,
+    ) -> Objects<Self> {
+        let mut objects = self.render(scene, plan, placement);
+        objects.retain(|(key, _)| Self::is_shared(key));
+        objects
+    }
+
+    /// The time that it takes to write an object, in that of a small one.
+    fn weight(object: &Self::Object) -> usize {
+        let _ = object;
+        1
     }
 
     /// Writes a delta: in one transaction where the kernel has transactions, else in an order that
@@ -151,6 +185,19 @@ pub trait Backend {
     ///
     /// The kernel refused something, or could not be told. What it holds now is unknown.
     fn apply(&mut self, delta: &Delta<Self::Key, Self::Object>) -> Result<(), BackendError>;
+}
+
+/// The plan and the placement of an owner before and after a change; `None` without objects.
+#[derive(Clone, Debug)]
+pub struct Change<Plan, Placement> {
+    pub old: Option<(Arc<Plan>, Placement)>,
+    pub new: Option<(Arc<Plan>, Placement)>,
+}
+
+/// A difference that is written in parts.
+pub trait Parts<K, O>: fmt::Debug + Send {
+    /// The next part, of about `limit` objects, perhaps without any; `None` after the last.
+    fn next(&mut self, limit: usize) -> Option<Delta<K, O>>;
 }
 
 /// Why an owner does not get what it wants: the machine lacks something.

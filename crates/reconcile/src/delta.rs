@@ -54,6 +54,20 @@ impl<K: Ord, O: Eq> Delta<K, O> {
         }
     }
 
+    /// With the writes of another delta, of other objects.
+    pub fn extend(&mut self, other: Self) {
+        self.add.extend(other.add);
+        self.replace.extend(other.replace);
+        self.delete.extend(other.delete);
+    }
+
+    /// The time that the writes take, in that of a small object.
+    pub fn weight(&self, weight: impl Fn(&O) -> usize) -> usize {
+        let added: usize = self.add.iter().map(|(_, it)| weight(it)).sum();
+        let replaced: usize = self.replace.iter().map(|(_, it)| 1 + weight(it)).sum();
+        added + replaced + self.delete.len()
+    }
+
     /// The keys of all objects to write.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &K> {
         let written = self.add.iter().chain(&self.replace).map(|(key, _)| key);

@@ -19,6 +19,7 @@
 
 mod backend;
 mod backoff;
+mod begun;
 mod delta;
 mod reconciler;
 mod report;
@@ -26,7 +27,7 @@ mod stage;
 #[cfg(test)]
 mod tests;
 
-pub use backend::{Backend, BackendError, Objects, Refusal, Upkeep};
+pub use backend::{Backend, BackendError, Change, Objects, Parts, Refusal, Upkeep};
 pub use backoff::{Backoff, Waits};
 pub use delta::Delta;
 pub use reconciler::{Reconciler, Wanted};

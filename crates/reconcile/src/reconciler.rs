@@ -1,9 +1,10 @@
 //! Knows what the kernel holds and writes the difference.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::backend::{Backend, BackendError, Objects, Refusal, Upkeep};
+use crate::begun::Begun;
 use crate::stage::{Held, SharedCounts, Step, stage};
 use crate::{Delta, Report};
 
@@ -31,25 +32,28 @@ struct Belief<B: Backend> {
     /// The scene that the standing objects were rendered for.
     scene: Arc<B::Scene>,
     shared: SharedCounts<B::Key>,
-    /// What remains to be written of the owners that are believed to have their plans; empty nearly always.
-    rest: VecDeque<Delta<B::Key, B::Object>>,
+    /// What remains to be written of the owners that are believed to have their plans; `None` nearly always.
+    begun: Option<Begun<B>>,
 }
 
 impl<B: Backend> Belief<B> {
-    /// Makes a delta of other owners and the rest independent of each other, where both have to do with a shared object.
-    /// `counts` are those of the shared objects of the delta's owners.
-    fn separate(&mut self, delta: &mut Delta<B::Key, B::Object>, counts: &SharedCounts<B::Key>) {
-        let wants = |key: &B::Key| counts.get(key).is_some_and(|it| *it > 0);
-        for later in &mut self.rest {
-            let coming = later.add.extract_if(.., |(key, _)| wants(key));
-            delta.add.extend(coming);
-            let stays: BTreeSet<B::Key> = later.delete.extract_if(.., |it| wants(it)).collect();
-            delta.add.retain(|(key, _)| !stays.contains(key));
-        }
-        // What the rest has not written yet may lead to it.
-        if let Some(last) = self.rest.back_mut() {
-            let gone = delta.delete.extract_if(.., |it| B::is_shared(it));
-            last.delete.extend(gone);
+    /// Takes the next part of what is begun.
+    fn take_part(&mut self, limit: usize) -> Delta<B::Key, B::Object> {
+        let Some(begun) = &mut self.begun else {
+            return Delta::default();
+        };
+        let delta = begun.next(&mut self.shared, limit);
+        self.begun.take_if(|it| it.is_done());
+        delta
+    }
+
+    /// Records how many owners render these shared objects.
+    fn count(&mut self, shared: SharedCounts<B::Key>) {
+        for (key, count) in shared {
+            match count {
+                0 => self.shared.remove(&key),
+                _ => self.shared.insert(key, count),
+            };
         }
     }
 }
@@ -137,22 +141,22 @@ impl<B: Backend> Reconciler<B> {
         result
     }
 
-    /// How many parts of large differences are left, for [`go_on`](Self::go_on).
-    pub fn rest(&self) -> usize {
+    /// Whether only the beginning of a large difference is written: [`go_on`](Self::go_on) writes more of it.
+    pub fn has_begun(&self) -> bool {
         let believed = self.believed.as_ref();
-        believed.map_or(0, |it| it.rest.len())
+        believed.is_some_and(|it| it.begun.is_some())
     }
 
-    /// Writes the next part of a large difference.
+    /// Writes the next part of a large difference, of about `limit` objects.
     ///
     /// # Errors
     ///
     /// The kernel could not be written. The next sync reads it.
-    pub fn go_on(&mut self) -> Result<Report, BackendError> {
+    pub fn go_on(&mut self, limit: usize) -> Result<Report, BackendError> {
         let Some(mut belief) = self.believed.take() else {
             return Ok(Report::default());
         };
-        let delta = belief.rest.pop_front().unwrap_or_default();
+        let delta = belief.take_part(limit);
         self.write(&delta)?;
         self.believed = Some(belief);
         Ok(Report::of(false, &delta))
@@ -162,8 +166,9 @@ impl<B: Backend> Reconciler<B> {
     /// of the last sync, whether or not that one succeeded. Some may be left to a later sync: new
     /// owners always, others unless [`reshapes_owners`](Self::reshapes_owners) says so.
     ///
-    /// Of a difference of more than `limit` objects it may write only the beginning. While there is a [`rest`](Self::rest),
-    /// these owners may not be in `changed`, and other owners may come between its parts.
+    /// Of a difference of more than `limit` objects it may write only the beginning. Until the end of it
+    /// ([`has_begun`](Self::has_begun)) these owners may not be in `changed`, other owners may come between its parts, and their
+    /// differences are written whole.
     ///
     /// # Errors
     ///
@@ -205,12 +210,12 @@ impl<B: Backend> Reconciler<B> {
                 new: self.held(owner, plan, previous, &scene),
             });
         }
-        let belief = Belief {
+        let mut belief = Belief {
             owners: BTreeMap::new(),
             standing: self.backend.standing(&scene),
             scene,
             shared: SharedCounts::new(),
-            rest: VecDeque::new(),
+            begun: None,
         };
         let own = believed.map(|it| self.own_changes(it, &belief, &steps, changed));
         let standing = Some((Objects::<B>::new(), belief.standing.clone()));
@@ -223,7 +228,8 @@ impl<B: Backend> Reconciler<B> {
             delta.exist(&mut found);
         }
         self.write(&delta)?;
-        self.believe(belief, steps, staged.shared);
+        belief.count(staged.shared);
+        self.believe(belief, steps);
         let own = own.unwrap_or_default();
         let foreign = delta.keys().filter(|it| !own.contains(*it));
         Ok(Report {
@@ -241,7 +247,10 @@ impl<B: Backend> Reconciler<B> {
         steps: &[Step<B>],
         changed: &BTreeSet<B::Owner>,
     ) -> BTreeSet<B::Key> {
-        let rest = std::mem::take(&mut old.rest);
+        let mut unwritten = Delta::default();
+        while old.begun.is_some() {
+            unwritten.extend(old.take_part(usize::MAX));
+        }
         let is_same_scene = *old.scene == *new.scene;
         let is_same = |step: &Step<B>| {
             let is_served = old.owners.contains_key(&step.owner);
@@ -270,8 +279,7 @@ impl<B: Backend> Reconciler<B> {
         let standing = (!is_same_scene).then(|| (old.standing, new.standing.clone()));
         let staged = stage(&self.backend, standing, &own, &old.shared);
         let delta = Delta::between(staged.observed, staged.desired);
-        let unwritten = rest.iter().flat_map(Delta::keys);
-        delta.keys().chain(unwritten).cloned().collect()
+        delta.keys().chain(unwritten.keys()).cloned().collect()
     }
 
     /// Writes the difference that these owners make.
@@ -310,15 +318,27 @@ impl<B: Backend> Reconciler<B> {
             belief.scene = scene;
             (old, new)
         });
-        let staged = stage(&self.backend, standing, &steps, &belief.shared);
+        let is_alone = belief.begun.is_none();
+        let limit = if is_alone { limit } else { usize::MAX };
+        let begun = Begun::new(&self.backend, &steps, limit);
+        let staged = if begun.is_some() { &[] } else { &steps[..] };
+        let staged = stage(&self.backend, standing, staged, &belief.shared);
         let mut delta = Delta::between(staged.observed, staged.desired);
-        belief.separate(&mut delta, &staged.shared);
-        let mut parts = B::divide(delta, limit);
-        let first = parts.pop_front().unwrap_or_default();
-        self.write(&first)?;
-        belief.rest.append(&mut parts);
-        self.believe(belief, steps, staged.shared);
-        Ok(Report::of(false, &first))
+        belief.count(staged.shared);
+        if let Some(mut begun) = begun {
+            // What belongs to no owner comes before them: one of them may lead to what it needs no more.
+            self.write(&delta)?;
+            let part = begun.next(&mut belief.shared, limit);
+            self.write(&part)?;
+            delta.extend(part);
+            if is_alone {
+                belief.begun = Some(begun).filter(|it| !it.is_done());
+            }
+        } else {
+            self.write(&delta)?;
+        }
+        self.believe(belief, steps);
+        Ok(Report::of(false, &delta))
     }
 
     /// The desired objects of an owner; `None` when all of them are refused.
@@ -352,18 +372,7 @@ impl<B: Backend> Reconciler<B> {
     }
 
     /// Records the steps as written.
-    fn believe(
-        &mut self,
-        mut belief: Belief<B>,
-        steps: Vec<Step<B>>,
-        shared: SharedCounts<B::Key>,
-    ) {
-        for (key, count) in shared {
-            match count {
-                0 => belief.shared.remove(&key),
-                _ => belief.shared.insert(key, count),
-            };
-        }
+    fn believe(&mut self, mut belief: Belief<B>, steps: Vec<Step<B>>) {
         let held = steps.into_iter();
         belief
             .owners

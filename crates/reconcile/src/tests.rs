@@ -1,6 +1,6 @@
 //! The reconciler against a kernel that fails, lacks something and is tampered with.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -148,6 +148,29 @@ impl Backend for Kernel {
         Ok(Upkeep::Resync("there is what nothing leads to".into()))
     }
 
+    const DIVIDES: bool = true;
+
+    /// One write in each part.
+    fn divide(delta: Delta<Key, Object>, _: usize) -> VecDeque<Delta<Key, Object>> {
+        let none = Delta::default;
+        let add = delta.add.into_iter();
+        let add = add.map(|it| Delta {
+            add: vec![it],
+            ..none()
+        });
+        let replace = delta.replace.into_iter();
+        let replace = replace.map(|it| Delta {
+            replace: vec![it],
+            ..none()
+        });
+        let delete = delta.delete.into_iter();
+        let delete = delete.map(|it| Delta {
+            delete: vec![it],
+            ..none()
+        });
+        add.chain(replace).chain(delete).collect()
+    }
+
     fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), BackendError> {
         self.transactions += 1;
         let failure = self.failure.take();
@@ -183,6 +206,8 @@ struct World {
     changed: BTreeSet<Owner>,
     scene: u8,
     failed: bool,
+    /// Of each part.
+    limit: usize,
 }
 
 impl World {
@@ -193,6 +218,7 @@ impl World {
             changed: BTreeSet::new(),
             scene: 0,
             failed: true,
+            limit: usize::MAX,
         }
     }
 
@@ -213,9 +239,12 @@ impl World {
 
     /// Syncs and checks every law.
     fn sync(&mut self) -> Result<Report, BackendError> {
-        let result = self
+        let mut result = self
             .reconciler
-            .sync(&self.scene, &self.wanted, &self.changed, usize::MAX);
+            .sync(&self.scene, &self.wanted, &self.changed, self.limit);
+        while result.is_ok() && self.reconciler.has_begun() {
+            result = self.reconciler.go_on(self.limit);
+        }
         let report = match result {
             Ok(report) => report,
             Err(error) => {
@@ -323,8 +352,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn the_kernel_follows(steps in prop::collection::vec(step(), 1..16)) {
+    fn the_kernel_follows(
+        steps in prop::collection::vec(step(), 1..16),
+        limit in prop_oneof![Just(1), Just(usize::MAX)],
+    ) {
         let mut world = World::new();
+        world.limit = limit;
         for step in steps {
             match step {
                 Move::Want(owner, names) => world.want(owner, &names),

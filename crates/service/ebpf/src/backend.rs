@@ -430,6 +430,8 @@ impl Backend for Ebpf {
         Ok(objects)
     }
 
+    const DIVIDES: bool = true;
+
     fn divide(delta: Delta<Key, Object>, limit: usize) -> VecDeque<Delta<Key, Object>> {
         apply::divide(delta, limit)
     }

@@ -1,6 +1,7 @@
 //! The backend: pure rendering on one side, a netlink connection on the other.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_model::IpFamily;
@@ -12,20 +13,24 @@ use sluice_plane::{
     Keep, Leftovers, Live, Options, RenderedObject, RuleMetrics, Scale, Scene, ServiceBackend,
     Sysctl, Trace, Unserved,
 };
-use sluice_reconcile::{Backend, BackendError, Delta, Objects, Upkeep};
+use sluice_reconcile::{Backend, BackendError, Change, Delta, Objects, Upkeep};
 
 use crate::apply;
 use crate::counters::ElementCounters;
 use crate::denials::RuleCounters;
-use crate::divide::divide;
 use crate::leftovers::Tables;
 use crate::name::{ChainName, TABLE, scope};
 use crate::object::{Key, Object};
 use crate::observe::Unlisted;
+use crate::parts::Parts;
 use crate::placement::{self, Placement};
+use crate::render::Render;
 use crate::set::{Counting, SetName};
 use crate::unreachable::{self, Search};
 use crate::{drift, layout, live, observe, render, slots, tables, text};
+
+/// A difference in parts.
+type ObjectParts = dyn sluice_reconcile::Parts<Key, Object>;
 
 /// Pause between two checks whether a search in the background has ended.
 const SEARCH_POLL: Duration = Duration::from_secs(1);
@@ -105,6 +110,20 @@ pub fn render_port(port: &PortPlan) -> Vec<(Key, Object)> {
     render::port(port, &placement::place(port, None))
 }
 
+/// The difference between service ports, of what is not shared, as if the first sync had placed both. Pure.
+pub fn port_parts(changes: &[Change<PortPlan, ()>]) -> Box<ObjectParts> {
+    let place = |it: &Option<(Arc<PortPlan>, ())>| {
+        let (plan, ()) = it.clone()?;
+        let placement = placement::place(&plan, None);
+        Some((plan, placement))
+    };
+    let placed = changes.iter().map(|it| Change {
+        old: place(&it.old),
+        new: place(&it.new),
+    });
+    Box::new(Parts::new(&placed.collect::<Vec<_>>()))
+}
+
 /// Every object of a plan, as a first sync would write it. Pure.
 pub fn render_plan(plan: &Plan, counting: Counting) -> BTreeMap<Key, Object> {
     let ports = plan.ports.values().flat_map(|port| render_port(port));
@@ -151,6 +170,27 @@ impl<K: Kernel + Send + 'static> Backend for Nftables<K> {
         } else {
             Vec::new()
         }
+    }
+
+    fn parts(&self, changes: &[Change<PortPlan, Placement>]) -> Option<Box<ObjectParts>> {
+        let is_served = |it: &&Change<PortPlan, Placement>| {
+            let plan = it.old.as_ref().or(it.new.as_ref());
+            plan.is_some_and(|(it, _)| self.families.serves(it.key.family))
+        };
+        let served: Vec<_> = changes.iter().filter(is_served).cloned().collect();
+        Some(Box::new(Parts::new(&served)))
+    }
+
+    fn render_shared(&self, _: &Scene, port: &PortPlan, placement: &Placement) -> Objects<Self> {
+        if self.families.serves(port.key.family) {
+            Render::new(port, placement).shared()
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn weight(object: &Object) -> usize {
+        object.weight()
     }
 
     fn is_undisturbed(&mut self) -> bool {
@@ -203,10 +243,6 @@ impl<K: Kernel + Send + 'static> Backend for Nftables<K> {
             .families
             .upkeep(|family, _| tables::owns_table(kernel, family).map(drop));
         Ok(tried.and(self.search()?))
-    }
-
-    fn divide(delta: Delta<Key, Object>, limit: usize) -> VecDeque<Delta<Key, Object>> {
-        divide(delta, limit)
     }
 
     fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), BackendError> {

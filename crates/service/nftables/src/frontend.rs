@@ -20,6 +20,12 @@ pub(crate) fn slots_set(frontend: &Frontend, route: Route, scope: Scope) -> Opti
     pool.map(endpoints_of)
 }
 
+/// All maps that [`slots_set`] names for a kind of frontend.
+pub(crate) fn slot_sets(frontend: &Frontend) -> [SetName; 2] {
+    let names = Names::of(frontend);
+    [names.near, names.local].map(endpoints_of)
+}
+
 /// The key of an endpoint in the maps that [`slots_set`] names.
 pub(crate) fn slot_key(frontend: &Frontend, slot: u32) -> ElementKey {
     match *frontend {

@@ -25,7 +25,6 @@ mod bytes;
 mod counters;
 mod definition;
 mod denials;
-mod divide;
 mod drift;
 mod frontend;
 mod labels;
@@ -35,9 +34,11 @@ mod live;
 mod name;
 mod object;
 mod observe;
+mod parts;
 mod placement;
 mod pool;
 mod render;
+mod rows;
 mod rule;
 mod set;
 mod slots;
@@ -49,7 +50,7 @@ mod unreachable;
 
 pub use sluice_nft::{Hook, HookPoint};
 
-pub use backend::{Nftables, render_plan, render_port};
+pub use backend::{Nftables, port_parts, render_plan, render_port};
 pub use block::Block;
 pub use name::{ChainName, PoolKind, Standing, TABLE};
 pub use object::{Chain, Key, Object, Rules};

@@ -129,6 +129,14 @@ impl Rules {
         }
     }
 
+    fn len(&self) -> usize {
+        match self {
+            Self::Ours(_, rules) => rules.len(),
+            Self::Block(_, block) => block.members.len(),
+            Self::Observed(rules) => rules.len(),
+        }
+    }
+
     /// Whether the kernel would list our rules like this.
     fn look_like(&self, family: IpFamily, seen: &[Vec<Expr>]) -> bool {
         let rules = self.as_rules();
@@ -157,6 +165,15 @@ impl PartialEq for Rules {
 impl Eq for Rules {}
 
 impl Object {
+    /// In the time that an element takes. A rule takes as long as several.
+    pub(crate) fn weight(&self) -> usize {
+        match self {
+            Self::Chain(it) => 1 + 4 * it.rules.len(),
+            Self::Sources(ranges) => 1 + ranges.len(),
+            Self::Table | Self::Set(_) | Self::Sticky(_) | Self::Element(_) | Self::Foreign => 1,
+        }
+    }
+
     /// The Service of the object; empty when the object is for all Services, or when its text names the Service.
     pub(crate) fn comment(&self) -> &str {
         match self {

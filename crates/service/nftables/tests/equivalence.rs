@@ -7,11 +7,15 @@ use proptest::prelude::*;
 use sluice_nftables::{
     ChainName, Counting, ElementValue, Key, Nftables, Object, SetName, render_plan,
 };
-use sluice_plan::Event;
 use sluice_plan::testing::{arbitrary_events, arbitrary_packet, arbitrary_settings, host, planner};
-use sluice_reconcile::{Backend, Delta};
+use sluice_plan::{Event, Plan, PortKey};
+use sluice_plane::testing::Fake;
+use sluice_plane::{Scale, Scene};
+use sluice_reconcile::{Backend, Reconciler};
 use sluice_tracers::chance::{Outcome, planned};
 use sluice_tracers::nftables::outcomes;
+
+use crate::parts::Ports;
 
 /// Checks that names in rules lead to objects that exist.
 fn references_hold(objects: &BTreeMap<Key, Object>) {
@@ -63,12 +67,15 @@ proptest! {
         after in arbitrary_events(),
         packets in prop::collection::vec(arbitrary_packet(), 1..20),
     ) {
-        let rendered = |events| render_plan(planner(settings.clone(), events).plan(), Counting::Nothing);
+        let planned = |events| planner(settings.clone(), events).plan().clone();
+        let rendered = |plan: &Plan| render_plan(plan, Counting::Nothing);
         // Who is a local client, and where NodePorts answer, follows the node before any frontend changes.
         let is_of_node = |it: &&Event| matches!(it, Event::Node(_));
         let services = before.iter().filter(|it| !is_of_node(it));
-        let between = rendered(services.chain(after.iter().filter(is_of_node)).cloned().collect());
-        let (mut objects, after) = (rendered(before), rendered(after));
+        let between = planned(services.chain(after.iter().filter(is_of_node)).cloned().collect());
+        let plans = [planned(before), between, planned(after)];
+        let rendered = plans.each_ref().map(rendered);
+        let [before, _, after] = &rendered;
         let host = host();
         let fate = |objects: &_, packet: &_| -> BTreeSet<Outcome> {
             let all = outcomes(objects, packet, &host).into_iter();
@@ -84,23 +91,41 @@ proptest! {
             let is_range = |it: &&Key| matches!(it, Key::Element(_, SetName::ServiceCidrs, _));
             objects.keys().filter(is_range).cloned().collect()
         };
-        let unserved = (ranges(&objects) != ranges(&after)).then_some([Outcome::Untouched, Outcome::Dropped]);
+        let unserved = (ranges(before) != ranges(after)).then_some([Outcome::Untouched, Outcome::Dropped]);
         let right = |packet| -> BTreeSet<Outcome> {
-            let served = [&objects, &between, &after].into_iter().flat_map(|it| fate(it, packet));
+            let served = rendered.iter().flat_map(|it| fate(it, packet));
             served.chain(unserved.into_iter().flatten()).collect()
         };
         let right: Vec<_> = packets.iter().map(right).collect();
-        let delta = Delta::between(objects.clone(), after.clone().into_iter().collect());
-        for part in <Nftables>::divide(delta, 1) {
-            part.delete.iter().for_each(|key| drop(objects.remove(key)));
-            objects.extend(part.replace.into_iter().chain(part.add));
+        let [before, _, after] = &plans;
+        // What belongs to no Service is written first.
+        let standing = Plan { ports: BTreeMap::new(), ..after.clone() };
+        let standing = render_plan(&standing, Counting::Nothing);
+        let memory = Fake::<Ports>::default();
+        memory.0.borrow_mut().is_strict = true;
+        let mut reconciler = Reconciler::new(memory.clone());
+        let scene = |plan: &Plan| Scene { node: plan.node.clone(), scale: Scale::Small };
+        let ports: BTreeSet<PortKey> = before.ports.keys().chain(after.ports.keys()).cloned().collect();
+        let written = reconciler.sync(&scene(before), &before.ports, &ports, usize::MAX);
+        prop_assert!(written.is_ok());
+        let mut is_begun = false;
+        while !is_begun || reconciler.has_begun() {
+            let written = if is_begun {
+                reconciler.go_on(1)
+            } else {
+                reconciler.sync(&scene(after), &after.ports, &ports, 1)
+            };
+            is_begun = true;
+            prop_assert!(written.is_ok());
+            let mut objects = standing.clone();
+            objects.extend(memory.0.borrow().objects.clone());
             references_hold(&objects);
             for (packet, right) in packets.iter().zip(&right) {
                 let seen = fate(&objects, packet);
                 prop_assert!(seen.is_subset(right), "{:?}: {:?}, not {:?}", packet, seen, right);
             }
+            prop_assert!(reconciler.has_begun() || objects == rendered[2]);
         }
-        prop_assert_eq!(objects, after);
     }
 
     /// Service ports may render the same object only if its key allows it.

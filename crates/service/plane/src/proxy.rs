@@ -158,24 +158,25 @@ impl<B: ServiceBackend> Proxy<B> {
             }
             None => {
                 self.large_is_next = false;
-                if reconciler.rest() > 0 {
-                    let report = reconciler.go_on()?;
-                    self.cost = self.limit;
+                if reconciler.has_begun() {
+                    let report = reconciler.go_on(self.limit)?;
+                    self.cost = writes(&report).min(self.limit);
                     return Ok(self.written(report, &BTreeSet::new()));
                 }
                 self.waiting.large(self.limit)
             }
         };
         let cost = self.waiting.cost(&part);
-        self.cost = cost.min(self.limit);
-        let most = if cost > self.limit {
-            self.limit
+        let is_divided = cost > self.limit;
+        let limit = if is_divided { self.limit } else { usize::MAX };
+        let had_begun = reconciler.has_begun();
+        let report = reconciler.sync(&scene, &plan.ports, &part, limit)?;
+        self.cost = if is_divided {
+            writes(&report).min(self.limit)
         } else {
-            usize::MAX
+            cost
         };
-        let rest = reconciler.rest();
-        let report = reconciler.sync(&scene, &plan.ports, &part, most)?;
-        if reconciler.rest() > rest {
+        if reconciler.has_begun() && !had_begun {
             let begun = self.waiting.take(&part);
             self.begun.extend(begun);
             return Ok(self.written(report, &BTreeSet::new()));
@@ -185,7 +186,7 @@ impl<B: ServiceBackend> Proxy<B> {
 
     /// A write succeeded, of all that these service ports need, and perhaps of what was begun.
     fn written(&mut self, report: Report, part: &BTreeSet<PortKey>) -> Synced {
-        let mut written = if self.reconciler.rest() == 0 {
+        let mut written = if !self.reconciler.has_begun() {
             std::mem::take(&mut self.begun)
         } else {
             Begun::default()
@@ -206,6 +207,11 @@ impl<B: ServiceBackend> Proxy<B> {
         let fits = (fits as usize).clamp(self.limit / 2, self.limit * 2);
         self.limit = fits.clamp(part(B::PART, SMALLEST), B::PART);
     }
+}
+
+/// What was written, as [`ServiceBackend::cost`] counts: what is replaced goes and comes.
+fn writes(report: &Report) -> usize {
+    report.added + 2 * report.replaced + report.deleted
 }
 
 /// A fraction of the largest part.

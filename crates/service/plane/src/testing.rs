@@ -1,14 +1,14 @@
 //! A data plane in memory, for tests of its users.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
 use sluice_plan::explain::Explanation;
 use sluice_plan::{Plan, PortKey, PortPlan};
-use sluice_reconcile::{Backend, BackendError, Delta, Objects, Refusal, Upkeep};
+use sluice_reconcile::{Backend, BackendError, Change, Delta, Objects, Parts, Refusal, Upkeep};
 
 use crate::{
     DataPlane, FailureMetrics, ForeignChange, Keep, Leftovers, Live, Options, Removal,
@@ -18,9 +18,9 @@ use crate::{
 /// The objects of a [`Fake`].
 pub trait Shape: Clone + Default + fmt::Debug + 'static {
     /// Identity of an object.
-    type Key: Ord + Clone + fmt::Display + fmt::Debug;
+    type Key: Ord + Clone + fmt::Display + fmt::Debug + Send;
     /// Content of an object.
-    type Object: Clone + Eq + fmt::Debug;
+    type Object: Clone + Eq + fmt::Debug + Send;
 
     /// As [`ServiceBackend::PART`].
     const PART: usize;
@@ -40,12 +40,9 @@ pub trait Shape: Clone + Default + fmt::Debug + 'static {
         Vec::new()
     }
 
-    /// As [`Backend::divide`].
-    fn divide(
-        delta: Delta<Self::Key, Self::Object>,
-        _limit: usize,
-    ) -> VecDeque<Delta<Self::Key, Self::Object>> {
-        VecDeque::from([delta])
+    /// As [`Backend::parts`].
+    fn parts(_: &[Change<PortPlan, ()>]) -> Option<Box<dyn Parts<Self::Key, Self::Object>>> {
+        None
     }
 
     /// As [`Backend::render`].
@@ -217,8 +214,8 @@ impl<S: Shape> Backend for Fake<S> {
         }
     }
 
-    fn divide(delta: Delta<S::Key, S::Object>, limit: usize) -> VecDeque<Delta<S::Key, S::Object>> {
-        S::divide(delta, limit)
+    fn parts(&self, changes: &[Change<PortPlan, ()>]) -> Option<Box<dyn Parts<S::Key, S::Object>>> {
+        S::parts(changes)
     }
 
     fn apply(&mut self, delta: &Delta<S::Key, S::Object>) -> Result<(), BackendError> {

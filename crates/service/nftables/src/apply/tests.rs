@@ -1,14 +1,16 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use sluice_model::IpFamily;
 use sluice_nft::Kernel;
 use sluice_nft::testing::Fake;
+use sluice_plan::PortKey;
 use sluice_plan::testing::{arbitrary_events, arbitrary_settings, planner};
+use sluice_plane::{Scale, Scene};
+use sluice_reconcile::Reconciler;
 
 use super::*;
-use crate::backend::render_plan;
-use crate::divide::divide;
+use crate::backend::{Nftables, render_plan};
 use crate::set::Counting;
 
 type Objects = BTreeMap<Key, Object>;
@@ -55,19 +57,29 @@ proptest! {
         before in arbitrary_events(),
         after in arbitrary_events(),
     ) {
-        let rendered = |events| render_plan(planner(settings.clone(), events).plan(), Counting::Nothing);
-        let (before, after) = (rendered(before), rendered(after));
-        let [mut changed, mut parted, mut fresh] = [Fake::new(), Fake::new(), Fake::new()];
+        let planners = [before, after].map(|events| planner(settings.clone(), events));
+        let plans = planners.each_ref().map(|it| it.plan());
+        let [before, after] = plans.map(|it| render_plan(it, Counting::Nothing));
+        let [mut changed, mut fresh] = [Fake::new(), Fake::new()];
         let first = difference(&Objects::new(), &before);
         apply(&mut changed, &first);
         apply(&mut changed, &difference(&before, &after));
-        apply(&mut parted, &first);
-        for part in divide(difference(&before, &after), 1) {
-            apply(&mut parted, &part);
-        }
         apply(&mut fresh, &difference(&Objects::new(), &after));
         let wanted = listing(&mut fresh);
         prop_assert_eq!(listing(&mut changed), &wanted[..]);
-        prop_assert_eq!(listing(&mut parted), wanted);
+        let mut reconciler = Reconciler::new(Nftables::on(Fake::new()));
+        let ports = plans.map(|it| it.ports.keys().cloned());
+        let ports: BTreeSet<PortKey> = ports.into_iter().flatten().collect();
+        for plan in plans {
+            let scene = Scene { node: plan.node.clone(), scale: Scale::Small };
+            reconciler.sync(&scene, &plan.ports, &ports, 1).expect("the kernel takes it");
+        }
+        while reconciler.has_begun() {
+            reconciler.go_on(1).expect("the kernel takes it");
+        }
+        reconciler.forget();
+        let scene = Scene { node: plans[1].node.clone(), scale: Scale::Small };
+        let report = reconciler.sync(&scene, &plans[1].ports, &ports, usize::MAX);
+        prop_assert!(report.expect("the kernel takes it").is_empty());
     }
 }
