@@ -1,6 +1,7 @@
 //! The claims of Services: who owns what, before any port is planned.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::hash::Hash;
 
 use super::{Changes, Planner};
 use crate::claims::{Claim, Claimant, Claims};
@@ -17,6 +18,22 @@ struct Moves {
     affected: BTreeSet<NamespacedName>,
     /// Claims that service ports lost while their plan still contains them.
     lost: BTreeMap<PortKey, HashSet<Claim>>,
+}
+
+/// The longest list of claims in which one is searched for: a Service may have 50,000.
+const FEW: usize = 8;
+
+/// What only the first of two lists has.
+fn only_in<'a, T: Eq + Hash>(all: &'a [T], others: &'a [T]) -> impl Iterator<Item = &'a T> {
+    let many: HashSet<&T> = others.iter().filter(|_| others.len() > FEW).collect();
+    let are_many = others.len() > FEW;
+    all.iter().filter(move |it| {
+        if are_many {
+            !many.contains(it)
+        } else {
+            !others.contains(it)
+        }
+    })
 }
 
 impl Planner {
@@ -47,15 +64,12 @@ impl Planner {
         if old == new {
             return;
         }
-        // A Service may have 50,000 claims: no search in lists.
-        let before: HashSet<_> = old.iter().collect();
-        let after: HashSet<_> = new.iter().collect();
-        for (claim, claimant) in old.iter().filter(|it| !after.contains(it)) {
+        for (claim, claimant) in only_in(&old, &new) {
             self.change(*claim, name, moves, |claims| {
                 claims.remove(*claim, claimant)
             });
         }
-        for (claim, claimant) in new.iter().filter(|it| !before.contains(it)) {
+        for (claim, claimant) in only_in(&new, &old) {
             self.change(*claim, name, moves, |claims| {
                 claims.add(*claim, claimant.clone());
             });
