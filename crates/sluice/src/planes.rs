@@ -12,7 +12,7 @@ use sluice_plan::explain::Explanation;
 #[cfg(feature = "lab")]
 use sluice_plane::Sysctl;
 use sluice_plane::{
-    BackendError, DataPlane, Leftovers, Live, Options, RenderedObject, Watched, Witness,
+    BackendError, DataPlane, Leftovers, Live, Looks, Options, RenderedObject, Watched, Witness,
 };
 
 use crate::proxy::Agent;
@@ -119,7 +119,8 @@ pub(crate) fn beside(mode: &str) -> Vec<(&'static str, String)> {
     let others = PLANES.iter().filter(|it| !is_shared(it));
     let signs = others.filter_map(|it| {
         let sign = if it.name == mode {
-            it.leftovers.sign_of_kube_proxy(&|_| true)
+            it.leftovers
+                .sign_of_kube_proxy(&|_| true, &mut Looks::default())
         } else {
             it.leftovers.sign()
         };

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use sluice_model::IpFamily;
 use sluice_node::chain;
-use sluice_plane::{Keep, LeftoverError, Leftovers, Purpose, Removal, Request};
+use sluice_plane::{Keep, LeftoverError, Leftovers, Looks, Purpose, Removal, Request};
 use sluice_reconcile::Waits;
 use tracing::{info, warn};
 
@@ -152,10 +152,14 @@ fn drain(all: &[&dyn Leftovers], keep: &Keep, carried: &Carried) {
 /// not removed again: the two programs would undo each other's work for ever.
 fn watch(all: &[&dyn Leftovers], keep: &Keep) {
     let mut waits = Waits::new(FIRST_CHECK, LONGEST_CHECK);
+    let mut looks = Looks::default();
     loop {
         #[expect(clippy::disallowed_methods, reason = "back-off")]
         thread::sleep(waits.take());
-        if let Some(sign) = all.iter().find_map(|it| it.sign_of_kube_proxy(keep)) {
+        let mut signs = all
+            .iter()
+            .filter_map(|it| it.sign_of_kube_proxy(keep, &mut looks));
+        if let Some(sign) = signs.next() {
             warn!(
                 sign,
                 "kube-proxy seems to be still running: its rules and ours both apply; stop it, \

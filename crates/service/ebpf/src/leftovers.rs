@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sluice_bpf::Pins;
 use sluice_bpf_abi::{VERSION, node_flags};
-use sluice_plane::{Keep, LeftoverError, Leftovers, Removal, Request, Trace};
+use sluice_plane::{Keep, LeftoverError, Leftovers, Looks, Removal, Request, Trace};
 use tracing::debug;
 
 use crate::flows::{self, Timeouts};
@@ -76,7 +76,7 @@ impl Leftovers for PinnedPrograms {
         }
     }
 
-    fn sign_of_kube_proxy(&self, _: &Keep) -> Option<String> {
+    fn sign_of_kube_proxy(&self, _: &Keep, _: &mut Looks) -> Option<String> {
         None
     }
 

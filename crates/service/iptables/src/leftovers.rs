@@ -4,7 +4,9 @@ use nix::net::if_::if_nametoindex;
 use sluice_netlink::Errno;
 use sluice_netlink::nfacct::{self, Accounts};
 use sluice_plane::kube_proxy::{self, ACCOUNTS, DEVICE, KUBELET};
-use sluice_plane::{Keep, LeftoverError, Leftovers, Purpose, Removal, Request, Trace, chains};
+use sluice_plane::{
+    Keep, LeftoverError, Leftovers, Looks, Purpose, Removal, Request, Trace, chains,
+};
 
 /// The objects of the iptables mode of kube-proxy, and of ours.
 pub(crate) struct ChainsAndAccounts;
@@ -28,8 +30,8 @@ impl Leftovers for ChainsAndAccounts {
         }
     }
 
-    fn sign_of_kube_proxy(&self, keep: &Keep) -> Option<String> {
-        chains::sign_of_kube_proxy(keep)
+    fn sign_of_kube_proxy(&self, keep: &Keep, looks: &mut Looks) -> Option<String> {
+        chains::sign_of_kube_proxy(keep, looks)
     }
 
     fn need_programs(&self) -> bool {

@@ -5,7 +5,7 @@ mod servers;
 mod sets;
 
 use sluice_plane::kube_proxy::DEVICE;
-use sluice_plane::{Keep, Leftovers, Purpose, Removal, Request, Trace, chains};
+use sluice_plane::{Keep, Leftovers, Looks, Purpose, Removal, Request, Trace, chains};
 
 /// The objects of the ipvs mode.
 pub(crate) struct VirtualServers;
@@ -39,7 +39,7 @@ impl Leftovers for VirtualServers {
         }
     }
 
-    fn sign_of_kube_proxy(&self, keep: &Keep) -> Option<String> {
+    fn sign_of_kube_proxy(&self, keep: &Keep, _: &mut Looks) -> Option<String> {
         let is_foreign = !keep(&Trace::VirtualServers) && servers::has_device();
         is_foreign.then(|| format!("interface {DEVICE}"))
     }

@@ -2,7 +2,9 @@
 
 use sluice_model::IpFamily;
 use sluice_nft::{Batch, Connection, Kernel, Scope};
-use sluice_plane::{Keep, LeftoverError, Leftovers, Purpose, Removal, Request, Trace, kube_proxy};
+use sluice_plane::{
+    Keep, LeftoverError, Leftovers, Looks, Purpose, Removal, Request, Trace, kube_proxy,
+};
 use tracing::debug;
 
 use crate::name::{TABLE, scope};
@@ -14,7 +16,7 @@ pub(crate) struct Tables;
 impl Leftovers for Tables {
     fn remove(&self, request: &Request<'_>, removal: &mut Removal) {
         if request.purpose == Purpose::Cleanup {
-            if let Some(table) = self.sign_of_kube_proxy(request.keep) {
+            if let Some(table) = sign(kube_proxy::TABLE, &mut Looks::default()) {
                 let why = "it is kube-proxy's; --kube-proxy removes it";
                 removal.left.push(format!("{table}: {why}"));
             }
@@ -31,19 +33,20 @@ impl Leftovers for Tables {
         }
     }
 
-    fn sign_of_kube_proxy(&self, _: &Keep) -> Option<String> {
-        sign(kube_proxy::TABLE)
+    fn sign_of_kube_proxy(&self, _: &Keep, looks: &mut Looks) -> Option<String> {
+        sign(kube_proxy::TABLE, looks)
     }
 
     fn sign(&self) -> Option<String> {
-        sign(TABLE).or_else(|| sign(kube_proxy::TABLE))
+        let mut looks = Looks::default();
+        sign(TABLE, &mut looks).or_else(|| sign(kube_proxy::TABLE, &mut looks))
     }
 }
 
-fn sign(table: &str) -> Option<String> {
-    let mut connection = Connection::open().ok()?;
+fn sign(table: &str, looks: &mut Looks) -> Option<String> {
+    let connection = looks.nft()?;
     let mut families = IpFamily::ALL.into_iter();
-    let found = families.find(|it| has_table(&mut connection, *it, table).unwrap_or_default());
+    let found = families.find(|it| has_table(connection, *it, table).unwrap_or_default());
     found.map(|it| format!("table {} {table}", it.nft_name()))
 }
 

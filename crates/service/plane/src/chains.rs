@@ -18,7 +18,7 @@ use sluice_xtables::programs::Variant;
 use sluice_xtables::rule::Table;
 
 use crate::kube_proxy::{SERVICES, is_chain, is_ours};
-use crate::{Keep, Removal, Request, Trace};
+use crate::{Keep, Looks, Removal, Request, Trace};
 
 /// Tables of iptables in which kube-proxy has chains, in the order in which these are removed. What is refused goes before
 /// what is translated: a packet that is no more translated, and still filtered, would be refused as one to a ClusterIP
@@ -32,8 +32,8 @@ pub fn remove(request: &Request<'_>, removal: &mut Removal) {
 }
 
 /// A chain that shows that a kube-proxy with iptables works; `None` also when that is not known.
-pub fn sign_of_kube_proxy(keep: &Keep) -> Option<String> {
-    nft::sign_of_kube_proxy(keep).or_else(|| {
+pub fn sign_of_kube_proxy(keep: &Keep, looks: &mut Looks) -> Option<String> {
+    nft::sign_of_kube_proxy(keep, looks).or_else(|| {
         let is_foreign = is_services(keep, Variant::Legacy);
         let found = legacy::tables_with(&[Table::Nat], is_foreign);
         let table = found.first()?;
@@ -52,7 +52,7 @@ pub fn are_ours() -> bool {
 /// read has none.
 #[must_use]
 pub fn tables_with(is_meant: impl Fn(&str) -> bool) -> Vec<String> {
-    let mut tables = nft::tables_with(&TABLES, &is_meant);
+    let mut tables = nft::tables_with(&TABLES, &is_meant, &mut Looks::default());
     tables.extend(legacy::tables_with(&TABLES, is_meant));
     tables
 }

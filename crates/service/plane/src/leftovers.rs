@@ -17,9 +17,24 @@ use std::io;
 
 use sluice_model::IpFamily;
 use sluice_netlink::{RequestError, SocketError};
-use sluice_nft::CommitError;
+use sluice_nft::{CommitError, Connection};
 use sluice_xtables::programs::{FindError, RestoreError, SaveError, Variant};
 use sluice_xtables::rule::Table;
+
+/// What looks for a kube-proxy need, one after the other.
+///
+/// The connection to nf_tables stays open: when one is closed, no transaction can begin until everything that earlier ones
+/// deleted is freed (`nft_rcv_nl_event`).
+#[derive(Debug, Default)]
+pub struct Looks(Option<Connection>);
+
+impl Looks {
+    /// The connection; `None` without nf_tables.
+    pub fn nft(&mut self) -> Option<&mut Connection> {
+        self.0 = self.0.take().or_else(|| Connection::open().ok());
+        self.0.as_mut()
+    }
+}
 
 /// An object of the kernel with a name of kube-proxy or of Sluice.
 #[derive(Clone, Copy, Debug)]
@@ -100,12 +115,12 @@ pub trait Leftovers: Sync {
     }
 
     /// An object that shows that a kube-proxy works beside us; `None` also when that is not known.
-    fn sign_of_kube_proxy(&self, keep: &Keep) -> Option<String>;
+    fn sign_of_kube_proxy(&self, keep: &Keep, looks: &mut Looks) -> Option<String>;
 
     /// An object that shows that this data plane's rules are on this machine, ours or a kube-proxy's;
     /// `None` also when that is not known.
     fn sign(&self) -> Option<String> {
-        self.sign_of_kube_proxy(&|_| false)
+        self.sign_of_kube_proxy(&|_| false, &mut Looks::default())
     }
 
     /// Whether the removal runs the programs of iptables on this machine.
@@ -213,5 +228,18 @@ impl Removal {
     pub fn is_done(&self) -> bool {
         let hidden = |it: &LeftoverError| matches!(it, LeftoverError::Hidden { .. });
         self.errors.iter().all(hidden)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nothing is closed between two looks.
+    #[test]
+    fn all_looks_have_one_connection() {
+        let mut looks = Looks::default();
+        let mut port = || looks.nft().map(|it| it.port_id());
+        assert_eq!(port(), port());
     }
 }

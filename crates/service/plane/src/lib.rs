@@ -40,7 +40,7 @@ pub use counters::{
 pub use denials::{DenialCounters, DenialReason, Denied, Fate};
 pub use families::Families;
 pub use flows::{FlowTable, NetfilterFlows};
-pub use leftovers::{Keep, LeftoverError, Leftovers, Purpose, Removal, Request, Trace};
+pub use leftovers::{Keep, LeftoverError, Leftovers, Looks, Purpose, Removal, Request, Trace};
 pub use live::Live;
 pub use options::{EbpfOptions, FLOWS, MAGLEV_SIZES, Options, Sockets, Sysctl};
 pub use proxy::{Proxy, Superseded, Synced};

@@ -11,7 +11,7 @@ use sluice_plan::{Plan, PortKey, PortPlan};
 use sluice_reconcile::{Backend, BackendError, Change, Delta, Objects, Parts, Refusal, Upkeep};
 
 use crate::{
-    DataPlane, FailureMetrics, ForeignChange, Keep, Leftovers, Live, Options, Removal,
+    DataPlane, FailureMetrics, ForeignChange, Keep, Leftovers, Live, Looks, Options, Removal,
     RenderedObject, Request, RuleMetrics, Scene, ServiceBackend, Sysctl, Unserved,
 };
 
@@ -291,7 +291,7 @@ struct NoLeftovers;
 impl Leftovers for NoLeftovers {
     fn remove(&self, _: &Request<'_>, _: &mut Removal) {}
 
-    fn sign_of_kube_proxy(&self, _: &Keep) -> Option<String> {
+    fn sign_of_kube_proxy(&self, _: &Keep, _: &mut Looks) -> Option<String> {
         None
     }
 }

@@ -19,22 +19,26 @@ use sluice_xtables::rule::Table;
 use super::teardown::{self, Cleared, Link, Teardown};
 use super::{TABLES, goes, is_services};
 use crate::kube_proxy::SERVICES;
-use crate::{Keep, LeftoverError, Removal, Request};
+use crate::{Keep, LeftoverError, Looks, Removal, Request};
 
 /// How often a table is read while another program changes it.
 const ATTEMPTS: usize = 5;
 
 /// A chain of the nft variant that shows that a kube-proxy works.
-pub(super) fn sign_of_kube_proxy(keep: &Keep) -> Option<String> {
+pub(super) fn sign_of_kube_proxy(keep: &Keep, looks: &mut Looks) -> Option<String> {
     let is_foreign = is_services(keep, Variant::Nft);
-    let found = tables_with(&[Table::Nat], is_foreign);
+    let found = tables_with(&[Table::Nat], is_foreign, looks);
     let table = found.first()?;
     Some(format!("chain {SERVICES} of table {table}"))
 }
 
 /// The tables with a chain whose name is meant; none also when the kernel cannot be asked.
-pub(super) fn tables_with(tables: &[Table], is_meant: impl Fn(&str) -> bool) -> Vec<String> {
-    let Ok(mut connection) = Connection::open() else {
+pub(super) fn tables_with(
+    tables: &[Table],
+    is_meant: impl Fn(&str) -> bool,
+    looks: &mut Looks,
+) -> Vec<String> {
+    let Some(connection) = looks.nft() else {
         return Vec::new();
     };
     let mut has_chain = |family, table: &Table| {
