@@ -188,8 +188,11 @@ impl Demo {
         } = dial.dialled;
         let from = self.netns(dial.from);
         screen.page(&format!("{}: {target}", dial.title));
-        let probe = Probe::new(target, protocol);
-        // A frontend that drops is a second for each request.
+        let mut probe = Probe::new(target, protocol);
+        // A frontend that drops is a second for each request. An answer may come late on a machine that does other work.
+        if dial.expected.is_some() {
+            probe = probe.timeout(TIMEOUT);
+        }
         let first = probe.from(from);
         let count = if first.name().is_some() {
             CONNECTIONS

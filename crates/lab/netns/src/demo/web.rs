@@ -129,7 +129,7 @@ fn dials(cluster: &Cluster) -> Vec<Dial> {
 /// Ends web-2 as the kubelet does: first its EndpointSlice says so, then the pod goes.
 pub(super) fn kill_a_pod(demo: &mut Demo, screen: &mut Screen) -> anyhow::Result<()> {
     let cluster_ip = demo.dials[0].dialled;
-    let probe = Probe::tcp(cluster_ip.target);
+    let probe = Probe::tcp(cluster_ip.target).timeout(TIMEOUT);
     screen.page("web-2 dies while pod shell opens connections without pause");
     let hammer = Hammer::start(demo.netns(From::Shell), probe)?;
     let mut bars = Bars::new(&hammer);
