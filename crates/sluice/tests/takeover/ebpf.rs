@@ -8,11 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use sluice_ebpf::cgroup_root;
+use sluice_ebpf::{Maps, cgroup_root};
 use sluice_lab::{Hammer, LabError, OwnCgroup, Probe, Session, eventually, require_netns};
 
 use crate::takeover::kube_proxy::PORT;
 use crate::takeover::world::{SOON, World, more, unhurt};
+
+/// Where agents pin.
+const PINS: &str = "/sys/fs/bpf/sluice";
 
 /// Clients that never stop connecting see nothing of it, and neither do open connections: netfilter and the programs
 /// keep theirs until they end.
@@ -46,9 +49,25 @@ fn nftables_and_ebpf() {
     sessions.extend(world.sessions());
     sessions.iter_mut().for_each(|it| it.ping().unwrap());
     drop(sessions);
-    world.until_logged("eBPF programs and maps");
+    let removed = || world.log().contains("eBPF programs and maps").then_some(());
+    assert!(
+        eventually(SOON, removed).is_some(),
+        "{}\n{}",
+        world.log(),
+        carried(&world)
+    );
     more(&hammers, 30);
     unhurt(hammers);
+}
+
+/// The entries of the connections that the programs carry.
+fn carried(world: &World) -> String {
+    let entries = world.node().run(|| {
+        let pins = sluice_ebpf::pins(Path::new(PINS)).unwrap();
+        Maps::open(&pins).unwrap().flows.entries().unwrap()
+    });
+    let lines = entries.iter().map(|(key, it)| format!("{key:?} {it:?}\n"));
+    lines.collect()
 }
 
 /// Sessions of a pod and of the node itself that never pause, each on a thread.
@@ -188,7 +207,7 @@ fn a_killed_agent_leaves_programs_that_work() {
 
 /// Makes the pins of the agent that has ended those of another version. Returns ours, and theirs.
 fn change_version(world: &World, version: &str) -> [PathBuf; 2] {
-    let root = Path::new("/sys/fs/bpf/sluice");
+    let root = Path::new(PINS);
     let pins = world.node().run(|| sluice_ebpf::pins(root).unwrap());
     let ours = pins.maps().parent().unwrap().to_owned();
     let theirs = root.join(version).join(ours.file_name().unwrap());
