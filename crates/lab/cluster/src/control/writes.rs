@@ -57,7 +57,12 @@ impl Writes<'_> {
                 }
                 match self.store.create(object.clone()) {
                     Err(it) if it.is_namespace_terminating() => failed = owner,
-                    Err(it) if it.code != StatusCode::CONFLICT && owner.is_some() => {
+                    // Owners of these wait for the next attempt; others would try again at once.
+                    Err(it)
+                        if it.code != StatusCode::CONFLICT
+                            && owner.is_some()
+                            && ["Pod", "Job"].iter().any(|kind| object["kind"] == *kind) =>
+                    {
                         failed = failures::record(failures, &object, &it, self.events);
                     }
                     Err(it) => {
@@ -226,6 +231,7 @@ fn count(results: impl Iterator<Item = Result<(), Status>>) -> usize {
 mod tests {
     use std::sync::Arc;
 
+    use k8s_openapi::api::apps::v1::ReplicaSet;
     use k8s_openapi::api::core::v1::{ObjectReference, Pod};
     use serde_json::json;
     use sluice_api::Settings;
@@ -326,6 +332,14 @@ mod tests {
         let first = failures["1"].wait;
         assert_eq!(writes.workloads(vec![pod("web-3")], &mut failures), 0);
         assert!(failures["1"].wait > first);
+        // A refusal of another kind lets all controllers wait.
+        let set = json!({
+            "apiVersion": "apps/v1", "kind": "ReplicaSet",
+            "metadata": {"name": "A b", "namespace": "default", "ownerReferences": [owner]},
+        });
+        let set = crate::object::typed::<ReplicaSet>(&set).unwrap();
+        let set = Write::Create(set.into());
+        assert_eq!(writes.workloads(vec![set], &mut failures), 1);
         let events = store.list("Event");
         let said: Vec<_> = events
             .iter()
