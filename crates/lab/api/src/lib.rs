@@ -65,3 +65,4 @@ pub use store::{
 };
 pub use tokens::Tokens;
 pub use user::User;
+pub use validation::complete;

@@ -9,9 +9,10 @@ use std::net::IpAddr;
 use serde_json::Value;
 use sluice_controller::Format;
 
-use crate::resource::{NameRule, Resource};
+use crate::resource::{KINDS, NameRule, Resource};
 use crate::schema::Shape;
 use crate::status::{Cause, Status};
+use crate::store::unknown_kind;
 
 pub(crate) fn check_name(resource: &Resource, name: &str) -> Result<(), Status> {
     let problems = match resource.name {
@@ -85,6 +86,27 @@ pub(crate) fn undecodable(resource: &Resource, why: &impl fmt::Display) -> Statu
 ///
 /// 422 with all fields that are wrong.
 pub(crate) fn check(resource: &Resource, old: Option<&Value>, new: &Value) -> Result<(), Status> {
+    let name = new["metadata"]["name"].as_str().unwrap_or_default();
+    refuse(resource, name, &causes(resource, old, new))
+}
+
+/// Brings an object of a built-in kind into its one form, sets the defaults that are facts of its types, and says what the
+/// rules of its types refuse; `old` is the object that it replaces. Without what a cluster's admission does.
+///
+/// # Errors
+///
+/// 400: the kind is not known, or a value has the wrong type.
+pub fn complete(old: Option<&Value>, new: &mut Value) -> Result<Vec<Cause>, Status> {
+    let text = |field: &str| new[field].as_str().unwrap_or_default();
+    let (version, kind) = (text("apiVersion"), text("kind"));
+    let resource = KINDS.of_kind(version, kind);
+    let resource = resource.ok_or_else(|| unknown_kind(version, kind))?;
+    conform(resource, new)?;
+    resource.schema.complete(new);
+    Ok(causes(resource, old, new))
+}
+
+fn causes(resource: &Resource, old: Option<&Value>, new: &Value) -> Vec<Cause> {
     let is_own = matches!(resource.schema.shape, Shape::Named(_));
     let is_new = |cause: &Cause| {
         let mut parts = cause.field.split(['.', '[']);
@@ -115,6 +137,5 @@ pub(crate) fn check(resource: &Resource, old: Option<&Value>, new: &Value) -> Re
             .into_iter()
             .filter(is_new),
     );
-    let name = new["metadata"]["name"].as_str().unwrap_or_default();
-    refuse(resource, name, &causes)
+    causes
 }

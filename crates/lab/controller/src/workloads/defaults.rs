@@ -1,15 +1,13 @@
-//! Defaults of workloads (`pkg/apis/core/v1/defaults.go`, `pkg/apis/apps/v1/defaults.go`), and the tolerations that an admission
-//! plugin adds (`plugin/pkg/admission/defaulttolerationseconds`).
+//! Defaults of workloads that depend on other fields (`pkg/apis/{core,apps,batch}/v1/defaults.go`), and the tolerations that an
+//! admission plugin adds (`plugin/pkg/admission/defaulttolerationseconds`). All others are the API's: they are facts of types.
 
-use super::accounts::MODE;
 use k8s_openapi::api::apps::v1::{
     DaemonSet, Deployment, ReplicaSet, RollingUpdateDaemonSet, RollingUpdateDeployment,
     RollingUpdateStatefulSetStrategy, StatefulSet,
 };
 use k8s_openapi::api::batch::v1::{CronJob, Job, JobSpec};
 use k8s_openapi::api::core::v1::{
-    Container, DownwardAPIVolumeFile, EmptyDirVolumeSource, HTTPGetAction, ObjectFieldSelector,
-    Pod, PodSecurityContext, PodSpec, Probe, Toleration, Volume,
+    Container, EmptyDirVolumeSource, Pod, PodSpec, Toleration, Volume,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -53,9 +51,6 @@ pub fn default_pod(pod: &mut Pod) {
 pub fn default_deployment(deployment: &mut Deployment) {
     let spec = deployment.spec.get_or_insert_default();
     default_spec(spec.template.spec.get_or_insert_default());
-    spec.replicas.get_or_insert(1);
-    spec.revision_history_limit.get_or_insert(10);
-    spec.progress_deadline_seconds.get_or_insert(600);
     let strategy = spec.strategy.get_or_insert_default();
     let kind = strategy.type_.get_or_insert_with(rolling_update);
     if kind == "RollingUpdate" {
@@ -73,23 +68,12 @@ pub fn default_replica_set(set: &mut ReplicaSet) {
     let spec = set.spec.get_or_insert_default();
     let template = spec.template.get_or_insert_default();
     default_spec(template.spec.get_or_insert_default());
-    spec.replicas.get_or_insert(1);
 }
 
 /// Sets the defaults of a StatefulSet.
 pub fn default_stateful_set(set: &mut StatefulSet) {
     let spec = set.spec.get_or_insert_default();
     default_spec(spec.template.spec.get_or_insert_default());
-    spec.replicas.get_or_insert(1);
-    spec.revision_history_limit.get_or_insert(10);
-    let policy = &mut spec.pod_management_policy;
-    policy.get_or_insert_with(|| "OrderedReady".to_owned());
-    let retention = spec
-        .persistent_volume_claim_retention_policy
-        .get_or_insert_default();
-    let retain = || "Retain".to_owned();
-    retention.when_deleted.get_or_insert_with(retain);
-    retention.when_scaled.get_or_insert_with(retain);
     let strategy = spec.update_strategy.get_or_insert_default();
     let kind = strategy.type_.get_or_insert_with(rolling_update);
     if kind == "RollingUpdate" {
@@ -106,7 +90,6 @@ pub fn default_stateful_set(set: &mut StatefulSet) {
 pub fn default_daemon_set(set: &mut DaemonSet) {
     let spec = set.spec.get_or_insert_default();
     default_spec(spec.template.spec.get_or_insert_default());
-    spec.revision_history_limit.get_or_insert(10);
     let strategy = spec.update_strategy.get_or_insert_default();
     let kind = strategy.type_.get_or_insert_with(rolling_update);
     if kind == "RollingUpdate" {
@@ -150,13 +133,7 @@ pub fn default_job(job: &mut Job) {
 
 /// Sets the defaults of a CronJob.
 pub fn default_cron_job(cron_job: &mut CronJob) {
-    let spec = &mut cron_job.spec;
-    let policy = &mut spec.concurrency_policy;
-    policy.get_or_insert_with(|| "Allow".to_owned());
-    spec.suspend.get_or_insert(false);
-    spec.successful_jobs_history_limit.get_or_insert(3);
-    spec.failed_jobs_history_limit.get_or_insert(1);
-    let job = spec.job_template.spec.get_or_insert_default();
+    let job = cron_job.spec.job_template.spec.get_or_insert_default();
     default_spec(job.template.spec.get_or_insert_default());
 }
 
@@ -170,10 +147,6 @@ fn default_job_spec(spec: &mut JobSpec) {
     // Each index has a limit of its own.
     let limit = spec.backoff_limit_per_index.map_or(6, |_| i32::MAX);
     spec.backoff_limit.get_or_insert(limit);
-    let mode = &mut spec.completion_mode;
-    mode.get_or_insert_with(|| "NonIndexed".to_owned());
-    spec.suspend.get_or_insert(false);
-    spec.manual_selector.get_or_insert(false);
     let policy = match spec.pod_failure_policy {
         Some(_) => "Failed",
         None => "TerminatingOrFailed",
@@ -188,15 +161,6 @@ fn rolling_update() -> String {
 
 /// Sets the defaults of a Pod's or template's spec.
 fn default_spec(spec: &mut PodSpec) {
-    let text = |field: &mut Option<String>, value: &str| {
-        field.get_or_insert_with(|| value.to_owned());
-    };
-    text(&mut spec.dns_policy, "ClusterFirst");
-    text(&mut spec.restart_policy, "Always");
-    text(&mut spec.scheduler_name, "default-scheduler");
-    spec.termination_grace_period_seconds.get_or_insert(30);
-    let context = &mut spec.security_context;
-    context.get_or_insert_with(PodSecurityContext::default);
     spec.volumes.iter_mut().flatten().for_each(default_volume);
     let init = spec.init_containers.iter_mut().flatten();
     init.chain(&mut spec.containers).for_each(default_container);
@@ -210,61 +174,12 @@ fn default_volume(volume: &mut Volume) {
     if *volume == bare {
         volume.empty_dir = Some(EmptyDirVolumeSource::default());
     }
-    let downward = |it: &mut DownwardAPIVolumeFile| it.field_ref.iter_mut().for_each(default_field);
-    if let Some(it) = &mut volume.config_map {
-        it.default_mode.get_or_insert(MODE);
-    }
-    if let Some(it) = &mut volume.secret {
-        it.default_mode.get_or_insert(MODE);
-    }
-    if let Some(it) = &mut volume.downward_api {
-        it.default_mode.get_or_insert(MODE);
-        it.items.iter_mut().flatten().for_each(downward);
-    }
-    if let Some(it) = &mut volume.host_path {
-        it.type_.get_or_insert_default();
-    }
-    if let Some(it) = &mut volume.projected {
-        it.default_mode.get_or_insert(MODE);
-        for source in it.sources.iter_mut().flatten() {
-            if let Some(it) = &mut source.service_account_token {
-                it.expiration_seconds.get_or_insert(3600);
-            }
-            let fields = source.downward_api.iter_mut();
-            fields
-                .flat_map(|it| it.items.iter_mut().flatten())
-                .for_each(downward);
-        }
-    }
-}
-
-fn default_field(field: &mut ObjectFieldSelector) {
-    field.api_version.get_or_insert_with(|| "v1".to_owned());
 }
 
 fn default_container(container: &mut Container) {
-    let text = |field: &mut Option<String>, value: &str| {
-        field.get_or_insert_with(|| value.to_owned());
-    };
-    text(
-        &mut container.termination_message_path,
-        "/dev/termination-log",
-    );
-    text(&mut container.termination_message_policy, "File");
     let image = container.image.as_deref().unwrap_or_default();
-    text(&mut container.image_pull_policy, pull_policy(image));
-    for port in container.ports.iter_mut().flatten() {
-        text(&mut port.protocol, "TCP");
-    }
-    let sources = container.env.iter_mut().flatten();
-    let sources = sources.filter_map(|it| it.value_from.as_mut()?.field_ref.as_mut());
-    sources.for_each(default_field);
-    let probes = [
-        &mut container.liveness_probe,
-        &mut container.readiness_probe,
-        &mut container.startup_probe,
-    ];
-    probes.into_iter().flatten().for_each(default_probe);
+    let policy = &mut container.image_pull_policy;
+    policy.get_or_insert_with(|| pull_policy(image).to_owned());
 }
 
 /// `Always` for an image without tag or with the tag `latest`, which may change.
@@ -272,17 +187,6 @@ fn pull_policy(image: &str) -> &'static str {
     let last = image.rsplit('/').next().unwrap_or_default();
     let is_fixed = last.contains('@') || !last.ends_with(":latest") && last.contains(':');
     if is_fixed { "IfNotPresent" } else { "Always" }
-}
-
-fn default_probe(probe: &mut Probe) {
-    probe.timeout_seconds.get_or_insert(1);
-    probe.period_seconds.get_or_insert(10);
-    probe.success_threshold.get_or_insert(1);
-    probe.failure_threshold.get_or_insert(3);
-    if let Some(HTTPGetAction { path, scheme, .. }) = &mut probe.http_get {
-        path.get_or_insert_with(|| "/".to_owned());
-        scheme.get_or_insert_with(|| "HTTP".to_owned());
-    }
 }
 
 /// Adds a toleration, unless the pod has one for the same taint.

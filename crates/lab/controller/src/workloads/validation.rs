@@ -1,5 +1,5 @@
-//! Validation of workloads (`pkg/apis/apps/validation/validation.go`): not every check of kube-apiserver, but those
-//! that users of kubectl meet.
+//! Rules of workloads that need several fields (`pkg/apis/{core,apps,batch}/validation/validation.go`): not every one of
+//! kube-apiserver, but those that users of kubectl meet. Rules of one field are the API's: they are facts of types.
 
 mod dns;
 mod job;
@@ -8,19 +8,18 @@ mod strategy;
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet, StatefulSetSpec};
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 pub use job::{validate_cron_job, validate_job};
 
 use super::labels;
+use crate::FieldError;
 use crate::field::Problems;
-use crate::{FieldError, Format, meta};
 
 /// The errors in a Pod that has its defaults; `old` is the version that it replaces.
 #[must_use]
 pub fn validate_pod(pod: &Pod, old: Option<&Pod>) -> Vec<FieldError> {
     let mut problems = Problems::default();
-    metadata(&pod.metadata, &mut problems);
     let spec = pod.spec.clone().unwrap_or_default();
     pod::spec("spec", &spec, &mut problems);
     if let Some(old) = old.and_then(|it| it.spec.as_ref()) {
@@ -29,45 +28,28 @@ pub fn validate_pod(pod: &Pod, old: Option<&Pod>) -> Vec<FieldError> {
     problems.found
 }
 
-/// The errors in a Deployment that has its defaults; `old` is the version that it replaces.
+/// The errors in a Deployment that has its defaults.
 #[must_use]
-pub fn validate_deployment(deployment: &Deployment, old: Option<&Deployment>) -> Vec<FieldError> {
+pub fn validate_deployment(deployment: &Deployment, _: Option<&Deployment>) -> Vec<FieldError> {
     let spec = deployment.spec.clone().unwrap_or_default();
-    let old = old.and_then(|it| Some(&it.spec.as_ref()?.selector));
-    let mut problems = common(&deployment.metadata, &spec.selector, old, &spec.template);
-    problems.not_negative("spec.replicas", spec.replicas);
-    problems.not_negative("spec.minReadySeconds", spec.min_ready_seconds);
-    problems.not_negative("spec.revisionHistoryLimit", spec.revision_history_limit);
+    let mut problems = common(&spec.selector, &spec.template);
     strategy::deployment(&spec, &mut problems);
     problems.found
 }
 
-/// The errors in a ReplicaSet that has its defaults; `old` is the version that it replaces.
+/// The errors in a ReplicaSet that has its defaults.
 #[must_use]
-pub fn validate_replica_set(set: &ReplicaSet, old: Option<&ReplicaSet>) -> Vec<FieldError> {
+pub fn validate_replica_set(set: &ReplicaSet, _: Option<&ReplicaSet>) -> Vec<FieldError> {
     let spec = set.spec.clone().unwrap_or_default();
-    let old = old.and_then(|it| Some(&it.spec.as_ref()?.selector));
     let template = spec.template.unwrap_or_default();
-    let mut problems = common(&set.metadata, &spec.selector, old, &template);
-    problems.not_negative("spec.replicas", spec.replicas);
-    problems.not_negative("spec.minReadySeconds", spec.min_ready_seconds);
-    problems.found
+    common(&spec.selector, &template).found
 }
 
 /// The errors in a StatefulSet that has its defaults; `old` is the version that it replaces.
 #[must_use]
 pub fn validate_stateful_set(set: &StatefulSet, old: Option<&StatefulSet>) -> Vec<FieldError> {
     let spec = set.spec.clone().unwrap_or_default();
-    // A changed selector is reported below.
-    let mut problems = common(&set.metadata, &spec.selector, None, &spec.template);
-    problems.not_negative("spec.replicas", spec.replicas);
-    problems.not_negative("spec.minReadySeconds", spec.min_ready_seconds);
-    problems.not_negative("spec.revisionHistoryLimit", spec.revision_history_limit);
-    let start = spec.ordinals.as_ref().and_then(|it| it.start);
-    problems.not_negative("spec.ordinals.start", start);
-    let policy = spec.pod_management_policy.as_deref();
-    let policies = ["OrderedReady", "Parallel"];
-    problems.one_of("spec.podManagementPolicy", policy, &policies);
+    let mut problems = common(&spec.selector, &spec.template);
     strategy::stateful_set(&spec, &mut problems);
     if let Some(old) = old.and_then(|it| it.spec.as_ref())
         && fixed(old) != fixed(&spec)
@@ -82,14 +64,11 @@ pub fn validate_stateful_set(set: &StatefulSet, old: Option<&StatefulSet>) -> Ve
     problems.found
 }
 
-/// The errors in a DaemonSet that has its defaults; `old` is the version that it replaces.
+/// The errors in a DaemonSet that has its defaults.
 #[must_use]
-pub fn validate_daemon_set(set: &DaemonSet, old: Option<&DaemonSet>) -> Vec<FieldError> {
+pub fn validate_daemon_set(set: &DaemonSet, _: Option<&DaemonSet>) -> Vec<FieldError> {
     let spec = set.spec.clone().unwrap_or_default();
-    let old = old.and_then(|it| Some(&it.spec.as_ref()?.selector));
-    let mut problems = common(&set.metadata, &spec.selector, old, &spec.template);
-    problems.not_negative("spec.minReadySeconds", spec.min_ready_seconds);
-    problems.not_negative("spec.revisionHistoryLimit", spec.revision_history_limit);
+    let mut problems = common(&spec.selector, &spec.template);
     strategy::daemon_set(&spec, &mut problems);
     problems.found
 }
@@ -108,36 +87,15 @@ fn fixed(spec: &StatefulSetSpec) -> StatefulSetSpec {
     }
 }
 
-/// The checks that all workloads share. `old` is the selector of the previous version.
-fn common(
-    object: &ObjectMeta,
-    new: &LabelSelector,
-    old: Option<&LabelSelector>,
-    pods: &PodTemplateSpec,
-) -> Problems {
+/// The checks that all workloads share.
+fn common(new: &LabelSelector, pods: &PodTemplateSpec) -> Problems {
     let mut problems = Problems::default();
-    metadata(object, &mut problems);
-    selector(new, old, pods, &mut problems);
+    selector(new, pods, &mut problems);
     template(pods, &mut problems);
     problems
 }
 
-fn metadata(metadata: &ObjectMeta, problems: &mut Problems) {
-    let name = meta::name(metadata);
-    let generated = metadata.generate_name.as_deref().unwrap_or_default();
-    if name.is_empty() && generated.is_empty() {
-        problems.required("metadata.name", "name or generateName is required");
-    } else if !name.is_empty() {
-        problems.format("metadata.name", name, Format::Subdomain);
-    }
-}
-
-fn selector(
-    selector: &LabelSelector,
-    old: Option<&LabelSelector>,
-    template: &PodTemplateSpec,
-    problems: &mut Problems,
-) {
+fn selector(selector: &LabelSelector, template: &PodTemplateSpec, problems: &mut Problems) {
     if labels::is_empty(selector) {
         problems.required("spec.selector", "");
         return;
@@ -150,10 +108,6 @@ fn selector(
             found.expect("maps of texts become JSON"),
             "`selector` does not match template `labels`",
         );
-    }
-    if old.is_some_and(|it| it != selector) {
-        let found = serde_json::to_string(selector).expect("selectors become JSON");
-        problems.invalid("spec.selector", found, "field is immutable");
     }
 }
 

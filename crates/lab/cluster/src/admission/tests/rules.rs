@@ -390,3 +390,29 @@ fn what_the_server_completes() {
     );
     assert_eq!(pod["metadata"]["generation"], 1);
 }
+
+/// They are in file names and in files of the pod.
+#[test]
+fn no_name_of_a_pod_leaves_its_line_or_its_folder() {
+    let store = store();
+    for (field, text) in [
+        ("hostname", "../../x"),
+        ("hostname", "Db-0"),
+        ("hostname", "a\nb 1.2.3.4"),
+        ("subdomain", "a b"),
+        ("nodeName", "../x"),
+    ] {
+        let pod = object("Pod", &json!({"spec": {field: text}}));
+        let body = store.create(pod).unwrap_err().body();
+        let cause = &body["details"]["causes"][0];
+        assert_eq!(cause["field"], format!("spec.{field}"), "{text}: {body}");
+    }
+    let named = json!({"spec": {"hostname": "db-0", "subdomain": "db", "nodeName": "n.example"}});
+    store.create(object("Pod", &named)).unwrap();
+    let mut unnamed = object(
+        "Pod",
+        &json!({"spec": {"hostname": "", "subdomain": "", "nodeName": ""}}),
+    );
+    unnamed["metadata"]["name"] = "b".into();
+    store.create(unnamed).unwrap();
+}

@@ -5,7 +5,7 @@ use k8s_openapi::api::batch::v1::{CronJob, Job};
 use serde_json::{Value, json};
 
 use super::simulator::Simulator;
-use crate::workloads::{validate_cron_job, validate_job};
+use crate::workloads::validate_job;
 
 /// A Job whose pods end as `how` says: `succeed`, `fail` or `run` (they do not end).
 fn job(how: &str, spec: &Value) -> Job {
@@ -376,8 +376,7 @@ fn missed_times_are_made_up_for_once_and_not_too_late() {
 #[test]
 fn wrong_cron_jobs_are_refused() {
     let check = |spec: &Value, expected: &str| {
-        let problems = validate_cron_job(&cron_job("run", spec), None, |it| it == "Europe/Berlin");
-        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        let problems = Simulator::new(0).apply(cron_job("run", spec));
         let found = problems.join("; ");
         if expected.is_empty() {
             assert_eq!(found, "");

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::Typed;
 use crate::workloads::*;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::*;
@@ -48,6 +49,17 @@ pub(super) struct Simulator {
     pub(super) check: Option<fn(&Simulator, &Write)>,
 }
 
+/// Gives an object the form and the defaults that an API server gives it. Returns what the API's rules refuse.
+fn complete<T: Typed>(object: &mut T, old: Option<&T>) -> Vec<String> {
+    let (mut new, old) = (object.write(), old.map(Typed::write));
+    let causes = sluice_api::complete(old.as_ref(), &mut new).unwrap();
+    *object = T::read(&new).unwrap();
+    let shown = causes
+        .iter()
+        .map(|it| format!("{}: {}", it.field, it.message));
+    shown.collect()
+}
+
 impl Simulator {
     /// A cluster of nodes called `n0`, `n1`, and so on.
     pub(super) fn new(nodes: usize) -> Self {
@@ -89,12 +101,16 @@ impl Simulator {
         macro_rules! apply {
             ($object:ident, $store:ident, $default:ident, $validate:ident) => {{
                 let mut object = $object;
-                $default(&mut object);
                 let key = key(&object.metadata);
                 let old = self.$store.get(&key.0, &key.1).cloned();
+                complete(&mut object, None);
+                $default(&mut object);
+                let causes = complete(&mut object, old.as_deref());
                 let problems = $validate(&object, old.as_deref());
+                let problems = problems.iter().map(ToString::to_string);
+                let problems: Vec<_> = problems.chain(causes).collect();
                 if !problems.is_empty() {
-                    return problems.iter().map(ToString::to_string).collect();
+                    return problems;
                 }
                 match old {
                     None => self.$store.create(object, number, now).unwrap(),
@@ -136,8 +152,9 @@ impl Simulator {
                 apply!(it, jobs, default_job, validate_job)
             }
             Workload::CronJob(it) => {
-                let validate =
-                    |it: &CronJob, old: Option<&CronJob>| validate_cron_job(it, old, |_| true);
+                let validate = |it: &CronJob, old: Option<&CronJob>| {
+                    validate_cron_job(it, old, |it| it == "Europe/Berlin")
+                };
                 let it = *it;
                 apply!(it, cron_jobs, default_cron_job, validate)
             }
@@ -215,6 +232,7 @@ impl Simulator {
         match write {
             Write::Create(it) => match it {
                 Workload::Pod(mut it) => {
+                    assert_eq!(complete(&mut it, None), [""; 0]);
                     default_pod(&mut it);
                     assert_eq!(validate_pod(&it, None), []);
                     self.pods.create(it, number, now)
@@ -226,6 +244,7 @@ impl Simulator {
                 Workload::ControllerRevision(it) => self.revisions.create(it, number, now),
                 Workload::Job(mut it) => {
                     it.metadata.uid = Some(format!("uid-{number:06}"));
+                    assert_eq!(complete(&mut it, None), [""; 0]);
                     default_job(&mut it);
                     assert_eq!(validate_job(&it, None), []);
                     self.jobs.create(it, number, now)

@@ -190,7 +190,8 @@ fn a_taken_name_is_waited_for() {
 #[test]
 fn each_pod_has_claims_of_its_own() {
     let mut simulator = Simulator::new(1);
-    let claims = json!([{"metadata": {"name": "data"}, "spec": {}}]);
+    let claims =
+        json!([{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}]);
     let set = stateful_set(
         "db",
         "1",
@@ -220,7 +221,7 @@ fn claims_stay_or_go_as_the_policy_says() {
         let spec = |replicas: usize| {
             json!({
                 "replicas": replicas, "persistentVolumeClaimRetentionPolicy": policy,
-                "volumeClaimTemplates": [{"metadata": {"name": "data", "labels": {"a": "b"}}, "spec": {}}],
+                "volumeClaimTemplates": [{"metadata": {"name": "data", "labels": {"a": "b"}}, "spec": {"accessModes": ["ReadWriteOnce"]}}],
             })
         };
         let mut simulator = running(&spec(2));

@@ -14,15 +14,6 @@ const MAX_SEARCHES: usize = 32;
 const MAX_LETTERS: usize = 2048;
 
 pub(super) fn check(path: &str, spec: &PodSpec, problems: &mut Problems) {
-    for (field, value, format) in [
-        ("hostname", &spec.hostname, Format::Label),
-        ("subdomain", &spec.subdomain, Format::Label),
-        ("nodeName", &spec.node_name, Format::Subdomain),
-    ] {
-        if let Some(it) = value.as_deref().filter(|it| !it.is_empty()) {
-            problems.format(format!("{path}.{field}"), it, format);
-        }
-    }
     let (path, has_none) = (
         format!("{path}.dnsConfig"),
         spec.dns_policy.as_deref() == Some("None"),

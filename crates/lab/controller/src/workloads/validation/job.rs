@@ -16,7 +16,6 @@ const LONGEST: usize = 52;
 #[must_use]
 pub fn validate_job(job: &Job, old: Option<&Job>) -> Vec<FieldError> {
     let mut problems = Problems::default();
-    super::metadata(&job.metadata, &mut problems);
     let spec = job.spec.clone().unwrap_or_default();
     check("spec", &spec, &mut problems);
     match &spec.selector {
@@ -46,7 +45,6 @@ pub fn validate_cron_job(
     is_zone: impl Fn(&str) -> bool,
 ) -> Vec<FieldError> {
     let mut problems = Problems::default();
-    super::metadata(&cron_job.metadata, &mut problems);
     let name = meta::name(&cron_job.metadata);
     if old.is_none() && name.len() > LONGEST {
         let why = "must be no more than 52 characters";
@@ -66,20 +64,6 @@ pub fn validate_cron_job(
         let why = format!("unknown time zone {zone}");
         problems.invalid("spec.timeZone", format!("{zone:?}"), &why);
     }
-    let policies = ["Allow", "Forbid", "Replace"];
-    let policy = spec.concurrency_policy.as_deref();
-    problems.one_of("spec.concurrencyPolicy", policy, &policies);
-    let seconds = spec.starting_deadline_seconds;
-    if let Some(it) = seconds.filter(|it| *it < 0) {
-        let why = "must be greater than or equal to 0";
-        problems.invalid("spec.startingDeadlineSeconds", it, why);
-    }
-    for (field, limit) in [
-        ("successful", spec.successful_jobs_history_limit),
-        ("failed", spec.failed_jobs_history_limit),
-    ] {
-        problems.not_negative(format!("spec.{field}JobsHistoryLimit"), limit);
-    }
     let job = spec.job_template.spec.unwrap_or_default();
     let path = "spec.jobTemplate.spec";
     if job.manual_selector == Some(true) {
@@ -91,32 +75,12 @@ pub fn validate_cron_job(
 }
 
 fn check(path: &str, spec: &JobSpec, problems: &mut Problems) {
-    for (field, value) in [
-        ("parallelism", spec.parallelism),
-        ("completions", spec.completions),
-        ("backoffLimit", spec.backoff_limit),
-        ("ttlSecondsAfterFinished", spec.ttl_seconds_after_finished),
-    ] {
-        problems.not_negative(format!("{path}.{field}"), value);
-    }
-    if let Some(it) = spec.active_deadline_seconds.filter(|it| *it < 0) {
-        let why = "must be greater than or equal to 0";
-        problems.invalid(format!("{path}.activeDeadlineSeconds"), it, why);
-    }
     let mode = spec.completion_mode.as_deref();
-    problems.one_of(
-        format!("{path}.completionMode"),
-        mode,
-        &["NonIndexed", "Indexed"],
-    );
     if mode == Some("Indexed") && spec.completions.is_none() {
         let why = "when completion mode is Indexed";
         problems.required(format!("{path}.completions"), why);
     }
     policies(path, spec, problems);
-    let policy = spec.pod_replacement_policy.as_deref();
-    let policies = ["Failed", "TerminatingOrFailed"];
-    problems.one_of(format!("{path}.podReplacementPolicy"), policy, &policies);
     let template = spec.template.spec.clone().unwrap_or_default();
     let below = format!("{path}.template.spec");
     pod::spec(&below, &template, problems);
@@ -135,10 +99,9 @@ fn policies(path: &str, spec: &JobSpec, problems: &mut Problems) {
         ("backoffLimitPerIndex", spec.backoff_limit_per_index),
         ("maxFailedIndexes", spec.max_failed_indexes),
     ] {
-        let field = format!("{path}.{field}");
-        problems.not_negative(&field, value);
         if let Some(it) = value.filter(|_| !is_indexed) {
-            problems.invalid(field, it, "requires indexed completion mode");
+            let why = "requires indexed completion mode";
+            problems.invalid(format!("{path}.{field}"), it, why);
         }
     }
     if spec.max_failed_indexes.is_some() && spec.backoff_limit_per_index.is_none() {
@@ -160,27 +123,20 @@ fn policies(path: &str, spec: &JobSpec, problems: &mut Problems) {
         let field = format!("{path}.template.spec.restartPolicy");
         problems.invalid(field, format!("{it:?}"), why);
     }
-    let known = ["Count", "FailIndex", "FailJob", "Ignore"];
     for (at, rule) in policy.rules.iter().enumerate() {
-        let field = format!("{path}.podFailurePolicy.rules[{at}].action");
-        problems.one_of(&field, Some(&rule.action), &known);
         if rule.action == "FailIndex" && spec.backoff_limit_per_index.is_none() {
             let why = "requires the backoffLimitPerIndex to be set";
+            let field = format!("{path}.podFailurePolicy.rules[{at}].action");
             problems.invalid(field, "\"FailIndex\"", why);
         }
     }
 }
 
-/// Checks what cannot change (`ValidateJobSpecUpdate`).
+/// Checks what cannot change, but in some states (`ValidateJobSpecUpdate`).
 fn unchanged(old: &JobSpec, new: &JobSpec, problems: &mut Problems) {
     let text = |it: Result<String, _>| it.unwrap_or_else(|_: serde_json::Error| String::new());
     let completions = |it: &JobSpec| serde_json::to_string(&it.completions);
-    let selector = |it: &JobSpec| serde_json::to_string(&it.selector);
     let template = |it: &JobSpec| serde_json::to_string(&it.template);
-    let mode = |it: &JobSpec| serde_json::to_string(&it.completion_mode);
-    let failures = |it: &JobSpec| serde_json::to_string(&it.pod_failure_policy);
-    let successes = |it: &JobSpec| serde_json::to_string(&it.success_policy);
-    let limit = |it: &JobSpec| serde_json::to_string(&it.backoff_limit_per_index);
     // An Indexed Job can grow and shrink with its parallelism.
     let is_elastic =
         new.completion_mode.as_deref() == Some("Indexed") && new.completions == new.parallelism;
@@ -193,12 +149,7 @@ fn unchanged(old: &JobSpec, new: &JobSpec, problems: &mut Problems) {
             completions(new),
             is_elastic,
         ),
-        ("selector", selector(old), selector(new), false),
         ("template", template(old), template(new), is_suspended),
-        ("completionMode", mode(old), mode(new), false),
-        ("podFailurePolicy", failures(old), failures(new), false),
-        ("successPolicy", successes(old), successes(new), false),
-        ("backoffLimitPerIndex", limit(old), limit(new), false),
     ] {
         let (old, new) = (text(old), text(new));
         if old != new && !is_free {

@@ -12,9 +12,6 @@ use crate::field::Problems;
 const PORT: &str = "must be between 1 and 65535, inclusive";
 
 pub(super) fn spec(path: &str, spec: &PodSpec, problems: &mut Problems) {
-    if spec.containers.is_empty() {
-        problems.required(format!("{path}.containers"), "");
-    }
     let mut names = BTreeSet::new();
     let lists = [
         ("initContainers", spec.init_containers.as_deref()),
@@ -28,24 +25,11 @@ pub(super) fn spec(path: &str, spec: &PodSpec, problems: &mut Problems) {
         }
     }
     dns::check(path, spec, problems);
-    let policies = ["Always", "OnFailure", "Never"];
-    let policy = spec.restart_policy.as_deref();
-    problems.one_of(format!("{path}.restartPolicy"), policy, &policies);
-    let grace = spec.termination_grace_period_seconds;
-    if let Some(it) = grace.filter(|it| *it < 0) {
-        let field = format!("{path}.terminationGracePeriodSeconds");
-        problems.invalid(field, it, "must be greater than or equal to 0");
-    }
 }
 
 fn name<'a>(path: &str, name: &'a str, names: &mut BTreeSet<&'a str>, problems: &mut Problems) {
-    let field = format!("{path}.name");
-    if name.is_empty() {
-        problems.required(field, "");
-    } else if !names.insert(name) {
-        problems.duplicate(field, name);
-    } else {
-        problems.format(field, name, Format::Label);
+    if !name.is_empty() && !names.insert(name) {
+        problems.duplicate(format!("{path}.name"), name);
     }
 }
 
@@ -88,16 +72,9 @@ fn check_port<'a>(
             problems.format(field, name, Format::PortName);
         }
     }
-    match port.container_port {
-        0 => problems.required(format!("{path}.containerPort"), ""),
-        it => check_number(&format!("{path}.containerPort"), it, problems),
+    if port.container_port == 0 {
+        problems.required(format!("{path}.containerPort"), "");
     }
-    if let Some(it) = port.host_port.filter(|it| *it != 0) {
-        check_number(&format!("{path}.hostPort"), it, problems);
-    }
-    let protocols = ["SCTP", "TCP", "UDP"];
-    let protocol = port.protocol.as_deref();
-    problems.one_of(format!("{path}.protocol"), protocol, &protocols);
 }
 
 fn check_number(field: &str, number: i32, problems: &mut Problems) {
@@ -123,22 +100,9 @@ fn check_probe(path: &str, probe: &Probe, problems: &mut Problems) {
     for (handler, port) in http.into_iter().chain(tcp) {
         check_target(&format!("{path}.{handler}.port"), port, problems);
     }
-    if let Some(grpc) = &probe.grpc {
-        check_number(&format!("{path}.grpc.port"), grpc.port, problems);
-    }
     let command = probe.exec.as_ref().map(|it| it.command.as_ref());
     if command.is_some_and(|it| it.is_none_or(Vec::is_empty)) {
         problems.required(format!("{path}.exec.command"), "");
-    }
-    let numbers = [
-        ("initialDelaySeconds", probe.initial_delay_seconds),
-        ("timeoutSeconds", probe.timeout_seconds),
-        ("periodSeconds", probe.period_seconds),
-        ("successThreshold", probe.success_threshold),
-        ("failureThreshold", probe.failure_threshold),
-    ];
-    for (name, number) in numbers {
-        problems.not_negative(format!("{path}.{name}"), number);
     }
 }
 

@@ -6,13 +6,14 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::super::counts::percentage;
 use crate::field::Problems;
 
+const ROLLING: &str = "spec.updateStrategy.rollingUpdate";
+
 /// Both numbers of a rolling update are 0: no pod could ever be replaced.
 const NO_ROOM: &str = "may not be 0 when `maxSurge` is 0";
 
 pub(super) fn deployment(spec: &DeploymentSpec, problems: &mut Problems) {
     let strategy = spec.strategy.clone().unwrap_or_default();
     let kind = strategy.type_.as_deref();
-    problems.one_of("spec.strategy.type", kind, &["Recreate", "RollingUpdate"]);
     let path = "spec.strategy.rollingUpdate";
     match (kind, &strategy.rolling_update) {
         (Some("Recreate"), Some(_)) => {
@@ -32,7 +33,6 @@ pub(super) fn deployment(spec: &DeploymentSpec, problems: &mut Problems) {
         (_, None) => {}
     }
     let deadline = spec.progress_deadline_seconds;
-    problems.not_negative("spec.progressDeadlineSeconds", deadline);
     let ready = spec.min_ready_seconds.unwrap_or(0);
     if let Some(it) = deadline.filter(|it| *it >= 0 && *it <= ready) {
         let rule = "must be greater than minReadySeconds";
@@ -42,8 +42,7 @@ pub(super) fn deployment(spec: &DeploymentSpec, problems: &mut Problems) {
 
 pub(super) fn daemon_set(spec: &DaemonSetSpec, problems: &mut Problems) {
     let strategy = spec.update_strategy.clone().unwrap_or_default();
-    let kind = strategy.type_.as_deref();
-    let path = update_strategy(kind, problems);
+    let path = ROLLING;
     let Some(rolling) = &strategy.rolling_update else {
         return;
     };
@@ -64,7 +63,7 @@ pub(super) fn daemon_set(spec: &DaemonSetSpec, problems: &mut Problems) {
 pub(super) fn stateful_set(spec: &StatefulSetSpec, problems: &mut Problems) {
     let strategy = spec.update_strategy.clone().unwrap_or_default();
     let kind = strategy.type_.as_deref();
-    let path = update_strategy(kind, problems);
+    let path = ROLLING;
     match (kind, &strategy.rolling_update) {
         (Some("OnDelete"), Some(_)) => {
             problems.invalid(
@@ -74,7 +73,6 @@ pub(super) fn stateful_set(spec: &StatefulSetSpec, problems: &mut Problems) {
             );
         }
         (_, Some(rolling)) => {
-            problems.not_negative(format!("{path}.partition"), rolling.partition);
             if let Some(it) = &rolling.max_unavailable {
                 let field = format!("{path}.maxUnavailable");
                 number(&field, it, problems);
@@ -85,13 +83,6 @@ pub(super) fn stateful_set(spec: &StatefulSetSpec, problems: &mut Problems) {
         }
         (_, None) => {}
     }
-}
-
-/// Checks the type. Returns the path of the numbers.
-fn update_strategy(kind: Option<&str>, problems: &mut Problems) -> &'static str {
-    let kinds = ["OnDelete", "RollingUpdate"];
-    problems.one_of("spec.updateStrategy.type", kind, &kinds);
-    "spec.updateStrategy.rollingUpdate"
 }
 
 /// Checks both numbers. Returns whether there is a surge.
