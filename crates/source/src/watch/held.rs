@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sluice_model::Reference;
+use sluice_model::{EndpointSlice, Model, Reference};
 
 use crate::object::Event;
 
@@ -97,12 +97,38 @@ impl Held {
             return Vec::new();
         }
         if self.events.len() <= LIMIT {
-            return std::mem::take(self).events.into_values().collect();
+            let all = std::mem::take(self).events.into_values();
+            let (slices, mut next): (Vec<Event>, Vec<Event>) =
+                all.partition(|it| Turn::of(it) == Turn::Endpoints);
+            next.extend(slices);
+            return next;
         }
-        let is_set = |it: &Event| matches!(it, Event::Set(_));
-        let any_set = self.events.values().any(is_set);
-        let next = self.events.extract_if(.., |_, it| !any_set || is_set(it));
-        next.take(LIMIT).map(|(_, event)| event).collect()
+        let mut next = Vec::new();
+        for turn in [Turn::Set, Turn::Deleted, Turn::Endpoints] {
+            let left = LIMIT - next.len();
+            let those = self.events.extract_if(.., |_, it| Turn::of(it) == turn);
+            next.extend(those.take(left).map(|(_, event)| event));
+        }
+        next
+    }
+}
+
+/// The turn of an event among many.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Set,
+    Deleted,
+    /// Slices are deleted after their Service, which would be one without endpoints for a moment, and planned twice.
+    Endpoints,
+}
+
+impl Turn {
+    fn of(event: &Event) -> Self {
+        match event {
+            Event::Delete(key) if key.kind == EndpointSlice::KIND => Self::Endpoints,
+            Event::Delete(_) => Self::Deleted,
+            _ => Self::Set,
+        }
     }
 }
 

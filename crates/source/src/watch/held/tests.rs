@@ -125,6 +125,26 @@ fn many_changes_go_out_in_parts() {
     assert!(taken.is_sorted_by_key(|it| !is_set(it)));
 }
 
+/// A Service that goes with its slices is never one without endpoints, few of them or many.
+#[test]
+fn slices_go_after_their_services() {
+    for count in [10, LIMIT] {
+        let (mut held, now) = (Held::default(), Instant::now());
+        let events = (0..count).flat_map(|it| {
+            let name = NamespacedName::new("a", format!("{it:05}"));
+            let slice = Reference::to::<EndpointSlice>(name.clone());
+            [slice, Reference::to::<sluice_model::Service>(name)].map(Event::Delete)
+        });
+        assert!(held.pass(events.collect(), now).is_empty());
+        let mut taken = Vec::new();
+        while let Some(due) = held.due(false) {
+            taken.extend(held.take(false, due));
+        }
+        assert_eq!(taken.len(), 2 * count);
+        assert!(taken.is_sorted_by_key(|it| Turn::of(it) == Turn::Endpoints));
+    }
+}
+
 #[test]
 fn deletions_without_end_go_out() {
     let script: Vec<String> = (0..10).map(|it| format!("{} -{it}", it * 20)).collect();
