@@ -168,7 +168,7 @@ pub async fn serve_each<L, O, F, I, S, B>(
 /// Serves one connection, and tells its place in the budget what it does.
 async fn in_place<I, S, B>(stream: I, service: S, limits: Limits, place: Place)
 where
-    I: AsyncRead + AsyncWrite + Unpin,
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service<Request<Incoming>, Response = Response<B>>,
     S::Error: Into<Fault>,
     B: Body<Error: Into<Fault>> + 'static,
@@ -193,7 +193,7 @@ where
 /// Serves one connection, outside any budget. An error on it concerns its client only.
 pub async fn converse<I, S, B>(stream: I, service: S, limits: Limits)
 where
-    I: AsyncRead + AsyncWrite + Unpin,
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service<Request<Incoming>, Response = Response<B>>,
     S::Error: Into<Fault>,
     B: Body<Error: Into<Fault>> + 'static,
@@ -204,7 +204,9 @@ where
         .max_buf_size(limits.head)
         .max_headers(FIELDS)
         .title_case_headers(true);
-    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
+    let connection = http.serve_connection(TokioIo::new(stream), service);
+    // A service that answers 101 goes on with the stream.
+    let mut connection = pin!(connection.with_upgrades());
     let Some(lifetime) = limits.lifetime else {
         let _ = connection.await;
         return;

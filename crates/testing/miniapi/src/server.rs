@@ -212,7 +212,11 @@ async fn connection(shared: Arc<Shared>, wire: Wire, line: Arc<Line>) {
     }
 }
 
-async fn http(shared: Arc<Shared>, stream: impl AsyncRead + AsyncWrite + Unpin, client: Client) {
+async fn http(
+    shared: Arc<Shared>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    client: Client,
+) {
     let service = service_fn(|request| answer(shared.clone(), client.clone(), request));
     converse(stream, service, Limits::API).await;
 }
