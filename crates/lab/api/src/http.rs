@@ -8,6 +8,7 @@ pub(crate) mod proxy;
 mod removal;
 pub(crate) mod reviews;
 mod scale;
+pub(crate) mod streams;
 pub(crate) mod tokens;
 pub(crate) mod writing;
 
@@ -20,6 +21,7 @@ use hyper::{Method, Request};
 pub use metrics::{Metrics, Used};
 pub use pods::{LogOptions, Logs};
 pub use proxy::Dial;
+pub use streams::{NotRunning, Programs, Sessions};
 
 use crate::answer::{self, Answer, Content, refuse};
 use crate::discovery;
@@ -47,6 +49,9 @@ pub struct Api {
     pub token: String,
     /// The way to pods, for the subresource `proxy`; `None` without one.
     pub dial: Option<Arc<dyn Dial>>,
+    /// The programs of pods, for `exec`, `attach` and `portforward`; `None` without kubelets.
+    pub programs: Option<Arc<dyn Programs>>,
+    pub sessions: Sessions,
     /// The user of the clients with a certificate or the token, who has every right.
     pub user: String,
     /// Tokens of ServiceAccounts; `None` when they have none.

@@ -104,7 +104,7 @@ async fn accept(
                         Err(why) => return why.status().map(|it| refuse(&it)),
                     };
                     let request = hyper::Request::from_parts(head, body);
-                    Ok::<_, Unreadable>(api.answer_or_pass(&request, is_certified).await)
+                    Ok::<_, Unreadable>(api.answer_or_pass(request, is_certified).await)
                 }
             });
             Some((stream, service))

@@ -36,6 +36,8 @@ impl Client {
             tokens: Some(Tokens::new(&key).unwrap()),
             dial: None,
             metrics: None,
+            programs: None,
+            sessions: sluice_api::Sessions::default(),
         })
     }
 

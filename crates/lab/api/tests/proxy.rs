@@ -69,7 +69,7 @@ fn ask(client: &Client, method: &str, path: &str) -> (u16, String, String) {
             .header("x-own", "1");
         let answer: Answer = client
             .0
-            .answer_or_pass(&request.body(Bytes::new()).unwrap(), false)
+            .answer_or_pass(request.body(Bytes::new()).unwrap(), false)
             .await;
         let (head, mut body) = answer.into_parts();
         let header = head

@@ -2,7 +2,6 @@
 
 mod mounts;
 
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -12,14 +11,18 @@ use std::process::{Command, ExitStatus};
 use anyhow::{Context, bail};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, Signal};
-use nix::unistd::{chroot, fchdir, sethostname};
+use nix::unistd::{chroot, fchdir, sethostname, setsid};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub use mounts::Mount;
 
-use crate::lab_dir::LabDir;
+use crate::images;
+use crate::lab_dir::{Entry, LabDir};
 use crate::launch::Program;
+use crate::machines::{machine_of_pod, netns_name};
 use crate::process::Identity;
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
@@ -37,9 +40,44 @@ pub struct Inside {
     pub mounts: Vec<Mount>,
     /// A process of the container. While it runs, its mounts count: a file that was mounted may be gone since.
     pub process: Option<Identity>,
+    /// Where programs are searched; `None`: where this process does.
+    pub path: Option<String>,
+    /// The terminal that the program controls, as the leader of a session; it is its standard input already.
+    pub terminal: Option<PathBuf>,
+    /// Whether the program is killed when the thread that started it ends.
+    pub ends_with_parent: bool,
 }
 
 impl Inside {
+    /// What a container of a pod sees, and the variables of its environment; `process` is the one that runs.
+    #[must_use]
+    pub fn of_container(
+        lab_dir: &LabDir,
+        pod: &Value,
+        container: &str,
+    ) -> (Self, Vec<(String, String)>) {
+        let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
+        let name = text(&pod["metadata"]["name"]);
+        let uid = text(&pod["metadata"]["uid"]);
+        let machine = match pod["spec"]["hostNetwork"].as_bool() {
+            Some(true) => text(&pod["spec"]["nodeName"]),
+            _ => machine_of_pod(&name, &uid),
+        };
+        let entry = lab_dir.inside(&uid, container);
+        let path = entry.path(image_of(pod, container));
+        let Entry { mounts, variables } = entry;
+        let inside = Self {
+            netns: netns_name(&machine),
+            hostname: name,
+            resolv_conf: lab_dir.resolv_conf(&uid),
+            mounts,
+            process: lab_dir.process(&uid, container),
+            path: Some(path),
+            ..Self::default()
+        };
+        (inside, variables)
+    }
+
     /// The command line that runs `program` in the machine. For a process of the lab.
     #[must_use]
     pub fn command(&self, lab: Program<'_>, program: &Path) -> Command {
@@ -62,6 +100,15 @@ impl Inside {
     }
 
     fn become_or_fail(&self, program: &[String]) -> anyhow::Result<()> {
+        if self.ends_with_parent {
+            set_pdeathsig(Signal::SIGKILL).context("follow the parent")?;
+        }
+        if let Some(terminal) = &self.terminal {
+            setsid().context("make a session")?;
+            // The first terminal that the leader of a session opens is the one that it controls.
+            let opened = File::options().read(true).write(true).open(terminal);
+            opened.with_context(|| terminal.display().to_string())?;
+        }
         let path = Path::new("/run/netns").join(&self.netns);
         let netns = File::open(&path).with_context(|| path.display().to_string())?;
         setns(&netns, CloneFlags::CLONE_NEWNET).context("enter the network namespace")?;
@@ -72,10 +119,8 @@ impl Inside {
         let Some((name, arguments)) = program.split_first() else {
             bail!("name a program after --");
         };
-        let error = Command::new(name)
-            .args(arguments)
-            .env("PATH", path_with_sluice()?)
-            .exec();
+        let path = self.path.clone().unwrap_or_else(|| images::path("", None));
+        let error = Command::new(name).args(arguments).env("PATH", path).exec();
         Err(error).with_context(|| name.clone())
     }
 
@@ -117,13 +162,14 @@ fn follow(process: &Identity) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// The PATH with the folder of this program first, so that `sluice` in a machine is this program.
-fn path_with_sluice() -> anyhow::Result<OsString> {
-    let own = std::env::current_exe().context("find the path of this program")?;
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = own.parent().map(Path::to_owned).into_iter();
-    let folders = folders.chain(std::env::split_paths(&path));
-    std::env::join_paths(folders).context("PATH")
+/// The image of a container of any kind.
+fn image_of<'a>(pod: &'a Value, container: &str) -> &'a str {
+    let lists = ["containers", "initContainers"];
+    let all = lists.iter().filter_map(|it| pod["spec"][*it].as_array());
+    let found = all.flatten().find(|it| it["name"] == container);
+    found
+        .and_then(|it| it["image"].as_str())
+        .unwrap_or_default()
 }
 
 /// Runs a command in the lab's namespaces from outside, on this process's terminal. This process stays in the lab's

@@ -15,6 +15,7 @@ use sluice_lab::{PodNetwork, SERVICE_CIDR_V4, SERVICE_CIDR_V6};
 use sluice_model::IpFamily;
 
 use crate::enter::Mount;
+use crate::images;
 use crate::log_file;
 use crate::pods::Record;
 use crate::process::Identity;
@@ -110,6 +111,15 @@ pub struct Entry {
     pub mounts: Vec<Mount>,
     /// Names and values of its environment.
     pub variables: Vec<(String, String)>,
+}
+
+impl Entry {
+    /// The PATH of the container, whose image is `image`.
+    #[must_use]
+    pub fn path(&self, image: &str) -> String {
+        let own = self.variables.iter().find(|(name, _)| name == "PATH");
+        images::path(image, own.map(|(_, value)| value.as_str()))
+    }
 }
 
 /// Whether a disk or a quota is full.

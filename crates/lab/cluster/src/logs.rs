@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -12,9 +13,11 @@ use futures::stream::{self, StreamExt as _};
 use serde_json::Value;
 use sluice_api::answer::Pieces;
 use sluice_api::{LogOptions, Status};
+use tokio::sync::watch;
 
 use crate::lab_dir::LabDir;
 use crate::log_file;
+use crate::machines::Machines;
 use crate::pods::Record;
 
 /// Interval at which a followed log is read.
@@ -49,9 +52,7 @@ pub(crate) fn keep_short(lab_dir: &LabDir) {
 }
 
 /// Opens the logs of containers for the API.
-pub(crate) struct Logs {
-    pub(crate) lab_dir: LabDir,
-}
+pub(crate) struct Logs(pub(crate) Arc<Machines>);
 
 impl sluice_api::Logs for Logs {
     fn read(&self, pod: &Value, options: &LogOptions) -> Result<Pieces, Status> {
@@ -67,7 +68,8 @@ impl sluice_api::Logs for Logs {
         } else {
             ".log"
         };
-        let path = self.lab_dir.pod(uid).join(format!("{container}{suffix}"));
+        let lab_dir = self.0.lab_dir();
+        let path = lab_dir.pod(uid).join(format!("{container}{suffix}"));
         let refused = |error: io::Error| {
             let pod = pod["metadata"]["name"].as_str().unwrap_or_default();
             // kubelet's words (`pkg/kubelet/kubelet_pods.go`, `validateContainerLogStatus`).
@@ -83,6 +85,11 @@ impl sluice_api::Logs for Logs {
         };
         let file = File::open(&path).map_err(refused)?;
         let end = file.metadata().map_err(refused)?.len();
+        if let Some(console) = self.0.consoles().get(uid, container)
+            && !options.previous
+        {
+            console.seen(end);
+        }
         let at = match options.tail_lines {
             Some(lines) => log_file::tail(&file, end, lines).map_err(refused)?,
             None => 0,
@@ -92,15 +99,44 @@ impl sluice_api::Logs for Logs {
             at,
             end,
             followed: options.follow.then(|| Followed {
-                lab_dir: self.lab_dir.clone(),
+                lab_dir: lab_dir.clone(),
                 path,
                 uid: uid.to_owned(),
                 container: container.to_owned(),
                 seemed_over: false,
+                written: None,
             }),
         };
         Ok(stream::unfold(reading, Reading::next).boxed())
     }
+}
+
+/// The log of a container as it is written, from an offset or its end on. It ends with the container. `written`: changes
+/// with the log; without it the log is looked at every 100 ms.
+pub(crate) fn follow(
+    lab_dir: &LabDir,
+    uid: &str,
+    container: &str,
+    from: Option<u64>,
+    written: Option<watch::Receiver<()>>,
+) -> io::Result<Pieces> {
+    let path = lab_dir.pod(uid).join(format!("{container}.log"));
+    let file = File::open(&path)?;
+    let end = file.metadata()?.len();
+    let reading = Reading {
+        at: from.unwrap_or(end),
+        file,
+        end,
+        followed: Some(Followed {
+            lab_dir: lab_dir.clone(),
+            path,
+            uid: uid.to_owned(),
+            container: container.to_owned(),
+            seemed_over: false,
+            written,
+        }),
+    };
+    Ok(stream::unfold(reading, Reading::next).boxed())
 }
 
 /// A log that is being read.
@@ -121,6 +157,8 @@ struct Followed {
     container: String,
     /// Whether the container was not running at the last check.
     seemed_over: bool,
+    /// Tells that the log has grown.
+    written: Option<watch::Receiver<()>>,
 }
 
 impl Reading {
@@ -134,15 +172,32 @@ impl Reading {
             let now = self.file.metadata().ok()?;
             // The log was truncated.
             self.at = self.at.min(now.len());
-            if self.followed.as_mut()?.is_over(now.ino()) {
+            let followed = self.followed.as_mut()?;
+            if followed.is_over(now.ino()) {
                 return None;
             }
-            tokio::time::sleep(LOOK).await;
+            followed.wait().await;
         }
     }
 }
 
 impl Followed {
+    /// Waits until there may be more.
+    async fn wait(&mut self) {
+        let look = tokio::time::sleep(LOOK);
+        let Some(written) = &mut self.written else {
+            return look.await;
+        };
+        let grown = tokio::select! {
+            () = look => Ok(()),
+            grown = written.changed() => grown,
+        };
+        if grown.is_err() {
+            // The container has ended.
+            self.written = None;
+        }
+    }
+
     /// Whether the log is complete. A container must be found ended at two checks in a row: it is recorded a moment
     /// after its start, and its last output comes a moment before its end.
     fn is_over(&mut self, ino: u64) -> bool {

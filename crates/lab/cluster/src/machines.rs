@@ -11,6 +11,7 @@ use sluice_api::Dial;
 use sluice_lab::{Cluster, LabError, Netns};
 use sluice_model::IpFamily;
 
+use crate::console::Consoles;
 use crate::enter::Inside;
 use crate::lab_dir::LabDir;
 use crate::launch::Program;
@@ -38,6 +39,7 @@ pub(crate) struct Machines {
     program: PathBuf,
     /// The family whose address comes first in statuses.
     primary: IpFamily,
+    consoles: Consoles,
 }
 
 impl Machines {
@@ -53,6 +55,7 @@ impl Machines {
             lab_dir: lab_dir.clone(),
             program,
             primary,
+            consoles: Consoles::default(),
         };
         if machines.lock().netns_of(CLIENT).is_none() {
             machines.lock().add_client(CLIENT)?;
@@ -69,6 +72,11 @@ impl Machines {
 
     pub(crate) fn lab_dir(&self) -> &LabDir {
         &self.lab_dir
+    }
+
+    /// The consoles of containers.
+    pub(crate) fn consoles(&self) -> &Consoles {
+        &self.consoles
     }
 
     /// The addresses of a pod or node, that of the primary family first.

@@ -12,7 +12,7 @@ use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Service;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use sluice_api::{
-    Api, ClientCertificates, Identity, Pems, Server, Settings, Store, Tokens, kubeconfig,
+    Api, ClientCertificates, Identity, Pems, Server, Sessions, Settings, Store, Tokens, kubeconfig,
 };
 use sluice_controller::{Allocator, Pools, Typed};
 use sluice_lab::Cluster;
@@ -21,6 +21,7 @@ use tracing::{info, warn};
 use crate::admission::{Admission, CheckMode};
 use crate::control::Control;
 use crate::events::Events;
+use crate::images;
 use crate::journal::Journal;
 use crate::lab_dir::{LabDir, Settings as LabSettings, write};
 use crate::launch::Program;
@@ -29,6 +30,7 @@ use crate::machines;
 use crate::nodes::{AgentSettings, Nodes};
 use crate::own_service;
 use crate::pods::Pods;
+use crate::programs::Programs;
 use crate::reports::Reports;
 use crate::resume;
 use crate::usage::Usage;
@@ -64,6 +66,7 @@ pub fn serve(
     let of_lab = settings.clone();
     let check_mode: CheckMode = Box::new(move |mode| check_mode(mode, &of_lab));
     let (store, allocator) = open_store(lab_dir, &settings.service_cidrs(), check_mode)?;
+    images::install_applets();
     let (machines, records) = resume::machines(lab_dir, lab.path.to_owned())?;
     let machines = Arc::new(machines);
     let addresses = Cluster::lan_addresses().map(|it| SocketAddr::new(it, own_service::PORT));
@@ -84,15 +87,15 @@ pub fn serve(
 
     let api = Arc::new(Api {
         store: store.clone(),
-        logs: Some(Box::new(Logs {
-            lab_dir: lab_dir.clone(),
-        })),
+        logs: Some(Box::new(Logs(machines.clone()))),
         // Not used: clients have certificates, and pods tokens of their own.
         token: random()?,
         user: USER.to_owned(),
         dial: Some(Arc::new(machines::FromLan(machines.clone()))),
         tokens: Some(Tokens::new(&identity.pems.token_key)?),
         metrics: Some(Box::new(Usage::new(lab_dir.clone()))),
+        programs: Some(Arc::new(Programs(machines.clone()))),
+        sessions: Sessions::default(),
     });
     let of_logs = lab_dir.clone();
     thread::spawn(move || logs::keep_short(&of_logs));

@@ -10,7 +10,7 @@ use sluice_cluster::client::{Client, Patch};
 use sluice_cluster::enter::{self, Inside};
 use sluice_cluster::lab_dir::LabDir;
 use sluice_cluster::launch::Program;
-use sluice_cluster::machines::{CLIENT, machine_of_pod, netns_name};
+use sluice_cluster::machines::{CLIENT, netns_name};
 use sluice_cluster::nodes::POWER;
 use sluice_cluster::probe::{Answers, Request};
 use sluice_lab::Spread;
@@ -60,15 +60,6 @@ impl Machine {
         self.inside(lab_dir).netns
     }
 
-    /// The uid of a pod, and its first container.
-    fn first_container(pod: &Value) -> (String, String) {
-        let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
-        (
-            text(&pod["metadata"]["uid"]),
-            text(&pod["spec"]["containers"][0]["name"]),
-        )
-    }
-
     fn inside(&self, lab_dir: &LabDir) -> Inside {
         match self {
             Self::Client => Inside {
@@ -83,21 +74,7 @@ impl Machine {
                 ..Inside::default()
             },
             Self::Pod { object } => {
-                let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
-                let name = text(&object["metadata"]["name"]);
-                let (uid, container) = Self::first_container(object);
-                let machine = match object["spec"]["hostNetwork"].as_bool() {
-                    Some(true) => text(&object["spec"]["nodeName"]),
-                    _ => machine_of_pod(&name, &uid),
-                };
-                Inside {
-                    netns: netns_name(&machine),
-                    hostname: name,
-                    run: None,
-                    resolv_conf: lab_dir.resolv_conf(&uid),
-                    mounts: lab_dir.inside(&uid, &container).mounts,
-                    process: lab_dir.process(&uid, &container),
-                }
+                Inside::of_container(lab_dir, object, first_container(object)).0
             }
         }
     }
@@ -118,10 +95,15 @@ pub(super) fn command(
     let mut command = machine.inside(lab_dir).command(lab, program.as_ref());
     command.args(arguments);
     if let Machine::Pod { object } = machine {
-        let (uid, container) = Machine::first_container(object);
-        command.envs(lab_dir.inside(&uid, &container).variables);
+        command.envs(Inside::of_container(lab_dir, object, first_container(object)).1);
     }
     Ok(command)
+}
+
+fn first_container(pod: &Value) -> &str {
+    pod["spec"]["containers"][0]["name"]
+        .as_str()
+        .unwrap_or_default()
 }
 
 pub(super) fn exec(args: &MachineArgs, words: &[String]) -> anyhow::Result<ExitCode> {

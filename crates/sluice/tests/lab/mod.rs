@@ -9,6 +9,7 @@ pub(crate) mod kubectl;
 mod life;
 mod pcap;
 mod pictures;
+mod streams;
 mod vm_ipvs;
 mod volumes;
 mod workloads;

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::Call;
 use super::proxy::OF_PODS;
+use super::streams;
 use super::writing::Part as Written;
 use crate::answer::{Answer, Content, Pieces, success, with_type};
 use crate::query::boolean;
@@ -67,6 +68,9 @@ pub(crate) const PARTS: &[Part] = &[
         },
     },
     OF_PODS,
+    streams::EXEC,
+    streams::ATTACH,
+    streams::PORT_FORWARD,
 ];
 
 impl Call<'_> {

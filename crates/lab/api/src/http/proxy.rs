@@ -22,6 +22,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::Api;
+use super::streams::Streams;
 use crate::answer::{Answer, Content, refuse};
 use crate::resource::Part;
 use crate::status::Status;
@@ -114,12 +115,16 @@ impl<'a> Wanted<'a> {
 }
 
 impl Api {
-    /// Answers a request, also one that is passed on. `is_certified`: see [`answer`](Self::answer).
-    pub async fn answer_or_pass(&self, request: &Request<Bytes>, is_certified: bool) -> Answer {
+    /// Answers a request, also one that is passed on or becomes streams. `is_certified`: see [`answer`](Self::answer).
+    pub async fn answer_or_pass(&self, request: Request<Bytes>, is_certified: bool) -> Answer {
+        if let Some(stream) = Streams::of(request.uri().path()) {
+            let opened = self.open(request, &stream, is_certified);
+            return opened.unwrap_or_else(|status| refuse(&status));
+        }
         let Some(wanted) = Wanted::of(request.uri().path()) else {
-            return self.answer(request, is_certified);
+            return self.answer(&request, is_certified);
         };
-        let passed = self.pass(request, &wanted, is_certified).await;
+        let passed = self.pass(&request, &wanted, is_certified).await;
         passed.unwrap_or_else(|status| refuse(&status))
     }
 

@@ -130,6 +130,8 @@ fn every_kind_of_the_table_is_whole() {
         logs: None,
         token: "t".to_owned(),
         metrics: None,
+        programs: None,
+        sessions: crate::Sessions::default(),
         user: "admin".to_owned(),
         tokens: None,
         dial: None,

@@ -84,6 +84,8 @@ impl Cluster {
             tokens: None,
             dial: None,
             metrics: None,
+            programs: None,
+            sessions: sluice_api::Sessions::default(),
         });
         let server = Server::start(api, vec![listener], &identity).unwrap();
         for object in objects() {

@@ -8,6 +8,8 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use super::container::Role;
 use super::variables::{Variables, expand};
 use crate::identity::Port;
+use crate::images;
+use crate::lab_dir::Entry;
 
 /// The annotation of a Pod that names a command of this machine for its first container, or with `.NAME` for
 /// that container. A shell reads it.
@@ -22,47 +24,172 @@ const NOTHING: &str = "echo 'no image is run: the annotation sluice.dev/command.
 /// Images whose program the lab has: its own.
 const IMAGES: [&str; 3] = ["sluice", "sluice-iptables", "sluice-dns"];
 
-/// The command of a container in its pod's machine. No image is run, but for Sluice's own, which are this program. Without
-/// an annotation the identity server listens on the container's ports, and init containers and those of Jobs succeed at
-/// once.
+/// Why a container cannot run, as its waiting state says it.
+#[derive(Debug)]
+pub(super) struct Cannot {
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+}
+
+impl Cannot {
+    /// The machine refuses.
+    pub(super) fn create(error: impl Into<anyhow::Error>) -> Self {
+        Self {
+            reason: "CreateContainerError",
+            message: format!("{:#}", error.into()),
+        }
+    }
+}
+
+/// The command of a container in its pod's machine. No image is run, but for Sluice's own, which are this program: `command`
+/// and `args` are programs of this machine. Without them, and without an annotation, the identity server listens on the
+/// container's ports, and init containers and those of Jobs succeed at once.
+///
+/// # Errors
+///
+/// This machine lacks the program.
 pub(super) fn of_container(
     pod: &Pod,
     container: &Container,
     role: Role,
-    variables: &Variables,
+    entry: &Entry,
     inside: impl Fn(&Path) -> Command,
     sluice: &Path,
-) -> Command {
+) -> Result<Command, Cannot> {
+    let variables = &entry.variables;
+    let identity = |ports: &[Port]| {
+        let mut identity = inside(sluice);
+        let name = pod.metadata.name.as_deref().unwrap_or_default();
+        identity.args(["lab", "identity", "--server", name]);
+        for port in ports {
+            identity.args(["--port", &port.to_string()]);
+        }
+        identity
+    };
     let shell = |text: &str| {
         let mut shell = inside(Path::new("/bin/sh"));
         shell.args(["-c", text]);
         shell
     };
-    match of_annotation(pod, container) {
-        Some(text) => shell(text),
-        None if own_image(container).is_some() => {
-            let (program, arguments) = of_image(container, variables);
-            let mut command = inside(program.as_deref().unwrap_or(sluice));
-            command.args(arguments);
+    if let Some(text) = of_annotation(pod, container) {
+        return Ok(shell(text));
+    }
+    if own_image(container).is_some() {
+        let (program, arguments) = of_image(container, variables);
+        let mut command = inside(program.as_deref().unwrap_or(sluice));
+        command.args(arguments);
+        return Ok(command);
+    }
+    Ok(match words(container, entry)? {
+        Words::Program(program, arguments) => {
+            let mut command = inside(Path::new(&program));
+            command.args(arguments).current_dir("/");
             command
         }
-        None if role == Role::Init || is_of_job(pod) => shell(NOTHING),
-        None => {
-            let mut identity = inside(sluice);
-            let name = pod.metadata.name.as_deref().unwrap_or_default();
-            identity.args(["lab", "identity", "--server", name]);
-            for port in ports(container) {
-                identity.args(["--port", &port.to_string()]);
-            }
-            identity
+        Words::Ports(ports) => identity(&ports),
+        Words::None if role == Role::Init || is_of_job(pod) => shell(NOTHING),
+        Words::None => identity(&ports(container)),
+    })
+}
+
+/// What a container asks to be run.
+#[derive(Debug, PartialEq, Eq)]
+enum Words {
+    Program(String, Vec<String>),
+    /// A server of agnhost on these ports, whose paths the identity server has.
+    Ports(Vec<Port>),
+    /// What its image does.
+    None,
+}
+
+/// `command` and `args`, as its image would take them.
+fn words(container: &Container, entry: &Entry) -> Result<Words, Cannot> {
+    let known = |name: &str| {
+        let mut all = entry.variables.iter();
+        let found = all.find(|(it, _)| it == name);
+        found.map(|(_, value)| value.clone())
+    };
+    let texts = |it: &Option<Vec<String>>| -> Vec<String> {
+        let all = it.iter().flatten();
+        all.map(|it| expand(it, known)).collect()
+    };
+    let image = container.image.as_deref().unwrap_or_default();
+    let (mut all, args) = (texts(&container.command), texts(&container.args));
+    let has_command = !all.is_empty();
+    if images::name(image) == "agnhost" {
+        let is_agnhost = |it: &String| it.ends_with("agnhost");
+        let skipped = usize::from(all.first().is_some_and(is_agnhost));
+        let words: Vec<String> = all.iter().chain(&args).skip(skipped).cloned().collect();
+        if skipped == 1 || !has_command {
+            return agnhost(&words);
         }
     }
+    let options = args.first().is_none_or(|it| it.starts_with('-'));
+    if !has_command && !args.is_empty() && options {
+        let Some(program) = images::program(image) else {
+            let message = format!(
+                "no image is run, and what {image:?} starts with args alone is not known here: name the program in \
+                 `command`, or a command of this machine in the annotation {COMMAND}.{}",
+                container.name
+            );
+            let reason = "ErrImagePull";
+            return Err(Cannot { reason, message });
+        };
+        all.push(program.to_owned());
+    }
+    all.extend(args);
+    if all.is_empty() && (container.stdin == Some(true) || container.tty == Some(true)) {
+        all.extend(images::shell(image).map(str::to_owned));
+    }
+    let mut all = all.into_iter();
+    let Some(program) = all.next() else {
+        return Ok(Words::None);
+    };
+    let path = entry.path(image);
+    let checked = images::check(&program, &path, &entry.mounts);
+    let cannot = |message| Cannot {
+        reason: "RunContainerError",
+        message,
+    };
+    checked.map_err(cannot)?;
+    Ok(Words::Program(program, all.collect()))
+}
+
+/// The servers of Kubernetes' test image (`test/images/agnhost`) that the identity server plays.
+fn agnhost(words: &[String]) -> Result<Words, Cannot> {
+    let number = |name: &str, default: i32| {
+        let mut rest = words.iter().skip_while(|it| {
+            let flag = it.split('=').next().unwrap_or_default();
+            flag != name
+        });
+        let flag = rest.next();
+        let value = flag.and_then(|it| it.split_once('=').map(|(_, value)| value.to_owned()));
+        let value = value.or_else(|| rest.next().filter(|_| flag.is_some()).cloned());
+        let value = value.and_then(|it| it.parse().ok()).unwrap_or(default);
+        // -1 is none.
+        u16::try_from(value).ok()
+    };
+    let ports = match words.first().map(String::as_str) {
+        None => return Ok(Words::None),
+        Some("netexec") => [
+            number("--http-port", 8080).map(Port::Tcp),
+            number("--udp-port", 8081).map(Port::Udp),
+        ],
+        Some("serve-hostname") => [number("--port", 9376).map(Port::Tcp), None],
+        Some(other) => {
+            let message = format!(
+                "no image is run: of agnhost the lab has netexec and serve-hostname, and not {other:?}"
+            );
+            let reason = "RunContainerError";
+            return Err(Cannot { reason, message });
+        }
+    };
+    Ok(Words::Ports(ports.into_iter().flatten().collect()))
 }
 
 /// The image of a container if it is one of Sluice's, whatever its registry and tag.
 pub(super) fn own_image(container: &Container) -> Option<&'static str> {
-    let image = container.image.as_deref()?.rsplit('/').next()?;
-    let name = image.split([':', '@']).next()?;
+    let name = images::name(container.image.as_deref()?);
     IMAGES.into_iter().find(|it| *it == name)
 }
 
@@ -145,6 +272,106 @@ fn ports(container: &Container) -> Vec<Port> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn command_and_args_are_programs_of_this_machine() {
+        let texts = |it: &[&str]| -> Option<Vec<String>> {
+            (!it.is_empty()).then(|| it.iter().map(|it| (*it).to_owned()).collect())
+        };
+        let show = |image: &str, command: &[&str], args: &[&str], stdin: bool| {
+            let container = Container {
+                name: "c".to_owned(),
+                image: Some(image.to_owned()),
+                command: texts(command),
+                args: texts(args),
+                stdin: Some(stdin),
+                ..Container::default()
+            };
+            let entry = Entry {
+                variables: vec![("WHERE".to_owned(), "/".to_owned())],
+                ..Entry::default()
+            };
+            match words(&container, &entry) {
+                Ok(Words::None) => "none".to_owned(),
+                Ok(Words::Ports(ports)) => {
+                    let ports = ports.iter().map(Port::to_string);
+                    ports.collect::<Vec<_>>().join(" ")
+                }
+                Ok(Words::Program(program, rest)) => format!("{program} {}", rest.join(" ")),
+                Err(it) => format!("{}: {}", it.reason, &it.message[..17]),
+            }
+        };
+        for (image, command, args, stdin, expect) in [
+            ("nginx", &[][..], &[][..], false, "none"),
+            (
+                "nginx",
+                &["/bin/sh", "-c"],
+                &["ls $(WHERE)"],
+                false,
+                "/bin/sh -c ls /",
+            ),
+            ("any", &[], &["sh", "-c", "true"], false, "sh -c true"),
+            ("busybox:1.36", &[], &[], true, "sh "),
+            ("busybox", &[], &[], false, "none"),
+            ("nginx", &[], &[], true, "none"),
+            (
+                "any",
+                &[],
+                &["-text=hello"],
+                false,
+                "ErrImagePull: no image is run, ",
+            ),
+            (
+                "any",
+                &["/no/such"],
+                &[],
+                false,
+                "RunContainerError: exec: \"/no/such\":",
+            ),
+            (
+                "any",
+                &[],
+                &["no-such-program"],
+                false,
+                "RunContainerError: exec: \"no-such-pr",
+            ),
+            (
+                "a/agnhost:2.53",
+                &[],
+                &["netexec"],
+                false,
+                "8080/tcp 8081/udp",
+            ),
+            (
+                "agnhost",
+                &["/agnhost"],
+                &["netexec", "--http-port=80", "--udp-port", "-1"],
+                false,
+                "80/tcp",
+            ),
+            (
+                "agnhost",
+                &["/agnhost", "serve-hostname", "--port", "80"],
+                &[],
+                false,
+                "80/tcp",
+            ),
+            ("agnhost", &["sh"], &[], false, "sh "),
+            (
+                "agnhost",
+                &[],
+                &["webhook"],
+                false,
+                "RunContainerError: no image is run: ",
+            ),
+        ] {
+            assert_eq!(
+                show(image, command, args, stdin),
+                expect,
+                "{image} {command:?} {args:?}"
+            );
+        }
+    }
 
     #[test]
     fn images_of_sluice_are_this_program() {

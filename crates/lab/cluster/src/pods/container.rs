@@ -18,6 +18,7 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 
 use super::prober::{Kind, Prober};
 use super::record::Process;
+use crate::console::Streams;
 use crate::lab_dir::Entry;
 use crate::process::Identity;
 
@@ -132,8 +133,13 @@ impl Container {
         })
     }
 
-    /// Starts the process, with its output in the log.
-    pub(super) fn start(&mut self, mut command: Command, now: Instant) -> anyhow::Result<Started> {
+    /// Starts the process, with its output in the log. `streams`: what it has besides.
+    pub(super) fn start(
+        &mut self,
+        mut command: Command,
+        streams: Option<Streams>,
+        now: Instant,
+    ) -> anyhow::Result<Started> {
         let log = self.folder.join(format!("{}.log", self.spec.name));
         if log.exists() {
             let previous = self.folder.join(format!("{}.previous.log", self.spec.name));
@@ -141,10 +147,15 @@ impl Container {
         }
         let out = File::options().create(true).append(true).open(&log);
         let out = out.with_context(|| log.display().to_string())?;
-        let err = out.try_clone()?;
-        command.stdin(Stdio::null()).stdout(out).stderr(err);
-        // A process group of its own, so that signals reach the children of a shell, too.
-        let child = command.process_group(0).spawn()?;
+        let child = match streams {
+            Some(streams) => streams.spawn(command, out)?,
+            None => {
+                let err = out.try_clone()?;
+                command.stdin(Stdio::null()).stdout(out).stderr(err);
+                // A process group of its own, so that signals reach the children of a shell, too.
+                command.process_group(0).spawn()?
+            }
+        };
         self.run += 1;
         self.probers = Prober::of(&self.spec, now);
         let process = Identity::of(child.id()).context("it ended at once")?;

@@ -355,6 +355,7 @@ impl Worker {
                 tracing::debug!(%error, pod = %held.name, "its node may be gone");
             }
         }
+        self.machines.consoles().remove(&self.uid);
         // Logs are removed with the pod, as by kubelet.
         let _ = fs::remove_dir_all(self.machines.lab_dir().pod(&self.uid));
         while !self.report.finished(&self.pod) {

@@ -13,10 +13,12 @@ use k8s_openapi::api::core::v1::Container as Spec;
 use sluice_lab::HeldPod;
 
 use super::{IDLE, LOOK, News, Worker};
+use crate::console::{Console, Streams};
 use crate::enter::{Inside, Mount};
 use crate::lab_dir::{Entry, INSIDE, RESOLV_CONF, write};
 use crate::machines::{machine_of_pod, netns_name};
-use crate::pods::container::{Role, Started, State};
+use crate::pods::command::Cannot;
+use crate::pods::container::{Container, Role, Started, State};
 use crate::pods::fields::Own;
 use crate::pods::{command, resolver, variables};
 use crate::process::Identity;
@@ -114,10 +116,12 @@ impl Worker {
         container.inside = entry;
         self.initialized |= container.role == Role::App;
         self.write_inside();
-        let command = self.command(position);
+        let started = self.start_process(position, now);
         let container = &mut self.containers[position];
-        match container.start(command, now) {
-            Ok(Started(mut child)) => {
+        match started {
+            Ok((Started(mut child), console)) => {
+                let name = &container.spec.name;
+                self.machines.consoles().set(&self.uid, name, console);
                 let (news, run) = (self.news.clone(), container.run);
                 thread::spawn(move || {
                     let status = child.wait().ok();
@@ -131,13 +135,27 @@ impl Worker {
                 let text = format!("Started container {}", container.spec.name);
                 self.report.event(&self.pod, "Started", &text, false);
             }
-            Err(error) => {
-                let why = format!("{error:#}");
-                container.failed("CreateContainerError", why.clone(), now);
-                self.report.event(&self.pod, "Failed", &why, true);
+            Err(Cannot { reason, message }) => {
+                let text = format!("Error: {message}");
+                container.failed(reason, message, now);
+                self.report.event(&self.pod, "Failed", &text, true);
             }
         }
         self.write_record();
+    }
+
+    /// Starts the process of a container, with its console if it asks for one.
+    fn start_process(
+        &mut self,
+        position: usize,
+        now: Instant,
+    ) -> Result<(Started, Option<Console>), Cannot> {
+        let opened = Console::open(&self.containers[position].spec);
+        let (console, streams) = opened.map_err(Cannot::create)?.unzip();
+        let terminal = streams.as_ref().and_then(Streams::terminal);
+        let command = self.command(position, terminal)?;
+        let started = self.containers[position].start(command, streams, now);
+        Ok((started.map_err(Cannot::create)?, console))
     }
 
     /// The mounts and variables of a container; the error is in kubelet's words.
@@ -197,19 +215,19 @@ impl Worker {
         });
     }
 
-    fn command(&self, position: usize) -> Command {
+    fn command(&self, position: usize, terminal: Option<&Path>) -> Result<Command, Cannot> {
         let container = &self.containers[position];
         let mut command = command::of_container(
             &self.pod,
             &container.spec,
             container.role,
-            &container.inside.variables,
-            |program| self.machine_command(program, &container.inside.mounts, None),
+            &container.inside,
+            |program| self.machine_command(position, program, None, terminal),
             self.machines.program(),
-        );
+        )?;
         let variables = container.inside.variables.iter();
         command.envs(variables.map(|(name, value)| (name, value)));
-        command
+        Ok(command)
     }
 
     /// A command in a container.
@@ -218,32 +236,38 @@ impl Worker {
             .split_first()
             .map_or(("true", &[][..]), |(first, rest)| (first.as_str(), rest));
         let container = &self.containers[position];
-        let (entry, process) = (&container.inside, container.process());
-        let process = process.map(|it| it.identity);
-        let mut command = self.machine_command(program.as_ref(), &entry.mounts, process);
+        let process = container.process().map(|it| it.identity);
+        let mut command = self.machine_command(position, program.as_ref(), process, None);
         command.args(arguments);
-        command.envs(entry.variables.iter().map(|(name, value)| (name, value)));
+        let variables = container.inside.variables.iter();
+        command.envs(variables.map(|(name, value)| (name, value)));
         command
     }
 
     fn machine_command(
         &self,
+        position: usize,
         program: &Path,
-        mounts: &[Mount],
         process: Option<Identity>,
+        terminal: Option<&Path>,
     ) -> Command {
         let machine = match &self.held {
             Some(held) if held.host.is_none() => held.node.clone(),
             Some(held) => held.name.clone(),
             None => String::new(),
         };
+        let Container { spec, inside, .. } = &self.containers[position];
+        let image = spec.image.as_deref().unwrap_or_default();
         let inside = Inside {
             netns: netns_name(&machine),
             hostname: command::hostname(&self.pod),
             run: None,
             resolv_conf: self.machines.lab_dir().resolv_conf(&self.uid),
-            mounts: mounts.to_vec(),
+            mounts: inside.mounts.clone(),
             process,
+            path: Some(inside.path(image)),
+            terminal: terminal.map(Path::to_owned),
+            ends_with_parent: false,
         };
         self.machines.command(&inside, program)
     }

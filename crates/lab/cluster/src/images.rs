@@ -1,0 +1,218 @@
+//! Programs of this machine that stand in for those of images. No image is run: a container's root is that of the machine.
+//!
+//! ```text
+//! busybox, alpine:    busybox's applets come before the programs of this machine
+//! every other image:  after them, so that nslookup, wget, nc and ping are there
+//! ```
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::enter::Mount;
+
+/// The folder of busybox's applets, in the lab's own `/run`.
+const APPLETS: &str = "/run/sluice-applets";
+
+/// Images whose programs are busybox's.
+const OF_BUSYBOX: [&str; 2] = ["busybox", "alpine"];
+
+/// Images that run a shell when nothing else is asked for.
+const SHELLS: [(&str, &str); 5] = [
+    ("busybox", "sh"),
+    ("alpine", "sh"),
+    ("bash", "bash"),
+    ("debian", "bash"),
+    ("ubuntu", "bash"),
+];
+
+/// Images whose arguments are those of a program.
+const PROGRAMS: [(&str, &str); 1] = [("curl", "curl")];
+
+/// Where programs are without a PATH (`_PATH_DEFPATH` of glibc, with the folders of root).
+const DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The name of an image, without registry, tag and digest.
+pub(crate) fn name(image: &str) -> &str {
+    let last = image.rsplit('/').next().unwrap_or_default();
+    last.split([':', '@']).next().unwrap_or_default()
+}
+
+/// The shell of an image that runs one by default.
+pub(crate) fn shell(image: &str) -> Option<&'static str> {
+    find(&SHELLS, image)
+}
+
+/// The program that the arguments of an image are for.
+pub(crate) fn program(image: &str) -> Option<&'static str> {
+    find(&PROGRAMS, image)
+}
+
+fn find(table: &[(&str, &'static str)], image: &str) -> Option<&'static str> {
+    let found = table.iter().find(|(it, _)| *it == name(image));
+    found.map(|(_, program)| *program)
+}
+
+/// The PATH of a container with this image; `own` is the value of its environment. `sluice` is this program.
+pub(crate) fn path(image: &str, own: Option<&str>) -> String {
+    let inherited = std::env::var("PATH").ok().filter(|it| !it.is_empty());
+    let folders = own.map(str::to_owned).or(inherited);
+    let mut folders = folders.unwrap_or_else(|| DEFAULT.to_owned());
+    let program = std::env::current_exe().ok();
+    let of_sluice = program.as_deref().and_then(Path::parent);
+    if let Some(it) = of_sluice.filter(|it| std::env::split_paths(&folders).all(|has| has != *it)) {
+        folders = format!("{}:{folders}", it.display());
+    }
+    if OF_BUSYBOX.contains(&name(image)) {
+        format!("{APPLETS}:{folders}")
+    } else {
+        format!("{folders}:{APPLETS}")
+    }
+}
+
+/// Makes the folder of applets, if this machine has busybox.
+pub(crate) fn install_applets() {
+    let busybox = file("busybox", DEFAULT);
+    let made = busybox.map_or(Ok(()), |it| link_applets(&it));
+    if let Err(error) = made {
+        tracing::warn!(%error, "busybox stands in for no image");
+    }
+}
+
+fn link_applets(busybox: &Path) -> io::Result<()> {
+    let listed = Command::new(busybox).arg("--list").output()?;
+    fs::create_dir_all(APPLETS)?;
+    for applet in String::from_utf8_lossy(&listed.stdout).lines() {
+        match symlink(busybox, Path::new(APPLETS).join(applet)) {
+            // An earlier server made it.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            linked => linked?,
+        }
+    }
+    Ok(())
+}
+
+/// Checks that a container can run a program; the error is in the words of container runtimes. Below a mount of the
+/// container everything may be.
+pub(crate) fn check(program: &str, path: &str, mounts: &[Mount]) -> Result<(), String> {
+    let is_mounted = || {
+        mounts
+            .iter()
+            .any(|it| Path::new(program).starts_with(&it.target))
+    };
+    let why = if !program.contains('/') {
+        if file(program, path).is_some() {
+            return Ok(());
+        }
+        "executable file not found in $PATH"
+    } else if is_program(Path::new(program)) || is_mounted() {
+        return Ok(());
+    } else {
+        "no such file or directory"
+    };
+    Err(format!(
+        "exec: {program:?}: {why}: no image is run, and this machine has no such program. {}",
+        there_is()
+    ))
+}
+
+/// What there is instead.
+fn there_is() -> String {
+    let all = [
+        "bash",
+        "curl",
+        "dig",
+        "nginx",
+        "node",
+        "perl",
+        "psql",
+        "python3",
+        "redis-cli",
+        "ruby",
+        "tcpdump",
+    ];
+    let found: Vec<&str> = all
+        .into_iter()
+        .filter(|it| file(it, DEFAULT).is_some())
+        .collect();
+    let found = found.join(", ");
+    if Path::new(APPLETS).is_dir() {
+        format!(
+            "There are busybox's (sh, ls, cat, nslookup, wget, nc, ping, httpd and others) and {found}"
+        )
+    } else {
+        format!("There are {found}, and busybox (sh, nslookup, wget, nc, ping) is not installed")
+    }
+}
+
+/// The file of a program in the folders of a PATH.
+fn file(program: &str, path: &str) -> Option<PathBuf> {
+    let mut files = std::env::split_paths(path).map(|it| it.join(program));
+    files.find(|it| is_program(it))
+}
+
+fn is_program(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_have_names() {
+        for (image, expect) in [
+            ("busybox", "busybox"),
+            ("busybox:1.28", "busybox"),
+            ("docker.io/library/alpine@sha256:1", "alpine"),
+            ("localhost:5000/a/b", "b"),
+            ("", ""),
+        ] {
+            assert_eq!(name(image), expect, "{image}");
+        }
+        assert_eq!(shell("registry.k8s.io/busybox:1"), Some("sh"));
+        assert_eq!(shell("nginx"), None);
+        assert_eq!(program("curlimages/curl:8"), Some("curl"));
+    }
+
+    #[test]
+    fn applets_come_first_in_images_of_busybox() {
+        let program = std::env::current_exe().unwrap();
+        let own = program.parent().unwrap().to_str().unwrap();
+        let folders = format!("/a:{own}");
+        assert_eq!(
+            path("busybox:1", Some(&folders)),
+            format!("{APPLETS}:{folders}")
+        );
+        assert_eq!(
+            path("nginx", Some(&folders)),
+            format!("{folders}:{APPLETS}")
+        );
+        assert_eq!(path("nginx", Some("/a")), format!("{own}:/a:{APPLETS}"));
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_str().unwrap();
+        let program = folder.path().join("here");
+        fs::write(&program, "").unwrap();
+        assert!(check("here", path, &[]).is_err());
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(check("here", path, &[]), Ok(()));
+        assert_eq!(check(program.to_str().unwrap(), "", &[]), Ok(()));
+        let why = check("agnhost", path, &[]).unwrap_err();
+        let begin = "exec: \"agnhost\": executable file not found in $PATH: no image is run";
+        assert!(why.starts_with(begin), "{why}");
+        let why = check("/agnhost", path, &[]).unwrap_err();
+        assert!(why.starts_with("exec: \"/agnhost\": no such file"), "{why}");
+        let mount = Mount {
+            source: "/tmp".into(),
+            target: "/scripts".into(),
+            read_only: true,
+        };
+        assert_eq!(check("/scripts/run", path, &[mount]), Ok(()));
+    }
+}
