@@ -141,6 +141,9 @@ fn words(container: &Container, entry: &Entry) -> Result<Words, Cannot> {
     if all.is_empty() && (container.stdin == Some(true) || container.tty == Some(true)) {
         all.extend(images::shell(image).map(str::to_owned));
     }
+    if all.is_empty() && images::name(image) == "pause" {
+        return Ok(nothing());
+    }
     let mut all = all.into_iter();
     let Some(program) = all.next() else {
         return Ok(Words::None);
@@ -153,6 +156,11 @@ fn words(container: &Container, entry: &Entry) -> Result<Words, Cannot> {
     };
     checked.map_err(cannot)?;
     Ok(Words::Program(program, all.collect()))
+}
+
+/// What `pause` does: it serves nothing, and goes on.
+fn nothing() -> Words {
+    Words::Program("sleep".to_owned(), vec!["infinity".to_owned()])
 }
 
 /// The servers of Kubernetes' test image (`test/images/agnhost`) that the identity server plays.
@@ -175,10 +183,11 @@ fn agnhost(words: &[String]) -> Result<Words, Cannot> {
             number("--http-port", 8080).map(Port::Tcp),
             number("--udp-port", 8081).map(Port::Udp),
         ],
+        Some("pause") => return Ok(nothing()),
         Some("serve-hostname") => [number("--port", 9376).map(Port::Tcp), None],
         Some(other) => {
             let message = format!(
-                "no image is run: of agnhost the lab has netexec and serve-hostname, and not {other:?}"
+                "no image is run: of agnhost the lab has netexec, serve-hostname and pause, and not {other:?}"
             );
             let reason = "RunContainerError";
             return Err(Cannot { reason, message });
@@ -357,6 +366,14 @@ mod tests {
                 "80/tcp",
             ),
             ("agnhost", &["sh"], &[], false, "sh "),
+            ("agnhost", &[], &["pause"], false, "sleep infinity"),
+            (
+                "registry.k8s.io/pause:3.10",
+                &[],
+                &[],
+                false,
+                "sleep infinity",
+            ),
             (
                 "agnhost",
                 &[],
