@@ -346,7 +346,7 @@ fn containers_are_attached_to() {
                 "alive",
             ),
             (
-                "--image=busybox -- sh -c 'echo be''gun; read it; echo =$it='",
+                "--image=busybox --overrides='{\"spec\":{\"terminationGracePeriodSeconds\":1}}' -- sh -c 'echo be''gun; read it; echo =$it='",
                 "typed\n",
                 "=typed=",
             ),
