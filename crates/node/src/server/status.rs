@@ -14,7 +14,7 @@ use super::programs::Programs;
 use crate::runtime::Control;
 
 /// How long the loop may take until the status of before is shown.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) fn routes(control: Control, programs: Programs, of_consumers: Router) -> Router {
     let own = Router::new().route("/status", get(status));
