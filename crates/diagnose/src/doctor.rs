@@ -16,6 +16,7 @@ mod clock;
 mod dialled;
 mod dns;
 mod filters;
+mod large;
 mod machine;
 mod names;
 mod path;
@@ -27,6 +28,7 @@ mod report;
 mod resolver;
 mod rules;
 mod service;
+mod silence;
 mod sources;
 mod way;
 

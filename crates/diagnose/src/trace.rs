@@ -43,6 +43,7 @@ use reports::Reports;
 use sender::Sender;
 
 pub use legacy::LegacyRule;
+pub(crate) use namespace::inside;
 pub use sender::Answer;
 pub use way::{Addresses, End, Hop, Owner, Stage};
 

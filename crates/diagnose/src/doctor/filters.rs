@@ -15,7 +15,7 @@ const CHAINS: usize = 64;
 ///
 /// Whether a packet of a Service meets one of these rules is not known from the list: a trace tells.
 pub(super) fn filters(is_ours: impl Fn(&str, &str) -> bool) -> Vec<Finding> {
-    match find(&is_ours) {
+    match found(&is_ours) {
         Ok(found) if found.is_empty() => {
             vec![Finding::ok(
                 "filters",
@@ -37,7 +37,10 @@ pub(super) fn filters(is_ours: impl Fn(&str, &str) -> bool) -> Vec<Finding> {
     }
 }
 
-fn find(is_ours: &dyn Fn(&str, &str) -> bool) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+/// Chains and rules that drop or reject, in the network namespace of the calling thread.
+pub(super) fn found(
+    is_ours: &dyn Fn(&str, &str) -> bool,
+) -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let mut connection = Connection::open()?;
     let all = connection.all_chains()?;
     let mut found = Vec::new();

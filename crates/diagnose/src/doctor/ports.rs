@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use sluice_model::Protocol;
 
@@ -18,9 +19,10 @@ const UDP_UNCONNECTED: &str = "07";
 pub(super) fn node_ports(ports: &BTreeSet<(u16, Protocol)>) -> Vec<Finding> {
     let mut taken: BTreeMap<u64, (u16, Protocol)> = BTreeMap::new();
     for protocol in [Protocol::Tcp, Protocol::Udp] {
-        for (port, inode) in listeners(protocol) {
-            if ports.contains(&(port, protocol)) {
-                taken.insert(inode, (port, protocol));
+        for it in listeners(protocol) {
+            let port = (it.address.port(), protocol);
+            if ports.contains(&port) {
+                taken.insert(it.inode, port);
             }
         }
     }
@@ -51,8 +53,18 @@ pub(super) fn node_ports(ports: &BTreeSet<(u16, Protocol)>) -> Vec<Finding> {
     findings
 }
 
-/// Ports that sockets of a protocol listen on, with the sockets' inodes (`proc_net_tcp.rst`).
-fn listeners(protocol: Protocol) -> Vec<(u16, u64)> {
+/// A socket that takes packets of anybody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Listener {
+    pub(super) protocol: Protocol,
+    pub(super) address: SocketAddr,
+    pub(super) inode: u64,
+    /// Connections that its program has not accepted yet; of UDP, bytes that it has not read.
+    pub(super) waiting: u64,
+}
+
+/// The sockets of a protocol that listen, in the network namespace of the calling thread (`proc_net_tcp.rst`).
+pub(super) fn listeners(protocol: Protocol) -> Vec<Listener> {
     let state = match protocol {
         Protocol::Tcp => TCP_LISTEN,
         Protocol::Udp | Protocol::Sctp => UDP_UNCONNECTED,
@@ -62,20 +74,42 @@ fn listeners(protocol: Protocol) -> Vec<(u16, u64)> {
         let text = read(&format!("/proc/thread-self/net/{protocol}{suffix}"));
         for line in text.iter().flat_map(|it| it.lines()).skip(1) {
             let words: Vec<&str> = line.split_whitespace().collect();
-            let (Some(local), Some(inode)) = (words.get(1), words.get(9)) else {
-                continue;
-            };
-            let port = local
-                .rsplit_once(':')
-                .map(|it| u16::from_str_radix(it.1, 16));
-            if words.get(3) == Some(&state)
-                && let (Some(Ok(port)), Ok(inode)) = (port, inode.parse())
-            {
-                found.push((port, inode));
+            if words.get(3) == Some(&state) {
+                found.extend(listener(protocol, &words));
             }
         }
     }
     found
+}
+
+/// The socket of a line: `sl local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode`.
+fn listener(protocol: Protocol, words: &[&str]) -> Option<Listener> {
+    let (ip, port) = words.get(1)?.rsplit_once(':')?;
+    let (_, waiting) = words.get(4)?.split_once(':')?;
+    Some(Listener {
+        protocol,
+        address: SocketAddr::new(address(ip)?, u16::from_str_radix(port, 16).ok()?),
+        inode: words.get(9)?.parse().ok()?,
+        waiting: u64::from_str_radix(waiting, 16).ok()?,
+    })
+}
+
+/// An address as the kernel prints it: each four bytes as a number in the machine's byte order.
+fn address(hex: &str) -> Option<IpAddr> {
+    let word = |at: usize| {
+        u32::from_str_radix(hex.get(at..at + 8)?, 16)
+            .ok()
+            .map(u32::to_ne_bytes)
+    };
+    Some(match hex.len() {
+        8 => word(0)?.into(),
+        32 => {
+            let words = [word(0)?, word(8)?, word(16)?, word(24)?];
+            let bytes: [u8; 16] = words.concat().try_into().ok()?;
+            Ipv6Addr::from(bytes).into()
+        }
+        _ => return None,
+    })
 }
 
 /// The processes that have these sockets, where that may be read: `nginx (pid 42)`.
@@ -103,4 +137,23 @@ fn owners<T>(inodes: &BTreeMap<u64, T>) -> BTreeMap<u64, String> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn sockets_are_read_as_the_kernel_prints_them() {
+        let line =
+            "0: 0100007F:1F90 00000000:0000 0A 00000000:00000003 00:00000000 00000000 0 0 4711 1";
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let found = listener(Protocol::Tcp, &words).expect("a socket");
+        assert_eq!(found.address, "127.0.0.1:8080".parse().expect("an address"));
+        assert_eq!((found.inode, found.waiting), (4711, 3));
+        let six = address("B80D0120000000000000000001000000").expect("an address");
+        assert_eq!(six, "2001:db8::1".parse::<IpAddr>().expect("an address"));
+        assert_eq!(address("7F"), None);
+    }
 }

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use sluice_model::Protocol;
 
+use super::large::large_packets;
 use super::path::{loosen, reverse_path_drops};
 use super::report::Finding;
+use super::silence::{Outcome, cause};
 use crate::any_like;
 
 /// How long an endpoint has to answer.
@@ -17,6 +19,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const REFUSAL: Duration = Duration::from_millis(300);
 /// Most endpoints that are asked.
 const ASKED: usize = 32;
+
+/// What helps where nothing listens on the port of an endpoint.
+pub(super) const WHICH_PORT: &str = "targetPort of the Service, or the port of the EndpointSlice: which port does the \
+                                     program in the pod listen on?";
 
 /// The destination of a probe.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,6 +52,10 @@ pub(super) fn probe(targets: &[Target]) -> Vec<Finding> {
             format!("{dropped} packets were dropped by reverse path filtering during the probe");
         findings.push(Finding::fail("rp_filter", evidence).mend(loosen("INTERFACE")));
     }
+    let endpoints = targets.iter().take(ASKED).filter(|it| it.is_endpoint);
+    findings.extend(large_packets(
+        &endpoints.map(|it| it.address.ip()).collect(),
+    ));
     findings
 }
 
@@ -63,21 +73,29 @@ fn one(target: &Target) -> Finding {
         Ok(how) => return Finding::ok("probe", format!("{to} {how}")),
         Err(error) => error,
     };
-    match (error.kind(), target.is_endpoint) {
-        (io::ErrorKind::ConnectionRefused, true) => {
-            Finding::fail("probe", format!("{to} refuses: nothing listens there")).mend(
-                "targetPort of the Service, or the port of the EndpointSlice: which port does the \
-                 program in the pod listen on?",
-            )
-        }
-        (io::ErrorKind::ConnectionRefused, false) => {
-            Finding::fail("probe", format!("{to} is refused"))
-        }
+    let outcome = match error.kind() {
+        io::ErrorKind::ConnectionRefused => Outcome::Refused,
+        _ => Outcome::Silent,
+    };
+    let evidence = match (error.kind(), target.is_endpoint) {
+        (io::ErrorKind::ConnectionRefused, true) => format!("{to} refuses"),
+        (io::ErrorKind::ConnectionRefused, false) => format!("{to} is refused"),
         (io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock, _) => {
-            let evidence = format!("{to} does not answer within {} s", PATIENCE.as_secs());
-            Finding::fail("probe", evidence)
+            format!("{to} does not answer within {} s", PATIENCE.as_secs())
         }
-        _ => Finding::fail("probe", format!("{to}: {error}")),
+        _ => format!("{to}: {error}"),
+    };
+    if !target.is_endpoint {
+        let mend = format!("sluice explain node {address}/{protocol} --live --trace");
+        return Finding::fail("probe", evidence).mend(mend);
+    }
+    let cause = cause(target, outcome);
+    match (cause.why, outcome) {
+        (Some(why), _) => Finding::fail("probe", format!("{evidence}: {why}")).mend(cause.mend),
+        (None, Outcome::Refused) => {
+            Finding::fail("probe", format!("{evidence}: nothing listens there")).mend(WHICH_PORT)
+        }
+        (None, Outcome::Silent) => Finding::fail("probe", evidence).mend(cause.mend),
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) fn owns(ip: IpAddr) -> Result<bool, RequestError> {
 
 /// Runs `task` in the network namespace of this machine that owns the address, and returns its file too.
 /// Pods of nested clusters may have the address as well: an interface of the pod must lead here.
-pub(super) fn inside<T: Send>(
+pub(crate) fn inside<T: Send>(
     ip: IpAddr,
     task: impl FnOnce() -> T + Send,
 ) -> Result<(T, PathBuf), TraceError> {
