@@ -33,7 +33,7 @@ mod sources;
 mod way;
 
 pub use checklist::check;
-pub use proxy::{Agent, NodeDns};
+pub use proxy::{Agent, NoAgent, NodeDns};
 pub use question::{Kubelet, Question};
 pub use report::{Finding, Report, State};
 pub use sources::{Plan, ResolvConf, Sources};

@@ -20,6 +20,9 @@ pub enum Notice {
 
 impl Notice {
     /// The origin of problems with the connection to the API server: one line for each kind that is not up to date,
-    /// with `stale since`.
+    /// with [`STALE_SINCE`](Self::STALE_SINCE).
     pub const API_SERVER: &str = "API server";
+
+    /// The words before the time since when a kind is not up to date, in RFC 3339.
+    pub const STALE_SINCE: &str = ": stale since ";
 }

@@ -7,7 +7,9 @@ use std::process::ExitCode;
 
 use serde::Deserialize;
 use sluice_corefile::ResolvConf;
-use sluice_diagnose::doctor::{self, Agent, Kubelet, NodeDns, Question, Report, Sources, State};
+use sluice_diagnose::doctor::{
+    self, Agent, Kubelet, NoAgent, NodeDns, Question, Report, Sources, State,
+};
 use sluice_dns_agent::local_dns;
 use sluice_model::NamespacedName;
 use sluice_node::client::{self, ClientError};
@@ -48,7 +50,12 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         },
         kubelet,
     };
-    let machine = Machine { agent, plan };
+    let elsewhere = client::in_other_namespace(&args.socket);
+    let machine = Machine {
+        agent,
+        elsewhere,
+        plan,
+    };
     let findings = doctor::check(&question, &machine).map_err(anyhow::Error::msg)?;
     let report = Report {
         service: question.service,
@@ -92,12 +99,14 @@ fn read_kubelet(path: &Path) -> (Kubelet, Option<String>) {
 /// This machine, and who answers here.
 struct Machine<'a> {
     agent: Result<Whole, ClientError>,
+    /// The agent's process in another network namespace.
+    elsewhere: Option<u32>,
     plan: Option<Asked<'a>>,
 }
 
 impl Sources for Machine<'_> {
-    fn agent(&self) -> Result<Agent<'_>, String> {
-        let Whole { status, dns } = self.agent.as_ref().map_err(ToString::to_string)?;
+    fn agent(&self) -> Result<Agent<'_>, NoAgent> {
+        let Whole { status, dns } = self.agent.as_ref().map_err(no_agent)?;
         let AgentStatus {
             version, mode, pid, ..
         } = &status.agent;
@@ -115,6 +124,10 @@ impl Sources for Machine<'_> {
                 service: &it.service,
             }),
         })
+    }
+
+    fn elsewhere(&self) -> Option<u32> {
+        self.elsewhere
     }
 
     fn plan(&self) -> Option<&dyn doctor::Plan> {
@@ -148,6 +161,21 @@ impl Sources for Machine<'_> {
 
     fn takes_queries(&self) -> Result<bool, String> {
         local_dns::is_taken().map_err(|it| chain(&it))
+    }
+}
+
+fn no_agent(error: &ClientError) -> NoAgent {
+    let (mend, is_there) = match error {
+        ClientError::Silent { process, .. } => (process.mend(), true),
+        _ => (
+            "start it: rules follow no change without it, and nobody repairs them".to_owned(),
+            false,
+        ),
+    };
+    NoAgent {
+        why: error.to_string(),
+        mend,
+        is_there,
     }
 }
 

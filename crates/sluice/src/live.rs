@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use sluice_agent::status::Status;
 use sluice_node::client;
 use sluice_node::preflight::check_capability;
@@ -29,6 +29,14 @@ impl Reader {
         check_capability().map_err(|_| {
             anyhow!("the kernel shows its rules to root only, or with CAP_NET_ADMIN")
         })?;
+        if matches!(view, View::Agent(_))
+            && let Some(pid) = client::in_other_namespace(socket)
+        {
+            bail!(
+                "the agent (pid {pid}) is in another network namespace, whose rules are not seen here: nsenter \
+                 --net=/proc/{pid}/ns/net sluice explain ..."
+            );
+        }
         Ok(Self(match view {
             View::Agent(_) => Some(planes::named(
                 &client::get::<Status>(socket, "/status")?.agent.mode,

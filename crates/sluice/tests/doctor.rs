@@ -5,7 +5,10 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::process::Command;
 use std::thread;
+use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use simple_dns::{CLASS, Packet, ResourceRecord, rdata};
 use sluice_lab::{Attach, Cluster, Netns, Probe, Protocol, Server, eventually, require_netns};
 
@@ -567,4 +570,158 @@ fn the_object_cannot_be_used() {
     };
     let world = World::new(Attach::Routed, &[("one", "node-b")], &objects);
     world.names("service", "web.yaml", &[]);
+}
+
+/// What `sluice` says on stdout and stderr, and how long that took.
+fn ask(netns: &Netns, args: &[&str], world: &World) -> (String, Duration) {
+    let start = Instant::now();
+    let mut command = netns.command(SLUICE, args);
+    let output = command.arg("--socket").arg(world.files.socket()).output();
+    let output = output.expect("it was built");
+    let text = [output.stdout, output.stderr].concat();
+    (String::from_utf8(text).expect("text"), start.elapsed())
+}
+
+/// As a debugger or an operator stops it: the kernel still accepts connections for the process.
+#[test]
+fn the_agent_is_stopped() {
+    require_netns!();
+    let world = far();
+    let pid = world._agent.0.id();
+    let agent = Pid::from_raw(pid.try_into().expect("a PID"));
+    kill(agent, Signal::SIGSTOP).expect("our child");
+    let says = format!("its process exists (pid {pid}) and is stopped");
+    for args in [
+        &["status"][..],
+        &["status", "--services"],
+        &["doctor", "default/web"],
+    ] {
+        let (text, took) = ask(world.node(), args, &world);
+        assert!(text.contains(&says), "{args:?}: {text}");
+        // 1.6 s without an answer, and the start of a program on a busy machine.
+        assert!(took < Duration::from_secs(6), "{args:?}: {took:?}");
+    }
+    let (text, _) = ask(world.node(), &["doctor"], &world);
+    assert!(text.contains(&format!("kill -CONT {pid}")), "{text}");
+    kill(agent, Signal::SIGCONT).expect("our child");
+    world.is_well(&[]);
+}
+
+#[test]
+fn the_doctor_is_in_another_network_namespace() {
+    require_netns!();
+    let world = far();
+    let elsewhere = world.cluster.client("client").netns();
+    let pid = world._agent.0.id();
+    let (text, _) = ask(elsewhere, &["doctor", "default/web", "--probe"], &world);
+    let says = format!("another network namespace than the agent (pid {pid})");
+    assert!(
+        text.contains("FAIL  namespace") && text.contains(&says),
+        "{text}"
+    );
+    // Of the objects only, which are the same everywhere.
+    assert!(
+        text.contains("ok    endpoints") && !text.contains("  rules "),
+        "{text}"
+    );
+    assert!(!text.contains("  probe "), "{text}");
+    let (text, _) = ask(
+        elsewhere,
+        &["explain", "node", "default/web", "--live"],
+        &world,
+    );
+    assert!(
+        text.contains(&format!(
+            "the agent (pid {pid}) is in another network namespace"
+        )),
+        "{text}"
+    );
+}
+
+/// The doctor looks into the network namespace of a pod of this node.
+#[test]
+fn a_pod_of_this_node_shows_why_it_does_not_answer() {
+    require_netns!();
+    let objects = Objects { port: 9090, ..GOOD };
+    let world = World::new(Attach::Routed, &[("one", "node-a")], &objects);
+    let pod = world.cluster.pod("one");
+    let probe = |cause: &str| world.names("probe", cause, &["--probe"]);
+    probe("nothing listens there; the pod listens on 8080/tcp");
+    let other = pod
+        .netns()
+        .run(|| UdpSocket::bind("0.0.0.0:9090").expect("a free port"));
+    probe("nothing listens on 9090/tcp in the pod, but on 9090/udp");
+    drop(other);
+    let local = pod
+        .netns()
+        .run(|| TcpListener::bind("127.0.0.1:9090").expect("a free port"));
+    probe("its server listens on 127.0.0.1:9090 only");
+    drop(local);
+    let _server = pod
+        .netns()
+        .run(|| TcpListener::bind("0.0.0.0:9090").expect("a free port"));
+    world.is_well(&["--probe"]);
+
+    let in_pod = |program: &str, args: &[&str]| {
+        let output = pod
+            .netns()
+            .command(program, args)
+            .output()
+            .expect("it is installed");
+        assert!(output.status.success(), "{program} {args:?}: {output:?}");
+    };
+    let rules =
+        "table inet fw { chain in { type filter hook input priority 0; tcp dport 9090 drop; }; }";
+    in_pod("nft", &[rules]);
+    probe("rules in the pod's network namespace drop or reject: inet fw in (handle 2 drops)");
+    in_pod("nft", &["flush ruleset"]);
+    world.is_well(&["--probe"]);
+
+    in_pod("ip", &["link", "set", "eth0", "mtu", "1280"]);
+    world.names("mtu", "packets of 1500 bytes to 10.244.", &["--probe"]);
+    in_pod("ip", &["link", "set", "eth0", "mtu", "1500"]);
+    world.is_well(&["--probe"]);
+
+    let ip = pod.ipv4().to_string();
+    let route = world
+        .node()
+        .command("ip", &["route", "get", &ip])
+        .output()
+        .expect("it is installed");
+    let route = String::from_utf8(route.stdout).expect("text");
+    let device = route
+        .split("dev ")
+        .nth(1)
+        .and_then(|it| it.split(' ').next())
+        .expect("a route");
+    world.run(
+        "ip",
+        &[
+            "neigh",
+            "replace",
+            &ip,
+            "lladdr",
+            "02:00:00:00:00:99",
+            "dev",
+            device,
+            "nud",
+            "permanent",
+        ],
+    );
+    probe("has the MAC address 02:00:00:00:00:99, the pod has");
+}
+
+#[test]
+fn the_machine_of_the_next_hop_is_gone() {
+    require_netns!();
+    let world = World::new(Attach::Routed, &[("one", "node-b")], &GOOD);
+    let node = world.cluster.node("node-b");
+    let down = node
+        .netns()
+        .command("ip", &["link", "set", "eth0", "down"])
+        .output();
+    assert!(down.expect("it is installed").status.success());
+    world.run("ip", &["neigh", "flush", "dev", "eth0"]);
+    let says = format!("no machine says that it is {} on eth0", node.ipv4());
+    world.names("probe", &says, &["--probe"]);
 }

@@ -16,7 +16,7 @@ use super::names::NOBODY;
 use super::path::path;
 use super::ports::node_ports;
 use super::probe::probe;
-use super::proxy::{is_of_a_proxy, leftovers, proxy};
+use super::proxy::{elsewhere, is_of_a_proxy, leftovers, proxy, stale};
 use super::question::Question;
 use super::report::Finding;
 use super::rules::rules;
@@ -35,13 +35,17 @@ const TRACED: usize = 4;
 /// The question names no Service, or the agent does not answer any more.
 pub fn check(question: &Question, sources: &dyn Sources) -> Result<Vec<Finding>, String> {
     let agent = sources.agent();
-    let mut findings = vec![proxy(&agent)];
-    if let Ok(agent) = &agent {
+    let stale = agent.as_ref().ok().and_then(|it| stale(it.stale?));
+    let mut findings: Vec<Finding> = stale.into_iter().chain([proxy(&agent)]).collect();
+    let elsewhere = sources.elsewhere().map(elsewhere);
+    let is_here = elsewhere.is_none();
+    findings.extend(elsewhere);
+    if let Some(agent) = agent.as_ref().ok().filter(|_| is_here) {
         findings.extend(leftovers(agent.mode, sources.beside(agent.mode)));
     }
     match (sources.plan(), &question.service) {
         (Some(plan), Some(service)) => {
-            findings.extend(of_service(question, sources, plan, service)?);
+            findings.extend(of_service(question, sources, plan, service, is_here)?);
         }
         (Some(plan), None) => findings.push(dead_services(&plan.services()?)),
         (None, _) => findings.push(
@@ -49,21 +53,24 @@ pub fn check(question: &Question, sources: &dyn Sources) -> Result<Vec<Finding>,
                 .mend("give --kubeconfig, --config of kube-proxy, or --manifests"),
         ),
     }
-    if question.service.is_none() {
-        findings.extend(names::of_machine(question, sources));
+    if is_here {
+        if question.service.is_none() {
+            findings.extend(names::of_machine(question, sources));
+        }
+        findings.extend(conntrack());
+        findings.extend(filters(is_of_a_proxy));
     }
-    findings.extend(conntrack());
-    findings.extend(filters(is_of_a_proxy));
     findings.push(clock());
     Ok(findings)
 }
 
-/// The checks of one Service.
+/// The checks of one Service. `is_here`: the network namespace is that of the node.
 fn of_service(
     question: &Question,
     sources: &dyn Sources,
     plan: &dyn Plan,
     service: &str,
+    is_here: bool,
 ) -> Result<Vec<Finding>, String> {
     let Some(name) = explain::service_of(service).map_err(|it| it.to_string())? else {
         return Err(format!(
@@ -85,6 +92,9 @@ fn of_service(
     }
     let is_asked = question.from.is_some();
     findings.extend(explanations.iter().map(|it| decision(it, is_asked)));
+    if !is_here {
+        return Ok(findings);
+    }
     if !explanations.is_empty() {
         findings.extend(rules(&explanations, plan.live(&explanations)));
     }
@@ -98,7 +108,7 @@ fn of_service(
     findings.extend(families.into_iter().map(forwarding));
     findings.extend(node_ports(&node_port_numbers(&detail)));
     if question.is_probed {
-        findings.extend(names::of_service(question, plan, &detail));
+        findings.extend(names::of_service(question, sources, plan, &detail));
         findings.extend(probe(&targets(&detail, &explanations)));
         findings.extend(ways(is_asked, &explanations, sources));
     }

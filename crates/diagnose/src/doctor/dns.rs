@@ -18,13 +18,18 @@ const LARGEST: usize = 512;
 
 /// Asks a DNS server for the name of a Service (`namespace/name`) in the domain of the cluster, and compares
 /// the answer with its ClusterIP.
-pub(super) fn dns(server: IpAddr, domain: &str, service: &str, cluster_ip: IpAddr) -> Finding {
+///
+/// `mend`: what shows why this server gives a wrong answer.
+pub(super) fn dns(
+    server: IpAddr,
+    domain: &str,
+    service: &str,
+    cluster_ip: IpAddr,
+    mend: &str,
+) -> Finding {
     let (namespace, name) = service.split_once('/').unwrap_or_default();
     let name = format!("{name}.{namespace}.svc.{}", domain.trim_end_matches('.'));
-    let failed = |why: String| {
-        Finding::fail("dns", format!("{name}: {server} {why}"))
-            .mend("sluice doctor kube-system/kube-dns --probe; kubectl -n kube-system logs -l k8s-app=kube-dns")
-    };
+    let failed = |why: String| Finding::fail("dns", format!("{name}: {server} {why}")).mend(mend);
     match ask(server, &name, cluster_ip) {
         Ok(found) if found.contains(&cluster_ip) => {
             Finding::ok("dns", format!("{name} is {}, says {server}", listed(found)))

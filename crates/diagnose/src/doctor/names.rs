@@ -22,23 +22,38 @@ pub(super) const NOBODY: &str = "no agent to ask, and no source of Services";
 /// The Service that every cluster has.
 const API: &str = "default/kubernetes";
 
+/// What shows why the DNS server inside the agent gives a wrong answer or none.
+const OF_NODE: &str = "the DNS server of this node is the agent's: sluice dns query NAME; sluice status; the agent's log";
+
 /// Where the resolver of this machine is configured.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
-/// Asks the cluster's DNS for one Service.
+/// Asks for one Service: the node's DNS server, or else the cluster's.
 pub(super) fn of_service(
     question: &Question,
+    sources: &dyn Sources,
     plan: &dyn Plan,
     detail: &ServiceDetail,
 ) -> Vec<Finding> {
-    let (central, _) = Central::of(question, None, Some(plan));
-    let Some(server) = central.cluster_ips.first() else {
+    let agent = sources.agent();
+    let node = agent.as_ref().ok().and_then(|it| it.dns);
+    let (central, _) = Central::of(question, node, Some(plan));
+    let local = sources.local_dns();
+    if let Some(server) = node.and_then(|it| it.addresses.iter().find(|it| local.contains(it))) {
+        let (domain, name) = (&question.domain, &detail.summary.name);
+        let ips = cluster_ips(detail).into_iter();
+        return ips
+            .map(|it| dns(*server, domain, name, it, OF_NODE))
+            .collect();
+    }
+    let Some(server) = central.cluster_ips.first().copied() else {
         let evidence = format!("there is no Service {} to ask", central.name);
         return vec![Finding::skip("dns", evidence)];
     };
     let (domain, name) = (&question.domain, &detail.summary.name);
     let ips = cluster_ips(detail).into_iter();
-    ips.map(|it| dns(*server, domain, name, it)).collect()
+    let mend = central.mend();
+    ips.map(|it| dns(server, domain, name, it, &mend)).collect()
 }
 
 /// The checks of the machine, in the order of a query.
@@ -101,7 +116,17 @@ fn answers(
         return vec![Finding::skip("dns", evidence)];
     }
     let servers = servers.into_iter();
-    servers.map(|it| dns(it, domain, &name, ip)).collect()
+    let of_central = central.mend();
+    let mend = |it: &IpAddr| {
+        if local.contains(it) {
+            OF_NODE
+        } else {
+            of_central.as_str()
+        }
+    };
+    servers
+        .map(|it| dns(it, domain, &name, ip, mend(&it)))
+        .collect()
 }
 
 fn service(plan: &dyn Plan, name: &str) -> Result<ServiceDetail, String> {
@@ -119,6 +144,16 @@ struct Central {
 }
 
 impl Central {
+    /// What shows why it gives a wrong answer or none.
+    fn mend(&self) -> String {
+        let name = &self.name;
+        let (namespace, service) = name.split_once('/').unwrap_or_default();
+        format!(
+            "sluice doctor {name} --probe; kubectl -n {namespace} get endpointslices -l kubernetes.io/service-name={service}: \
+             the logs of its pods"
+        )
+    }
+
     /// The cluster's DNS, and whether it can be asked. `plan`: `None` without anybody to ask.
     fn of(
         question: &Question,

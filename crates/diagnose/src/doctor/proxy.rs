@@ -3,6 +3,8 @@
 use std::fs;
 use std::net::IpAddr;
 
+use sluice_model::Notice;
+
 use super::report::{Finding, State};
 
 /// What an agent says of itself.
@@ -26,6 +28,16 @@ pub struct Agent<'a> {
     pub dns: Option<NodeDns<'a>>,
 }
 
+/// Why no agent answers.
+#[derive(Clone, Debug)]
+pub struct NoAgent {
+    pub why: String,
+    /// What makes one answer.
+    pub mend: String,
+    /// A process listens on the agent's socket.
+    pub is_there: bool,
+}
+
 /// The DNS server inside an agent.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeDns<'a> {
@@ -36,18 +48,18 @@ pub struct NodeDns<'a> {
 }
 
 /// Who keeps the rules of this node. `agent`: its answer, or why there is none.
-pub(super) fn proxy(agent: &Result<Agent<'_>, String>) -> Finding {
+pub(super) fn proxy(agent: &Result<Agent<'_>, NoAgent>) -> Finding {
     let agent = match agent {
         Ok(agent) => agent,
-        Err(error) => {
-            return match kube_proxy() {
+        Err(none) => {
+            return match kube_proxy().filter(|_| !none.is_there) {
                 Some(pid) => Finding::ok("proxy", format!("kube-proxy runs here (pid {pid})")),
-                None => Finding::fail("proxy", error.as_str())
-                    .mend("start it: rules follow no change without it, and nobody repairs them"),
+                None => Finding::fail("proxy", &*none.why).mend(&*none.mend),
             };
         }
     };
-    let (state, what) = match (agent.failed, agent.unserved.or(agent.stale)) {
+    let unread = agent.stale.filter(|it| !it.contains(Notice::STALE_SINCE));
+    let (state, what) = match (agent.failed, agent.unserved.or(unread)) {
         (Some(error), _) => (State::Fail, format!("the last sync failed: {error}")),
         (None, _) if !agent.source_synced => (
             State::Fail,
@@ -55,6 +67,10 @@ pub(super) fn proxy(agent: &Result<Agent<'_>, String>) -> Finding {
         ),
         (None, Some(why)) => (State::Warn, why.to_owned()),
         (None, None) if !agent.synced => (State::Warn, "a sync is due".to_owned()),
+        (None, None) if agent.stale.is_some() => (
+            State::Ok,
+            "the rules match what the source said last".to_owned(),
+        ),
         (None, None) => (State::Ok, "the rules match the source".to_owned()),
     };
     let Agent {
@@ -69,6 +85,30 @@ pub(super) fn proxy(agent: &Result<Agent<'_>, String>) -> Finding {
         State::Ok => finding,
         _ => finding.mend("sluice status"),
     }
+}
+
+/// Objects that may be old, where the API server tells the agent nothing new. `stale`: see [`Agent::stale`].
+pub(super) fn stale(stale: &str) -> Option<Finding> {
+    let (kind, rest) = stale.split_once(Notice::STALE_SINCE)?;
+    let (since, reason) = rest.split_once(": ").unwrap_or((rest, "no answer"));
+    let kind = kind.rsplit(": ").next().unwrap_or(kind);
+    let evidence = format!(
+        "stale since {since}, rules may be old: no news of {kind} from the API server: {reason}"
+    );
+    Some(Finding::warn("source", evidence).mend(
+        "sluice status has the API server's problems: does the server run, and can this node reach it? What follows is of \
+         that time",
+    ))
+}
+
+/// The agent's process is in another network namespace than the doctor: the rules and interfaces here are not those of its
+/// node. `pid`: its process.
+pub(super) fn elsewhere(pid: u32) -> Finding {
+    let evidence = format!(
+        "the doctor runs in another network namespace than the agent (pid {pid}), whose rules and interfaces are not seen here"
+    );
+    let command = format!("nsenter --net=/proc/{pid}/ns/net sluice doctor ...");
+    Finding::fail("namespace", evidence).mend(command)
 }
 
 /// Rules of an earlier proxy beside those of the running agent: packets meet whichever comes first.
@@ -105,4 +145,23 @@ pub(super) fn kube_proxy() -> Option<u32> {
 pub(super) fn is_of_a_proxy(table: &str, chain: &str) -> bool {
     ["sluice", "kube-proxy"].contains(&table)
         || ["KUBE-", "SLUICE-"].iter().any(|it| chain.starts_with(it))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_that_may_be_old_are_a_warning_with_the_time() {
+        let line = "API server: Services: stale since 2026-01-01T00:00:00Z: connection refused: 10.0.0.1:6443";
+        let found = stale(line).expect("they are stale");
+        assert_eq!(found.state, State::Warn);
+        let expected = "stale since 2026-01-01T00:00:00Z, rules may be old: no news of Services from the API server: \
+                        connection refused: 10.0.0.1:6443";
+        assert_eq!(found.evidence, expected);
+        assert_eq!(
+            stale("API server: Pods: not readable since 2026: 403"),
+            None
+        );
+    }
 }

@@ -7,12 +7,15 @@ use sluice_plan::explain::Explanation;
 use sluice_plan::inventory::{ServiceDetail, ServiceSummary};
 use sluice_plane::{Live, Watched, Witness};
 
-use super::proxy::Agent;
+use super::proxy::{Agent, NoAgent};
 
 /// The agent and the rules of this machine. An error is its text.
 pub trait Sources {
     /// The running agent, or why none answers.
-    fn agent(&self) -> Result<Agent<'_>, String>;
+    fn agent(&self) -> Result<Agent<'_>, NoAgent>;
+
+    /// The agent's process, where it is in another network namespace than this one.
+    fn elsewhere(&self) -> Option<u32>;
 
     /// The plan that is asked; `None` without an agent and another source.
     fn plan(&self) -> Option<&dyn Plan>;

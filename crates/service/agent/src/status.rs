@@ -77,9 +77,21 @@ impl ServiceStatus {
     /// The first kind of objects that the API server tells nothing new about, since when and why.
     #[must_use]
     pub fn stale(&self) -> Option<&str> {
-        let mut problems = self.problems.iter();
-        let found = problems.find(|it| it.origin == Notice::API_SERVER);
-        found.map(|it| &*it.message)
+        let problems = self.problems.iter();
+        let of_server = problems.filter(|it| it.origin == Notice::API_SERVER);
+        // What is not readable by permission makes no rule old.
+        let first = of_server.min_by_key(|it| !it.message.contains(Notice::STALE_SINCE));
+        first.map(|it| &*it.message)
+    }
+
+    /// Since when the API server tells nothing new about a kind of objects, in RFC 3339; `None` while it does.
+    #[must_use]
+    pub fn stale_since(&self) -> Option<&str> {
+        self.stale()?
+            .split_once(Notice::STALE_SINCE)?
+            .1
+            .split(": ")
+            .next()
     }
 }
 

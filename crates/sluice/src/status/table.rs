@@ -21,6 +21,10 @@ pub(super) fn of(Whole { status, dns }: &Whole) -> String {
     if let Some(busy) = &status.agent.busy {
         add("busy", &format!("{busy}; what follows is from before"));
     }
+    if let Some(since) = status.stale_since() {
+        let what = format!("since {since}: the API server tells nothing new, rules may be old");
+        add("stale", &what);
+    }
     add("node", &status.agent.node);
     add("mode", &status.agent.mode);
     let up = uptime(status.agent.uptime_seconds);
@@ -281,6 +285,23 @@ refused: the machine lacks something (1)
             "up to date with what could be read: see problems of the source"
         );
         assert_eq!(state(unserved), "up to date, except for what is refused");
+    }
+
+    #[test]
+    fn rules_that_may_be_old_are_told_first() {
+        let old = ProblemStatus {
+            origin: "API server".to_owned(),
+            message: "API server: Services: stale since 2026-01-01T00:00:00Z: refused".to_owned(),
+        };
+        let mut whole = Whole {
+            status: Status::default(),
+            dns: None,
+        };
+        whole.status.proxy.problems.push(old);
+        let text = of(&whole);
+        let first =
+            "stale              since 2026-01-01T00:00:00Z: the API server tells nothing new";
+        assert!(text.starts_with(first), "{text}");
     }
 
     #[test]

@@ -22,7 +22,7 @@ impl Stale {
         let since = self.since.strftime("%Y-%m-%dT%H:%M:%SZ");
         let reason = &self.reason;
         match self.lost {
-            None => format!("{ORIGIN}: {kind}: stale since {since}: {reason}"),
+            None => format!("{ORIGIN}: {kind}{}{since}: {reason}", Notice::STALE_SINCE),
             Some(lost) => format!("{ORIGIN}: {kind}: not readable since {since}: {reason}: {lost}"),
         }
     }

@@ -503,6 +503,8 @@ fn objects_that_are_not_up_to_date_are_in_status_and_readyz() {
         world.step();
         let status = world.agent.service_status();
         assert_eq!(status.stale(), problems.first().map(String::as_str));
+        let since = (!problems.is_empty()).then_some("2026-01-01T00:00:00Z");
+        assert_eq!(status.stale_since(), since);
         let ask = |probe| world.health.report(probe, Instant::now(), Timestamp::now());
         assert_eq!(ask(Probe::Readyz).stale, problems);
         assert!(ask(Probe::Readyz).is_ok());

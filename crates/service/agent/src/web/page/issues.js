@@ -1,11 +1,23 @@
 // Everything that is wrong, a line each.
 
+/** Before the time since when the API server tells nothing new about a kind of objects. */
+const STALE_SINCE = ': stale since ';
+
+const isStale = ({ message }) => message.includes(STALE_SINCE);
+
+/** Since when objects may be old; null when the source tells what changes. */
+function staleSince(status) {
+  const old = status.problems.find(isStale);
+  return old ? old.message.split(STALE_SINCE)[1].split(': ')[0] : null;
+}
+
 function issuesOf(status) {
   return [
+    ...status.problems.filter(isStale).map((it) => ['Stale', it.message, 'bad']),
     ...(status.unserved ? [['Not served', status.unserved, 'bad']] : []),
     ...(status.last_sync?.error ? [['Sync failed', status.last_sync.error, 'bad']] : []),
     ...status.refused.map((it) => ['Refused', `Service ${it.service_port} (${it.family}, ${it.protocol}): ${it.reason}`, 'bad']),
-    ...status.problems.map((it) => ['Unreadable', it.message.startsWith(it.origin) ? it.message : `${it.origin}: ${it.message}`, 'bad']),
+    ...status.problems.filter((it) => !isStale(it)).map((it) => ['Unreadable', it.message.startsWith(it.origin) ? it.message : `${it.origin}: ${it.message}`, 'bad']),
     ...status.issues.map((it) => [it.reason, it.message, 'warn']),
     ...status.forwarding_off.map((it) => ['Forwarding off', `${it} is 0`, 'warn']),
   ];

@@ -97,7 +97,9 @@ function takeConnections({ services, uncounted }) {
 function showHead() {
   const { status } = state;
   setText(byId('node'), status.node);
+  const since = staleSince(status);
   const [word, tone] = !status.source_synced ? ['waiting for the first list', 'warn']
+    : since ? [`stale since ${since}, rules may be old`, 'warn']
     : status.last_sync?.error ? ['sync failed', 'bad'] : status.synced ? ['in sync', 'good'] : ['writing', 'warn'];
   const badge = byId('state');
   badge.dataset.tone = tone;
