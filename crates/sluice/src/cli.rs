@@ -353,8 +353,8 @@ pub(crate) struct StatusArgs {
     /// The agent's socket
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     pub(crate) socket: PathBuf,
-    /// Show a line for each Service, or for those that PATTERN fits: a part of NAMESPACE/NAME, with
-    /// `*` for any text
+    /// Show a line for each Service, or for those that PATTERN fits: a part of NAMESPACE/NAME; with
+    /// `*` for any text, as in `nginx*`, the whole of NAME or NAMESPACE/NAME
     #[arg(long, value_name = "PATTERN", num_args = 0..=1, default_missing_value = "")]
     #[arg(conflicts_with_all = ["service", "connections"])]
     pub(crate) services: Option<String>,

@@ -63,8 +63,12 @@ fn fetch(args: &StatusArgs) -> anyhow::Result<String> {
         let all: Vec<ServiceSummary> =
             client::ask(&args.socket, "/services", &[("pattern", pattern)])?;
         let connections = connections(args)?;
-        return show(args, &*all, |all| {
-            services::table(all, connections.as_deref())
+        return show(args, &*all, |all| match all {
+            [] if !pattern.is_empty() => format!(
+                "no Service fits {pattern:?}: a pattern is a part of NAMESPACE/NAME; with * for any text it is the whole of \
+                 NAME or NAMESPACE/NAME\n"
+            ),
+            _ => services::table(all, connections.as_deref()),
         });
     }
     if let Some(name) = &args.service {

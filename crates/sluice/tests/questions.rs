@@ -149,6 +149,8 @@ policies  Cluster, Cluster (internal, external)
 slice     default/web-1 (IPv4): http 8080/tcp; 1 of 2 ready
 
 port http (tcp, IPv4): 10.96.0.1:80/tcp, IPv4 NodePort 30080/tcp
+  10.96.0.1:80/tcp (ClusterIP, policy Cluster): 1 of 2 endpoints: 10.244.0.7:8080; not ready: 10.244.1.7:8080
+  IPv4 NodePort 30080/tcp (NodePort, policy Cluster): 1 of 2 endpoints: 10.244.0.7:8080; not ready: 10.244.1.7:8080
   endpoint              node           zone  pod    conditions  connections  why
   10.244.0.7:8080  in   node-a (here)  z1    web-a  ready       -
   10.244.1.7:8080  out  -              -     -      serving     -            not ready

@@ -127,7 +127,15 @@ async fn service(State(plans): State<Plans>, uri: Uri) -> Response {
 }
 
 fn one_service(planner: &Planner, name: &str) -> Result<impl Serialize + use<>, String> {
-    let (namespace, name) = name.split_once('/').unwrap_or_default();
+    let Some((namespace, name)) = name.split_once('/') else {
+        let near = inventory::services(planner, name);
+        let near: Vec<String> = near.into_iter().map(|it| it.name).collect();
+        let hint = match near.len() {
+            0 => String::new(),
+            _ => format!(": did you mean {}?", inventory::listed(near)),
+        };
+        return Err(format!("{name:?} is no Service as NAMESPACE/NAME{hint}"));
+    };
     let name = NamespacedName::new(namespace, name);
     inventory::service(planner, &name).ok_or_else(|| explain::unknown(&name, planner))
 }

@@ -5,12 +5,17 @@
 //!                  └──▶ ServiceDetail: one Service with every endpoint
 //! ```
 
+mod frontends;
+
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 
 use serde::{Deserialize, Serialize};
 
-use crate::endpoints::Candidate;
+pub use frontends::{FrontendDetail, Group};
+
+use crate::endpoints::{Candidate, Categorized};
 use crate::port::external_policy;
 use crate::state::ServiceEntry;
 use crate::{Planner, PortKey, Scope};
@@ -95,6 +100,9 @@ pub struct PortDetail {
     /// `NodePort`.
     #[serde(default)]
     pub roles: Vec<String>,
+    /// Which endpoints each of `frontends` uses, in their order.
+    #[serde(default)]
+    pub ways: Vec<FrontendDetail>,
     /// Its endpoints, by address.
     pub endpoints: Vec<EndpointDetail>,
 }
@@ -126,8 +134,8 @@ pub struct EndpointDetail {
     pub slice: String,
 }
 
-/// The Services whose name fits a pattern, by name. In a pattern `*` stands for any text; without one
-/// the pattern may be any part of `namespace/name`.
+/// The Services whose name fits a pattern, by name. In a pattern `*` stands for any text, and the pattern is the whole of
+/// `namespace/name`, or without a slash of `name`; without `*` it may be any part of `namespace/name`.
 #[must_use]
 pub fn services(planner: &Planner, pattern: &str) -> Vec<ServiceSummary> {
     let mut walk = ServiceWalk::new(pattern);
@@ -213,8 +221,16 @@ pub fn listed<T: ToString>(all: impl IntoIterator<Item = T>) -> String {
     }
 }
 
-/// Whether a pattern fits a name.
+/// Whether a pattern fits a `namespace/name`.
 fn fits(pattern: &str, name: &str) -> bool {
+    let of_any_namespace = || {
+        let (_, name) = name.split_once('/').filter(|_| !pattern.contains('/'))?;
+        Some(is_like(pattern, name))
+    };
+    is_like(pattern, name) || of_any_namespace() == Some(true)
+}
+
+fn is_like(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else {
         return name.contains(pattern);
     };
@@ -342,13 +358,20 @@ fn ports(planner: &Planner, service: &Service) -> Vec<PortDetail> {
     let ports = keys.filter_map(|(key, _)| {
         let is_port = |it: &&ServicePort| service.port_name(it) == key.name;
         let of_service = service.ports.iter().find(is_port)?;
-        Some(port(planner, &key, of_service))
+        Some(port(planner, service, &key, of_service))
     });
     ports.collect()
 }
 
-fn port(planner: &Planner, key: &PortKey, of_service: &ServicePort) -> PortDetail {
+fn port(
+    planner: &Planner,
+    service: &Service,
+    key: &PortKey,
+    of_service: &ServicePort,
+) -> PortDetail {
     let plan = planner.plan().ports.get(key);
+    let categorized = planner.categorized(key);
+    let ways = plan.zip(categorized.as_ref());
     let frontends = || plan.into_iter().flat_map(|it| &it.frontends);
     PortDetail {
         port: key.name.port.to_string(),
@@ -358,14 +381,16 @@ fn port(planner: &Planner, key: &PortKey, of_service: &ServicePort) -> PortDetai
         family: key.family.to_string(),
         frontends: frontends().map(|it| it.frontend.to_string()).collect(),
         roles: frontends().map(|it| it.role.to_string()).collect(),
-        endpoints: endpoints(planner, key),
+        ways: ways.map_or_else(Vec::new, |(plan, (_, candidates, sorted))| {
+            frontends::frontends(service, plan, candidates, sorted)
+        }),
+        endpoints: categorized.map_or_else(Vec::new, |(_, candidates, sorted)| {
+            endpoints(&candidates, &sorted)
+        }),
     }
 }
 
-fn endpoints(planner: &Planner, key: &PortKey) -> Vec<EndpointDetail> {
-    let Some((_, candidates, sorted)) = planner.categorized(key) else {
-        return Vec::new();
-    };
+fn endpoints(candidates: &[Candidate<'_>], sorted: &Categorized) -> Vec<EndpointDetail> {
     // The list of all endpoints is empty though some are ready: no client is sent to other nodes.
     let is_local_only = sorted.cluster.is_empty() && candidates.iter().any(Candidate::is_ready);
     let scope = if is_local_only {
@@ -373,11 +398,15 @@ fn endpoints(planner: &Planner, key: &PortKey) -> Vec<EndpointDetail> {
     } else {
         Scope::Cluster
     };
+    let used: HashSet<usize> = sorted
+        .cluster
+        .iter()
+        .chain(&sorted.local)
+        .copied()
+        .collect();
     let all = candidates.iter().enumerate().map(|(index, it)| {
         let conditions = it.endpoint.conditions;
-        let included = [&sorted.cluster, &sorted.local]
-            .iter()
-            .any(|list| list.contains(&index));
+        let included = used.contains(&index);
         EndpointDetail {
             address: it.addr,
             pod: it.endpoint.target.as_deref().map(str::to_owned),

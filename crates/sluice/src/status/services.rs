@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use sluice_agent::ServiceConnections;
-use sluice_plan::inventory::{EndpointDetail, PortDetail, ServiceDetail, ServiceSummary};
+use sluice_plan::inventory::{
+    EndpointDetail, FrontendDetail, Group, PortDetail, ServiceDetail, ServiceSummary,
+};
 
 use super::{columns, pair, title};
 
@@ -104,6 +106,9 @@ fn write_port(
         "\n{name} ({}, {}): {frontends}",
         port.protocol, port.family
     );
+    for way in &port.ways {
+        let _ = writeln!(text, "  {}", self::way(way));
+    }
     if port.endpoints.is_empty() {
         text.push_str("  no endpoints\n");
         return;
@@ -125,6 +130,32 @@ fn write_port(
         endpoint(it, count)
     }));
     text.push_str(&columns(&rows, 0));
+}
+
+/// A frontend with the endpoints behind it.
+fn way(it: &FrontendDetail) -> String {
+    let all = it.used.count + it.unused.iter().map(|it| it.count).sum::<usize>();
+    let used = match it.used.count {
+        1 if all == 1 => "its endpoint".to_owned(),
+        count if count == all => format!("all {all} endpoints"),
+        0 => format!("none of {all} endpoints"),
+        count => format!("{count} of {all} endpoints: {}", addresses(&it.used)),
+    };
+    let unused = it.unused.iter();
+    let unused = unused.map(|it| format!("; {}: {}", it.reason, addresses(it)));
+    let unused: String = unused.collect();
+    format!(
+        "{} ({}, policy {}): {used}{unused}",
+        it.frontend, it.role, it.policy
+    )
+}
+
+fn addresses(group: &Group) -> String {
+    let listed: Vec<String> = group.first.iter().map(ToString::to_string).collect();
+    match group.count - listed.len() {
+        0 => listed.join(", "),
+        more => format!("{} and {more} more", listed.join(", ")),
+    }
 }
 
 fn endpoint(it: &EndpointDetail, connections: Option<u64>) -> Vec<String> {

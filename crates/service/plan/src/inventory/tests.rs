@@ -20,10 +20,19 @@ fn patterns() {
         "default/w*",
         "*/web",
         "d*f*web",
+        "w*",
     ] {
         assert!(fits(pattern, "default/web"), "{pattern}");
     }
-    for pattern in ["api", "web*", "*w", "kube-system/*", "default/web*x"] {
+    for pattern in [
+        "api",
+        "webs*",
+        "*w",
+        "eb*",
+        "kube-system/*",
+        "default/web*x",
+        "*/w",
+    ] {
         assert!(!fits(pattern, "default/web"), "{pattern}");
     }
 }
@@ -78,6 +87,35 @@ fn every_endpoint_of_a_service() {
         service(&planner, &NamespacedName::new("default", "api")),
         None
     );
+}
+
+#[test]
+fn the_endpoints_behind_each_frontend() {
+    let endpoints = "10.244.0.1:8080@ 10.244.0.2:8080 10.244.0.3:8080!@";
+    let planner = cluster(
+        [object("web 10.96.0.1 NodePort http:80@30080 etp=local")],
+        slices("web:http", endpoints),
+    );
+    let name = NamespacedName::new("default", "web");
+    let detail = service(&planner, &name).expect("it exists");
+    let group = |it: &Group| format!("{} {} {:?}", it.reason, it.count, it.first);
+    let line = |it: &FrontendDetail| {
+        let unused: Vec<String> = it.unused.iter().map(group).collect();
+        format!(
+            "{} {}: {}; {}",
+            it.role,
+            it.policy,
+            group(&it.used),
+            unused.join(", ")
+        )
+    };
+    let lines: Vec<_> = detail.ports[0].ways.iter().map(line).collect();
+    let expected = [
+        "ClusterIP Cluster:  2 [10.244.0.1:8080, 10.244.0.2:8080]; not ready 1 [10.244.0.3:8080]",
+        "NodePort Local; this node and its pods reach any ready endpoint:  1 [10.244.0.1:8080]; not ready 1 \
+         [10.244.0.3:8080], on another node and the policy is Local 1 [10.244.0.2:8080]",
+    ];
+    assert_eq!(lines, expected);
 }
 
 #[test]

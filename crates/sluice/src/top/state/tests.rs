@@ -249,6 +249,7 @@ fn detail() -> ServiceDetail {
             family: "IPv4".to_owned(),
             frontends: vec!["10.96.0.1:80/tcp".to_owned()],
             roles: vec!["ClusterIP".to_owned()],
+            ways: Vec::new(),
             endpoints: vec![
                 endpoint("10.244.0.5:80", true),
                 endpoint("10.244.0.6:80", false),
