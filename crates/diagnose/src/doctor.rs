@@ -20,6 +20,7 @@ mod large;
 mod machine;
 mod names;
 mod path;
+mod pods;
 mod ports;
 mod probe;
 mod proxy;
@@ -33,6 +34,7 @@ mod sources;
 mod way;
 
 pub use checklist::check;
+pub use pods::{Container, ContainerPort, PodState, ServicePods, Target};
 pub use proxy::{Agent, NoAgent, NodeDns};
 pub use question::{Kubelet, Question};
 pub use report::{Finding, Report, State};

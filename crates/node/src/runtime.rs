@@ -12,6 +12,7 @@ mod tests;
 
 use std::collections::HashSet;
 use std::fmt;
+use std::path::{self, Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -262,6 +263,7 @@ pub struct Runtime {
     settled: Vec<Option<Settled>>,
     node: String,
     mode: String,
+    kubeconfig: Option<PathBuf>,
     started: Instant,
     /// When the last status was published.
     published: Option<Instant>,
@@ -281,9 +283,17 @@ impl Runtime {
             settled: Vec::new(),
             node: node.to_owned(),
             mode: mode.to_owned(),
+            kubeconfig: None,
             started: Instant::now(),
             published: None,
         }
+    }
+
+    /// Shows in the status which kubeconfig leads to the API server.
+    pub fn follows(&mut self, kubeconfig: &Path) {
+        // Without a working folder it stays as it was given.
+        let absolute = path::absolute(kubeconfig);
+        self.kubeconfig = Some(absolute.unwrap_or_else(|_| kubeconfig.to_owned()));
     }
 
     /// A control, which stops the loop and asks it for the status.
@@ -430,6 +440,7 @@ impl Runtime {
             pid: std::process::id(),
             node: self.node.clone(),
             mode: self.mode.clone(),
+            kubeconfig: self.kubeconfig.clone(),
             uptime_seconds: self.started.elapsed().as_secs_f64(),
             busy: None,
         };

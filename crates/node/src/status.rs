@@ -1,6 +1,8 @@
 //! The answer of `GET /status` on the agent's socket: the fields of the runtime, then those of each
 //! consumer. Scripts read it: fields are added, not changed.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use crate::consumer::Section;
@@ -18,6 +20,9 @@ pub struct AgentStatus {
     pub mode: String,
     /// Seconds since the agent started.
     pub uptime_seconds: f64,
+    /// The kubeconfig of the API server that the agent follows, as an absolute path; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubeconfig: Option<PathBuf>,
     /// What the agent does instead of answering: everything else is of the time before. Absent while it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy: Option<String>,

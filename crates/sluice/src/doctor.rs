@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use serde::Deserialize;
 use sluice_corefile::ResolvConf;
 use sluice_diagnose::doctor::{
-    self, Agent, Kubelet, NoAgent, NodeDns, Question, Report, Sources, State,
+    self, Agent, Kubelet, NoAgent, NodeDns, PodState, Question, Report, ServicePods, Sources, State,
 };
 use sluice_dns_agent::local_dns;
 use sluice_model::NamespacedName;
@@ -17,8 +17,10 @@ use sluice_node::{AgentStatus, chain};
 use sluice_plan::explain::Explanation;
 use sluice_plan::inventory::{ServiceDetail, ServiceSummary};
 use sluice_plane::{Live, Watched, Witness};
+use sluice_source::apiserver::Client;
 
 use crate::cli::DoctorArgs;
+use crate::cluster;
 use crate::config;
 use crate::dns::resolver;
 use crate::live::Reader;
@@ -51,10 +53,13 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         kubelet,
     };
     let elsewhere = client::in_other_namespace(&args.socket);
+    let asked = plan.as_ref().filter(|_| args.service.is_some());
+    let client = asked.and_then(|it| cluster::client_of(&it.view));
     let machine = Machine {
         agent,
         elsewhere,
         plan,
+        client,
     };
     let findings = doctor::check(&question, &machine).map_err(anyhow::Error::msg)?;
     let report = Report {
@@ -102,6 +107,8 @@ struct Machine<'a> {
     /// The agent's process in another network namespace.
     elsewhere: Option<u32>,
     plan: Option<Asked<'a>>,
+    /// The API server; `None` for a question about the machine.
+    client: Option<Client>,
 }
 
 impl Sources for Machine<'_> {
@@ -132,6 +139,14 @@ impl Sources for Machine<'_> {
 
     fn plan(&self) -> Option<&dyn doctor::Plan> {
         self.plan.as_ref().map(|it| it as _)
+    }
+
+    fn pods(&self, service: &NamespacedName) -> Option<Result<ServicePods, String>> {
+        Some(cluster::pods(self.client.as_ref()?, service))
+    }
+
+    fn pod(&self, name: &NamespacedName) -> Option<PodState> {
+        cluster::pod(self.client.as_ref()?, name).ok()
     }
 
     fn beside(&self, mode: &str) -> Vec<(&'static str, String)> {

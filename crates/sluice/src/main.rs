@@ -13,6 +13,7 @@
 
 mod cleanup;
 mod cli;
+mod cluster;
 mod config;
 mod config_watch;
 #[cfg(feature = "controller")]

@@ -209,6 +209,13 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
     let (health_checks, health_check_servers) = health_checks();
     let (announce, announcements) = mpsc::channel();
     let mut runtime = Runtime::new(&node_name, P::NAME);
+    if let Source::ApiServer {
+        kubeconfig: Some(path),
+        ..
+    } = &config.node.source
+    {
+        runtime.follows(path);
+    }
     let services = runtime.inbox::<sluice_agent::Services<P>>();
     let names = runtime.inbox::<Names>();
     let (proxy, control) = (services.handle(), runtime.control());

@@ -1,8 +1,9 @@
 //! Who answers a command's questions about Services: the running agent, or a plan of our own.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use sluice_model::NamespacedName;
 use sluice_node::client::{self, ClientError};
 use sluice_plan::explain::{self, Explanation};
@@ -11,6 +12,7 @@ use sluice_source::apiserver;
 use sluice_zone::Resolution;
 
 use crate::cli::NodeArgs;
+use crate::cluster::addresses_of_pod;
 use crate::planned::{self, Planned};
 use crate::resolution::Asked;
 use crate::status::Whole;
@@ -87,8 +89,42 @@ impl View {
             Self::Agent(socket) => {
                 let mut query = vec![("from", from), ("to", to)];
                 query.extend(interface.map(|it| ("interface", it)));
-                client::ask(socket, "/explain", &query).map_err(with_hint)
+                match client::ask(socket, "/explain", &query) {
+                    Err(ClientError::Unclear(why)) => self.explain_pods(&query, why),
+                    answer => answer.map_err(with_hint),
+                }
             }
+        }
+    }
+
+    /// Asks the agent again, where FROM is a pod that is in no EndpointSlice, or says that TO is a pod. `why`: what the
+    /// agent did not understand.
+    fn explain_pods(&self, query: &[(&str, &str)], why: String) -> anyhow::Result<Explanation> {
+        let Self::Agent(socket) = self else {
+            bail!(why);
+        };
+        let [(_, from), (_, to), rest @ ..] = query else {
+            bail!(why);
+        };
+        let named = explain::sender_pod(from);
+        let addresses = named.map_or_else(Vec::new, |it| addresses_of_pod(self, &it));
+        // The family of the destination decides which of them sends.
+        for ip in addresses {
+            let ip = ip.to_string();
+            let mut query = vec![("from", &*ip), ("to", *to)];
+            query.extend(rest);
+            if let Ok(answer) = client::ask(socket, "/explain", &query) {
+                return Ok(answer);
+            }
+        }
+        let service = explain::service_of(to).ok().flatten();
+        let pod = service.map_or_else(Vec::new, |it| addresses_of_pod(self, &it));
+        match pod.first() {
+            Some(ip) => {
+                let to = SocketAddr::new(*ip, 80);
+                bail!("{why}; a pod has this name: give its address with the port, as in {to}")
+            }
+            None => bail!(why),
         }
     }
 

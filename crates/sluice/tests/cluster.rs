@@ -360,6 +360,83 @@ fn the_node_without_pod_cidr_and_the_pages_of_a_sandboxed_agent() {
     assert_eq!(world.get_as(pages, "/statusz", "image/png").unwrap().0, 406);
 }
 
+/// What a plan does not have: pods behind no Service, names of ports, containers that end again and again.
+#[test]
+fn the_tools_know_pods() {
+    require_netns!();
+    let world = World::new();
+    let _agent = world.start(&[]);
+    let run = |args: &[&str]| {
+        let mut command = world.netns().command(SLUICE, args);
+        let output = command
+            .arg("--socket")
+            .arg(world.path("sluice.sock"))
+            .output();
+        let output = output.unwrap();
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    let mut web = service("web", "10.96.0.10");
+    web["spec"]["selector"] = json!({"app": "web"});
+    web["spec"]["ports"][0]["targetPort"] = json!("htpp");
+    let pod = json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "web-1", "namespace": "default", "labels": {"app": "web"}},
+        "spec": {"nodeName": "node-b", "containers": [{"name": "main", "image": "any",
+            "ports": [{"name": "http", "containerPort": 8080}]}]},
+        "status": {"phase": "Running", "podIPs": [{"ip": "10.244.7.7"}], "containerStatuses": [{
+            "name": "main", "image": "any", "imageID": "", "ready": false, "restartCount": 4,
+            "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+            "lastState": {"terminated": {"exitCode": 3, "reason": "Error"}}}]}});
+    world.api.put_all([web, pod]).unwrap();
+    let text = run(&["doctor", "default/web"]);
+    for cause in [
+        "targetPort htpp of port http: no container has a port of this name; did you mean http (8080/TCP)?",
+        "pod/web-1: container main: CrashLoopBackOff, 4 restarts, last exit code 3 (Error)",
+    ] {
+        assert!(
+            text.contains(&format!("FAIL  pods        {cause}")),
+            "{text}"
+        );
+    }
+    let of_pod = run(&["doctor", "default/web-1"]);
+    let says = "default/web-1 is no Service, but a pod: Running, 10.244.7.7 on node-b";
+    assert!(of_pod.contains(says), "{of_pod}");
+    let from_pod = run(&["explain", "default/web-1", "default/web"]);
+    assert!(
+        from_pod.starts_with("10.244.7.7 → 10.96.0.10:80/tcp"),
+        "{from_pod}"
+    );
+    let to_pod = run(&["explain", "node", "default/web-1"]);
+    assert!(
+        to_pod.contains("a pod has this name") && to_pod.contains("10.244.7.7:80"),
+        "{to_pod}"
+    );
+    // Errors name what was typed, patterns find names in any namespace.
+    for (args, says) in [
+        (
+            ["explain", "default/nobody", "default/web"],
+            "default/nobody",
+        ),
+        (["explain", "node", "default/nothing"], "default/nothing"),
+        (["doctor", "nothing", "-o=text"], "SERVICE \"nothing\""),
+        (
+            ["status", "--service", "web"],
+            "\"web\" is no Service as NAMESPACE/NAME: did you mean default/web?",
+        ),
+        (["status", "--services", "we*"], "default/web"),
+        (
+            ["status", "--services", "none*"],
+            "no Service fits \"none*\"",
+        ),
+        (
+            ["status", "--service", "default/web"],
+            "10.96.0.10:80/tcp (ClusterIP, policy Cluster): its endpoint",
+        ),
+    ] {
+        let text = run(&args);
+        assert!(text.contains(says), "{args:?}: {text}");
+    }
+}
+
 #[test]
 fn the_last_good_state_outlives_the_api_server() {
     require_netns!();
@@ -367,6 +444,19 @@ fn the_last_good_state_outlives_the_api_server() {
     let agent = world.start(&[]);
     world.api.stop().unwrap();
     world.until("the loss is told", |it| !it.problems.is_empty());
+    // Rules that may be old are the first that the tools say.
+    for (tool, first) in [("doctor", "  WARN  source"), ("status", "stale")] {
+        let mut command = world.netns().command(SLUICE, &[tool, "--socket"]);
+        let output = command.arg(world.path("sluice.sock")).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let mut lines = text.lines().skip(usize::from(tool == "doctor"));
+        let line = lines.next().unwrap();
+        assert!(
+            line.starts_with(first) && line.contains("since 20"),
+            "{text}"
+        );
+        assert!(line.contains("rules may be old"), "{text}");
+    }
     assert_eq!(world.ask().as_deref(), Some("one"));
     // Whoever starts now finds no API server, and leaves the rules alone.
     assert_eq!(agent.end(Signal::SIGKILL), None);

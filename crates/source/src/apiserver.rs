@@ -57,7 +57,7 @@ pub use files::Files;
 pub(crate) use follower::{Absence, Shared};
 pub use output::ORIGIN;
 pub(crate) use output::Stale;
-pub use pod::pod_addresses;
+pub use pod::{pod_addresses, read};
 pub use recorder::record;
 
 use crate::SourceError;

@@ -3,17 +3,19 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use sluice_model::IpFamily;
+use sluice_model::{IpFamily, NamespacedName};
 use sluice_plan::explain::{self, Decision, Explanation};
 use sluice_plan::inventory::ServiceDetail;
 
 use super::clock::clock;
 use super::dialled::{dead_services, hops, node_port_numbers, targets};
 use super::filters::filters;
+use super::listed;
 use super::machine::{conntrack, forwarding};
 use super::names;
 use super::names::NOBODY;
 use super::path::path;
+use super::pods::{PodState, containers, pods};
 use super::ports::node_ports;
 use super::probe::probe;
 use super::proxy::{elsewhere, is_of_a_proxy, leftovers, proxy, stale};
@@ -72,16 +74,30 @@ fn of_service(
     service: &str,
     is_here: bool,
 ) -> Result<Vec<Finding>, String> {
-    let Some(name) = explain::service_of(service).map_err(|it| it.to_string())? else {
+    let named = explain::service_of(service).map_err(|_| {
+        format!("SERVICE {service:?} is no Service as NAMESPACE/NAME, and no DNS name as NAME.NAMESPACE.svc")
+    })?;
+    let Some(name) = named else {
         return Err(format!(
             "SERVICE {service:?} is an address: `sluice explain` tells whose it is"
         ));
     };
     let detail = match plan.service(&name) {
         Ok(detail) => detail,
-        Err(error) => return Ok(vec![Finding::fail("service", error)]),
+        Err(error) => {
+            let pod = sources.pod(&name);
+            return Ok(pod.map_or_else(
+                || vec![Finding::fail("service", error)],
+                |it| of_pod(&name, &it),
+            ));
+        }
     };
     let mut findings = objects(&detail);
+    match sources.pods(&name) {
+        Some(Ok(of)) => findings.extend(pods(&name.namespace, &of)),
+        Some(Err(error)) => findings.push(Finding::skip("pods", error)),
+        None => {}
+    }
     let mut explanations: Vec<Explanation> = Vec::new();
     for (from, to) in packets(question.from.as_deref(), plan, &detail) {
         match plan.explain(from, &to) {
@@ -113,6 +129,21 @@ fn of_service(
         findings.extend(ways(is_asked, &explanations, sources));
     }
     Ok(findings)
+}
+
+/// What is known of a pod whose name stands in place of a Service's.
+fn of_pod(name: &NamespacedName, pod: &PodState) -> Vec<Finding> {
+    let node = pod.node.as_deref().unwrap_or("no node");
+    let evidence = format!(
+        "{name} is no Service, but a pod: {}, {} on {node}",
+        pod.phase,
+        listed(&pod.addresses)
+    );
+    let finding = Finding::warn("pod", evidence).mend(format!(
+        "sluice doctor SERVICE --from {name} --probe; sluice explain {name} SERVICE"
+    ));
+    let containers = containers(&name.namespace, pod);
+    [finding].into_iter().chain(containers).collect()
 }
 
 /// FROM and TO of packets of this node, and of clients outside if the Service is open to them; or of the client that

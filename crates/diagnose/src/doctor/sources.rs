@@ -7,6 +7,7 @@ use sluice_plan::explain::Explanation;
 use sluice_plan::inventory::{ServiceDetail, ServiceSummary};
 use sluice_plane::{Live, Watched, Witness};
 
+use super::pods::{PodState, ServicePods};
 use super::proxy::{Agent, NoAgent};
 
 /// The agent and the rules of this machine. An error is its text.
@@ -19,6 +20,12 @@ pub trait Sources {
 
     /// The plan that is asked; `None` without an agent and another source.
     fn plan(&self) -> Option<&dyn Plan>;
+
+    /// The pods behind a Service; `None` without an API server to ask.
+    fn pods(&self, service: &NamespacedName) -> Option<Result<ServicePods, String>>;
+
+    /// A pod by name; `None` without an API server to ask, and where it knows no such pod.
+    fn pod(&self, name: &NamespacedName) -> Option<PodState>;
 
     /// The modes whose rules are here beside those of `mode`, with one object each.
     fn beside(&self, mode: &str) -> Vec<(&'static str, String)>;

@@ -242,6 +242,7 @@ mod tests {
                 node: "node-a".to_owned(),
                 mode: "nftables".to_owned(),
                 uptime_seconds: 1.5,
+                kubeconfig: None,
                 busy: None,
             },
             proxy: ServiceStatus {

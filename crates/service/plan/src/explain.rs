@@ -14,7 +14,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-pub use ends::{Host, Unclear, bare, host_of, is_anybody_outside, pod_of, service_of, unknown};
+pub use ends::{
+    Host, Unclear, bare, host_of, is_anybody_outside, pod_of, sender_pod, service_of, unknown,
+};
 
 use crate::endpoints::Topology;
 use crate::lookup::{Client, Lookup, Packet, treat};

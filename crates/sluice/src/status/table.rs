@@ -164,6 +164,7 @@ mod tests {
             node: "node-a".to_owned(),
             mode: "nftables".to_owned(),
             uptime_seconds: 3725.5,
+            kubeconfig: None,
             busy: None,
         };
         let proxy = ServiceStatus {

@@ -124,14 +124,20 @@ pub fn service_of(to: &str) -> Result<Option<NamespacedName>, Unclear> {
     })
 }
 
+/// The pod that FROM names; `None` for anybody else.
+#[must_use]
+pub fn sender_pod(from: &str) -> Option<NamespacedName> {
+    match parse_sender(from) {
+        Ok(Sender::Pod(name)) => Some(name),
+        _ => None,
+    }
+}
+
 /// The pod that FROM names; `None` for anybody else, and for a pod of an EndpointSlice, whose addresses
 /// are known.
 #[must_use]
 pub fn pod_of(from: &str, planner: &Planner) -> Option<NamespacedName> {
-    match parse_sender(from) {
-        Ok(Sender::Pod(name)) if pods(&name, planner).next().is_none() => Some(name),
-        _ => None,
-    }
+    sender_pod(from).filter(|it| pods(it, planner).next().is_none())
 }
 
 fn parse_sender(text: &str) -> Result<Sender, Unclear> {
