@@ -3,16 +3,27 @@
 use std::net::SocketAddr;
 
 use sluice_bpf_abi::Counter;
+use sluice_ebpf::Sizes;
 use sluice_lab::{Cluster, Hammer, Probe, Protocol, Server, Session, eventually, require_netns};
 
 use crate::direct::udp::Flow;
 use crate::direct::world::{
-    Agent, NODES, PATIENT, POD_PORT, agent, agents, cluster, forbid_replies, serve, services,
+    Agent, NODES, PATIENT, POD_PORT, agent_with, cluster, forbid_replies, serve, services,
     settings, targets,
 };
 
 /// The endpoint.
 const THERE: [(&str, &str); 1] = [("there", "node-b")];
+
+/// An agent whose table has room for all that one client opens while the test runs, on a busy machine, too: of a table that is
+/// half full no client has more than its share, and new connections of one that has are dropped.
+fn roomy<'a>(cluster: &'a Cluster, name: &'static str) -> Agent<'a> {
+    let sizes = Sizes {
+        flows: 1 << 21,
+        ..Sizes::default()
+    };
+    agent_with(cluster, name, settings(), sizes)
+}
 
 /// Clients that never stop: each request opens another connection, or sends the first datagram of another flow.
 fn hammers(cluster: &Cluster) -> Vec<Hammer> {
@@ -68,7 +79,7 @@ fn start_again<'a>(cluster: &'a Cluster, agents: &mut Vec<Agent<'a>>, meanwhile:
     let name = killed.name();
     drop(killed);
     meanwhile();
-    let mut again = agent(cluster, name, settings());
+    let mut again = roomy(cluster, name);
     again.change(services(cluster, "", &THERE));
     agents.push(again);
 }
@@ -82,7 +93,7 @@ fn connections_survive_their_agents() {
     let there = cluster.pod("there").netns();
     let _servers = [Protocol::Tcp, Protocol::Udp]
         .map(|it| Server::start(there, "there", POD_PORT, it).unwrap());
-    let mut agents = Vec::from(agents(&cluster));
+    let mut agents = Vec::from(NODES.map(|it| roomy(&cluster, it)));
     serve(&cluster, &mut agents, "", &THERE);
     forbid_replies(&cluster);
     let mut open = vec![Open::new(&cluster)];
@@ -96,8 +107,13 @@ fn connections_survive_their_agents() {
         more(&hammers);
         open.iter_mut().for_each(Open::go_on);
     }
-    for hammer in hammers {
-        let report = hammer.stop();
+    let reports: Vec<_> = hammers.into_iter().map(Hammer::stop).collect();
+    for agent in &mut agents {
+        for counter in [Counter::ClientLimit, Counter::FlowsFull] {
+            assert_eq!(agent.counted(counter), [0; 2], "{counter:?}");
+        }
+    }
+    for report in reports {
         assert!(report.failures.is_empty(), "{report}");
     }
     // Node-a's agent is the first again.

@@ -69,6 +69,16 @@ impl Agent<'_> {
 
 /// An agent that knows both nodes.
 pub(crate) fn agent<'a>(cluster: &'a Cluster, name: &'static str, settings: Settings) -> Agent<'a> {
+    agent_with(cluster, name, settings, Sizes::default())
+}
+
+/// The same, with maps of these sizes.
+pub(crate) fn agent_with<'a>(
+    cluster: &'a Cluster,
+    name: &'static str,
+    settings: Settings,
+    sizes: Sizes,
+) -> Agent<'a> {
     let settings = Settings {
         node_name: name.into(),
         ..settings
@@ -82,7 +92,7 @@ pub(crate) fn agent<'a>(cluster: &'a Cluster, name: &'static str, settings: Sett
         };
         Proxy::new(
             settings,
-            crate::common::open(Patterns::none(), Sizes::default(), facts),
+            crate::common::open(Patterns::none(), sizes, facts),
         )
     });
     let nodes = cluster.nodes().iter();
