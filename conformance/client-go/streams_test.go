@@ -144,7 +144,7 @@ func TestTerminals(t *testing.T) {
 					remotecommand.StreamOptions{Stdin: input, Stdout: writer, Tty: true, TerminalSizeQueue: sizes})
 				writer.Close()
 			}()
-			go io.WriteString(keyboard, "tty; until [ \"$(stty size)\" = '33 101' ]; do usleep 10000; done; echo si''ze-1\n")
+			go io.WriteString(keyboard, "PS1='pro''mpt> '; tty; until [ \"$(stty size)\" = '33 101' ]; do usleep 10000; done; echo si''ze-1\n")
 			seen := readUntil(t, reader, "size-1")
 			if !strings.Contains(seen, "/dev/pts/") {
 				t.Fatalf("no terminal: %q", seen)
@@ -155,7 +155,10 @@ func TestTerminals(t *testing.T) {
 			// Ctrl-C ends what is in the foreground, and not the shell.
 			go io.WriteString(keyboard, "sh -c \"echo ru''nning; exec sleep 1000\"\n")
 			readUntil(t, reader, "running")
-			go io.WriteString(keyboard, "\x03echo al''ive; exit 5\n")
+			// A shell may drop what is typed before it asks again.
+			go io.WriteString(keyboard, "\x03")
+			readUntil(t, reader, "prompt> ")
+			go io.WriteString(keyboard, "echo al''ive; exit 5\n")
 			readUntil(t, reader, "alive")
 			go io.Copy(io.Discard, reader)
 			var code exec.CodeExitError
