@@ -101,9 +101,14 @@ fn ports(spec: &ServiceSpec, problems: &mut Problems) {
             let why = "may not be used when `type` is 'ClusterIP'";
             problems.forbidden(format!("spec.ports[{at}].nodePort"), why);
         }
-        if let Some(IntOrString::String(name)) = &port.target_port {
-            let field = format!("spec.ports[{at}].targetPort");
-            problems.format(field, name, Format::PortName);
+        let field = format!("spec.ports[{at}].targetPort");
+        match &port.target_port {
+            Some(IntOrString::String(name)) => problems.format(field, name, Format::PortName),
+            // Where it is the default, the port itself is refused.
+            Some(IntOrString::Int(it)) if *it != port.port && !(1..=65535).contains(it) => {
+                problems.invalid(field, it, "must be between 1 and 65535, inclusive");
+            }
+            _ => {}
         }
     }
 }

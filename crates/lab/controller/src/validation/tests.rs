@@ -75,6 +75,15 @@ fn services_are_refused_in_the_words_of_the_api() {
             port(json!({"port": 80, "nodePort": 31000})),
             "spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'",
         ),
+        (port(json!({"port": 80, "targetPort": 65535})), ""),
+        (
+            port(json!({"port": 80, "targetPort": 70000})),
+            "spec.ports[0].targetPort: Invalid value: 70000: must be between 1 and 65535, inclusive",
+        ),
+        (
+            port(json!({"port": 80, "targetPort": -1})),
+            "spec.ports[0].targetPort: Invalid value: -1: must be between 1 and 65535, inclusive",
+        ),
         (
             port(json!({"port": 80, "targetPort": "abcdefghijklmno"})),
             "",
