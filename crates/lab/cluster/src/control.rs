@@ -8,6 +8,7 @@
 mod cidrs;
 mod failures;
 mod objects;
+mod refusals;
 mod writes;
 
 use std::collections::BTreeSet;
@@ -31,9 +32,10 @@ use crate::object::key_of;
 use crate::pods::Pods;
 use failures::Failures;
 use objects::Objects;
+use refusals::Refusals;
 use writes::Writes;
 
-/// First back-off after a refused write, before everything is observed again. It doubles with each refusal.
+/// First pause after a write that came too late, before everything is observed again. It doubles from one to the next.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -55,7 +57,7 @@ impl Control {
     pub(crate) fn run(mut self) {
         let runtime = runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime.expect("a clock needs nothing of the machine");
-        let mut failures = Failures::new();
+        let (mut failures, mut refusals) = (Failures::new(), Refusals::default());
         let mut pauses = Waits::new(FIRST_PAUSE, LONGEST_PAUSE);
         loop {
             let mut changed = self.store.subscribe();
@@ -86,18 +88,23 @@ impl Control {
                     events: &self.events,
                 };
                 let plan = workloads::reconcile(&objects.cluster(&self.authority, &failures), now);
-                let refused = writes.own_service()
-                    + writes.slices(slices.changes())
-                    + writes.workloads(plan.writes, &mut failures)
-                    + writes.addresses(&objects, &self.allocator);
-                if refused > 0 {
+                refusals.begin(now);
+                writes.own_service(&mut refusals);
+                for it in writes.slices(slices.changes(), &mut refusals) {
+                    slices.ask_again(&it, now);
+                }
+                writes.workloads(plan.writes, &mut failures, &mut refusals);
+                writes.addresses(&objects, &self.allocator, &mut refusals);
+                let again = refusals.end();
+                if refusals.is_stale() {
                     // Back off, observe again.
                     #[expect(clippy::disallowed_methods, reason = "back-off")]
                     thread::sleep(pauses.take());
                     break;
                 }
                 pauses.reset();
-                let until = plan.wake.map_or(IDLE, |it| until(it, now));
+                let wake = plan.wake.into_iter().chain(again).min();
+                let until = wake.map_or(IDLE, |it| until(it, now));
                 // A timeout and a change both lead to the next round.
                 let _ = runtime.block_on(async { timeout(until, changed.changed()).await });
             }

@@ -161,6 +161,26 @@ impl Controller {
         changes
     }
 
+    /// A write of [`changes`](Self::changes) that was not made: it is asked for again, if it is still needed.
+    pub fn ask_again(&mut self, change: &Change, now: Timestamp) {
+        let service = match change {
+            Change::Set(Object::EndpointSlice(it)) | Change::Delete(Object::EndpointSlice(it)) => {
+                owner(it)
+            }
+            Change::Set(Object::Endpoints(it)) => meta::key(&it.metadata),
+            Change::Delete(Object::Endpoints(it)) => {
+                let key = meta::key(&it.metadata);
+                if !self.services.contains_key(&key) {
+                    self.gone.insert(key.clone());
+                }
+                key
+            }
+            // Not an object that this controller writes.
+            _ => return,
+        };
+        self.touch([service], now);
+    }
+
     /// The slices that exist.
     pub fn slices(&self) -> impl Iterator<Item = &Arc<EndpointSlice>> {
         self.slices.values()

@@ -8,13 +8,13 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use sluice_api::{Status, Store};
 
+use super::refusals::{Refusals, id_of};
+
 const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
 
-/// Keeps the finalizer and the condition Ready of each ServiceCIDR. `addresses` are those of Services. Returns the outcome
-/// of each write.
-pub(super) fn reconcile(store: &Store, addresses: &[IpAddr]) -> Vec<Result<(), Status>> {
+/// Keeps the finalizer and the condition Ready of each ServiceCIDR. `addresses` are those of Services.
+pub(super) fn reconcile(store: &Store, addresses: &[IpAddr], refusals: &mut Refusals) {
     let all = store.list("ServiceCIDR");
-    let mut writes = Vec::new();
     for cidr in &all {
         let is_held = !cidr["metadata"]["deletionTimestamp"].is_null();
         let is_held = is_held.then(|| is_needed(cidr, &all, addresses));
@@ -28,12 +28,14 @@ pub(super) fn reconcile(store: &Store, addresses: &[IpAddr]) -> Vec<Result<(), S
                             ServiceCIDR",
             }),
         };
-        writes.push(finalize(store, cidr, is_held != Some(false)));
-        if is_held != Some(false) {
-            writes.push(report(store, cidr, ready));
-        }
+        refusals.attempt(id_of("write", cidr), || {
+            finalize(store, cidr, is_held != Some(false))?;
+            match is_held {
+                Some(false) => Ok(()),
+                _ => report(store, cidr, ready),
+            }
+        });
     }
-    writes
 }
 
 /// Whether a Service has an address that no other ServiceCIDR covers.
@@ -115,8 +117,9 @@ mod tests {
             let mut before = 0;
             while before != store.revision() {
                 before = store.revision();
-                let writes = reconcile(&store, addresses);
-                writes.into_iter().for_each(|it| it.unwrap());
+                let mut refusals = Refusals::default();
+                reconcile(&store, addresses, &mut refusals);
+                assert_eq!(refusals.end(), None);
             }
         };
         let get = |name: &str| store.get("ServiceCIDR", "", name);

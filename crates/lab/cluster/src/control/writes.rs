@@ -1,4 +1,4 @@
-//! Writes the results of the controllers to the store. A refusal is logged and counted: the caller observes again.
+//! Writes the results of the controllers to the store. A refused write waits alone.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -10,11 +10,12 @@ use serde_json::Value;
 use sluice_api::{DeleteOptions, Status, Store};
 use sluice_controller::workloads::Write;
 use sluice_controller::{Allocator, Change, Object, Typed, is_allocated};
-use tracing::warn;
+use sluice_model::NamespacedName;
 
 use super::cidrs;
 use super::failures::{self, Failures};
 use super::objects::Objects;
+use super::refusals::{Refusals, id, id_of};
 use crate::events::Events;
 use crate::object::key_of;
 use crate::own_service;
@@ -25,86 +26,99 @@ pub(super) struct Writes<'a> {
 }
 
 impl Writes<'_> {
-    /// Writes EndpointSlices and Endpoints. Returns the number of refusals.
-    pub(super) fn slices(&self, changes: Vec<Change>) -> usize {
-        let write = |change: Change| match change {
-            Change::Set(Object::EndpointSlice(it)) => self.put(&*it),
-            Change::Set(Object::Endpoints(it)) => self.put(&*it),
-            Change::Delete(Object::EndpointSlice(it)) => self.delete("EndpointSlice", &it.metadata),
-            Change::Delete(Object::Endpoints(it)) => self.delete("Endpoints", &it.metadata),
+    /// Writes EndpointSlices and Endpoints. Returns those that are not written.
+    pub(super) fn slices(&self, changes: Vec<Change>, refusals: &mut Refusals) -> Vec<Change> {
+        let left = |it: &Change| match it {
+            Change::Set(Object::EndpointSlice(it)) => !self.put(&**it, refusals),
+            Change::Set(Object::Endpoints(it)) => !self.put(&**it, refusals),
+            Change::Delete(Object::EndpointSlice(it)) => {
+                !self.delete("EndpointSlice", &it.metadata, refusals)
+            }
+            Change::Delete(Object::Endpoints(it)) => {
+                !self.delete("Endpoints", &it.metadata, refusals)
+            }
             // The controller of EndpointSlices writes no other kind.
-            _ => Ok(()),
+            _ => false,
         };
-        count(changes.into_iter().map(write))
+        changes.into_iter().filter(left).collect()
     }
 
-    /// Keeps the Service `kubernetes`. Returns the number of refusals.
-    pub(super) fn own_service(&self) -> usize {
-        count([own_service::keep(self.store)].into_iter())
+    /// Keeps the Service `kubernetes`.
+    pub(super) fn own_service(&self, refusals: &mut Refusals) {
+        let name = "keep Service kubernetes".to_owned();
+        refusals.attempt(name, || own_service::keep(self.store));
     }
 
-    /// Carries out the writes of the workload controllers. Returns the number of refusals, but for objects that a
-    /// controller creates: their owner waits alone.
-    pub(super) fn workloads(&self, writes: Vec<Write>, failures: &mut Failures) -> usize {
+    /// Carries out the writes of the workload controllers. A refused Pod or Job lets its owner wait.
+    pub(super) fn workloads(
+        &self,
+        writes: Vec<Write>,
+        failures: &mut Failures,
+        refusals: &mut Refusals,
+    ) {
         // The owner whose object was refused in this round: it creates no other, and there is no Event of a success.
         let mut failed = None;
-        let write = |write: Write| match write {
-            Write::Create(it) => {
-                let object = it.write();
-                let owner = controller(&object).and_then(|it| Some(it["uid"].as_str()?.to_owned()));
-                if owner.is_some() && owner == failed {
-                    return Ok(());
-                }
-                match self.store.create(object.clone()) {
-                    Err(it) if it.is_namespace_terminating() => failed = owner,
-                    // Owners of these wait for the next attempt; others would try again at once.
-                    Err(it)
-                        if it.code != StatusCode::CONFLICT
-                            && owner.is_some()
-                            && ["Pod", "Job"].iter().any(|kind| object["kind"] == *kind) =>
-                    {
-                        failed = failures::record(failures, &object, &it, self.events);
-                    }
-                    Err(it) => {
-                        failed = owner;
-                        return Err(it);
-                    }
-                    Ok(_) => {
-                        failed = None;
-                        owner.and_then(|it| failures.remove(&it));
+        for write in writes {
+            match write {
+                Write::Create(it) => {
+                    let object = it.write();
+                    let owner = controller(&object).and_then(|it| it["uid"].as_str());
+                    let owner = owner.map(str::to_owned);
+                    if owner.is_none() || owner != failed {
+                        failed = self.create(&object, owner, failures, refusals);
                     }
                 }
-                Ok(())
+                Write::Event { about, reason, .. }
+                    if reason == "SuccessfulCreate" && failed.is_some() && about.uid == failed => {}
+                other => self.workload(other, refusals),
             }
-            Write::Event { about, reason, .. }
-                if reason == "SuccessfulCreate" && failed.is_some() && about.uid == failed =>
-            {
-                Ok(())
-            }
-            other => self.workload(other),
-        };
-        count(writes.into_iter().map(write))
+        }
     }
 
-    fn workload(&self, write: Write) -> Result<(), Status> {
+    /// Creates an object. Returns the owner, if it is refused.
+    fn create(
+        &self,
+        object: &Value,
+        owner: Option<String>,
+        failures: &mut Failures,
+        refusals: &mut Refusals,
+    ) -> Option<String> {
+        let name = id_of("create", object);
+        if refusals.waits(&name) {
+            return owner;
+        }
+        let is_told = ["Pod", "Job"].iter().any(|it| object["kind"] == *it);
+        match self.store.create(object.clone()) {
+            Ok(_) => {
+                owner.and_then(|it| failures.remove(&it));
+                refusals.record(name, Ok(()));
+                None
+            }
+            // Owners of these wait for the next attempt; others would try again at once.
+            Err(it)
+                if is_told
+                    && owner.is_some()
+                    && it.code != StatusCode::CONFLICT
+                    && !it.is_namespace_terminating() =>
+            {
+                failures::record(failures, object, &it, self.events)
+            }
+            Err(it) => {
+                refusals.record(name, Err(it));
+                owner
+            }
+        }
+    }
+
+    fn workload(&self, write: Write, refusals: &mut Refusals) {
         match write {
-            Write::Create(it) => self.store.create(it.write()).map(drop),
+            // Needs its owner: see `workloads`.
+            Write::Create(_) => {}
             Write::Update(it) => {
                 let object = it.write();
-                if object["kind"] == "Pod" {
-                    // The scheduler's binding: nodeName is in spec, the condition in status.
-                    let stored = self.store.update(object.clone())?;
-                    let mut status = (*stored).clone();
-                    if status["status"] == object["status"] {
-                        // A pod whose last finalizer was removed is gone.
-                        return Ok(());
-                    }
-                    status["status"] = object["status"].clone();
-                    return self.store.update_status(status).map(drop);
-                }
-                self.store.update(object).map(drop)
+                refusals.attempt(id_of("update", &object), || self.update(object));
             }
-            Write::UpdateStatus(it) => self.store.update_status(it.write()).map(drop),
+            Write::UpdateStatus(it) => self.update_status(it.write(), refusals),
             Write::Delete {
                 kind,
                 key,
@@ -116,23 +130,47 @@ impl Writes<'_> {
                     uid: Some(uid),
                     ..DeleteOptions::default()
                 };
-                gone(self.store.delete(kind, &key.namespace, &key.name, options))
+                refusals.attempt(id("delete", kind, &key), || {
+                    gone(self.store.delete(kind, &key.namespace, &key.name, options))
+                });
             }
             Write::Event {
                 about,
                 reason,
                 message,
                 warning,
-            } => {
-                self.events.tell(&about, reason, &message, warning);
-                Ok(())
-            }
+            } => self.events.tell(&about, reason, &message, warning),
         }
     }
 
+    fn update(&self, object: Value) -> Result<(), Status> {
+        if object["kind"] != "Pod" {
+            return self.store.update(object).map(drop);
+        }
+        // The scheduler's binding: nodeName is in spec, the condition in status.
+        let stored = self.store.update(object.clone())?;
+        let mut status = (*stored).clone();
+        if status["status"] == object["status"] {
+            // A pod whose last finalizer was removed is gone.
+            return Ok(());
+        }
+        status["status"] = object["status"].clone();
+        self.store.update_status(status).map(drop)
+    }
+
+    fn update_status(&self, object: Value, refusals: &mut Refusals) {
+        let name = id_of("update the status of", &object);
+        refusals.attempt(name, || self.store.update_status(object).map(drop));
+    }
+
     /// Writes load balancer addresses into the status of Services, the IPAddress objects of ClusterIPs, and which
-    /// ServiceCIDRs are in use. Returns the number of refusals.
-    pub(super) fn addresses(&self, objects: &Objects, allocator: &Mutex<Allocator>) -> usize {
+    /// ServiceCIDRs are in use.
+    pub(super) fn addresses(
+        &self,
+        objects: &Objects,
+        allocator: &Mutex<Allocator>,
+        refusals: &mut Refusals,
+    ) {
         let mut wanted = BTreeMap::new();
         let mut statuses = Vec::new();
         {
@@ -151,52 +189,58 @@ impl Writes<'_> {
             }
         }
         let addresses: Vec<_> = wanted.keys().filter_map(|it| it.parse().ok()).collect();
-        let cidrs = cidrs::reconcile(self.store, &addresses);
-        let statuses = statuses
-            .into_iter()
-            .map(|it| self.store.update_status(it.write()).map(drop));
-        let mut refused = count(statuses.chain(cidrs));
+        for it in statuses {
+            self.update_status(it.write(), refusals);
+        }
+        cidrs::reconcile(self.store, &addresses, refusals);
         // Missing, or written by us for another Service. An IPAddress of another writer stays.
         let wrong = wanted.iter().filter(|(name, it)| {
             let held = objects.addresses.get(*name);
             held.is_none_or(|held| is_allocated(held) && held.spec != it.spec)
         });
-        refused += count(wrong.map(|(name, it)| {
-            if objects.addresses.contains_key(name) {
-                // What an IPAddress refers to never changes.
-                let options = DeleteOptions::default();
-                gone(self.store.delete("IPAddress", "", name, options))?;
-            }
-            self.store.create(it.write()).map(drop)
-        }));
+        for (name, it) in wrong {
+            let key = NamespacedName::new("", name.as_str());
+            refusals.attempt(id("write", "IPAddress", &key), || {
+                if objects.addresses.contains_key(name) {
+                    // What an IPAddress refers to never changes.
+                    let options = DeleteOptions::default();
+                    gone(self.store.delete("IPAddress", "", name, options))?;
+                }
+                self.store.create(it.write()).map(drop)
+            });
+        }
         let stale = objects
             .addresses
             .iter()
             .filter(|(name, it)| !wanted.contains_key(*name) && is_allocated(it));
-        refused
-            + count(stale.map(|(name, _)| {
-                let options = DeleteOptions::default();
-                gone(self.store.delete("IPAddress", "", name, options))
-            }))
+        for (_, it) in stale {
+            self.delete("IPAddress", &it.metadata, refusals);
+        }
     }
 
-    fn delete(&self, kind: &str, metadata: &ObjectMeta) -> Result<(), Status> {
+    /// Deletes an object. Returns whether nothing is left to do.
+    fn delete(&self, kind: &str, metadata: &ObjectMeta, refusals: &mut Refusals) -> bool {
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
         let name = metadata.name.as_deref().unwrap_or_default();
-        let options = DeleteOptions::default();
-        gone(self.store.delete(kind, namespace, name, options))
+        let key = NamespacedName::new(namespace, name);
+        refusals.attempt(id("delete", kind, &key), || {
+            let options = DeleteOptions::default();
+            gone(self.store.delete(kind, namespace, name, options))
+        })
     }
 
-    /// Creates or replaces an object.
-    fn put(&self, object: &impl Typed) -> Result<(), Status> {
+    /// Creates or replaces an object. Returns whether nothing is left to do.
+    fn put(&self, object: &impl Typed, refusals: &mut Refusals) -> bool {
         let object = object.write();
-        let key = key_of(&object);
-        let kind = object["kind"].as_str().unwrap_or_default();
-        let written = match self.store.get(kind, &key.namespace, &key.name) {
-            Some(_) => self.store.update(object),
-            None => self.store.create(object),
-        };
-        written.map(drop)
+        refusals.attempt(id_of("write", &object), || {
+            let key = key_of(&object);
+            let kind = object["kind"].as_str().unwrap_or_default();
+            let written = match self.store.get(kind, &key.namespace, &key.name) {
+                Some(_) => self.store.update(object),
+                None => self.store.create(object),
+            };
+            written.map(drop)
+        })
     }
 }
 
@@ -214,28 +258,17 @@ fn gone<T>(deleted: Result<T, Status>) -> Result<(), Status> {
     }
 }
 
-fn count(results: impl Iterator<Item = Result<(), Status>>) -> usize {
-    let refused = results.filter_map(Result::err);
-    // The object goes with its namespace.
-    let refused = refused.filter(|it| !it.is_namespace_terminating());
-    let refused = refused.map(|status| {
-        // Another client wrote the object meanwhile: the next round reads its version.
-        if status.code != StatusCode::CONFLICT {
-            warn!(%status, "a controller's write was refused");
-        }
-    });
-    refused.count()
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use jiff::{SignedDuration, Timestamp};
     use k8s_openapi::api::apps::v1::ReplicaSet;
     use k8s_openapi::api::core::v1::{ObjectReference, Pod};
     use serde_json::json;
     use sluice_api::Settings;
-    use sluice_controller::Pools;
+    use sluice_controller::{Controller, Pools};
 
     use super::*;
 
@@ -264,7 +297,8 @@ mod tests {
             store: &store,
             events: &events,
         };
-        let round = || {
+        let mut refusals = Refusals::default();
+        let mut round = || {
             let mut objects = Objects::default();
             for it in ["Service", "IPAddress"]
                 .iter()
@@ -272,7 +306,8 @@ mod tests {
             {
                 objects.absorb(&it, true).unwrap();
             }
-            assert_eq!(writes.addresses(&objects, &allocator), 0);
+            writes.addresses(&objects, &allocator, &mut refusals);
+            assert_eq!(refusals.end(), None);
             store.revision()
         };
         round();
@@ -325,21 +360,23 @@ mod tests {
             message: "Created pod: web-1".to_owned(),
             warning: false,
         };
-        let mut failures = Failures::new();
+        let (mut failures, mut refusals) = (Failures::new(), Refusals::default());
         let round = vec![pod("web-1"), created(), pod("web-2"), created()];
-        assert_eq!(writes.workloads(round, &mut failures), 0);
+        writes.workloads(round, &mut failures, &mut refusals);
         assert_eq!(failures["1"].message, "no pods here");
         let first = failures["1"].wait;
-        assert_eq!(writes.workloads(vec![pod("web-3")], &mut failures), 0);
+        writes.workloads(vec![pod("web-3")], &mut failures, &mut refusals);
         assert!(failures["1"].wait > first);
-        // A refusal of another kind lets all controllers wait.
+        assert_eq!(refusals.end(), None);
+        // An object of another kind waits itself.
         let set = json!({
             "apiVersion": "apps/v1", "kind": "ReplicaSet",
             "metadata": {"name": "A b", "namespace": "default", "ownerReferences": [owner]},
         });
         let set = crate::object::typed::<ReplicaSet>(&set).unwrap();
         let set = Write::Create(set.into());
-        assert_eq!(writes.workloads(vec![set], &mut failures), 1);
+        writes.workloads(vec![set], &mut failures, &mut refusals);
+        assert!(refusals.end().is_some() && !refusals.is_stale());
         let events = store.list("Event");
         let said: Vec<_> = events
             .iter()
@@ -357,5 +394,74 @@ mod tests {
             2.into(),
         );
         assert_eq!(said, [wanted]);
+    }
+
+    /// Refuses the slices of the Service `bad`, and counts the refusals.
+    struct NoSlices(Arc<AtomicUsize>);
+
+    impl sluice_api::Admission for NoSlices {
+        fn admit(&mut self, _: Option<&Value>, new: &mut Value) -> Result<(), Status> {
+            if new["kind"] == "EndpointSlice"
+                && new["metadata"]["labels"]["kubernetes.io/service-name"] == "bad"
+            {
+                self.0.fetch_add(1, Ordering::Relaxed);
+                return Err(Status::bad_request("no slices here"));
+            }
+            Ok(())
+        }
+
+        fn deleted(&mut self, _: &Value) {}
+    }
+
+    #[test]
+    fn a_refused_slice_waits_longer_and_longer_and_alone() {
+        let refused = Arc::new(AtomicUsize::new(0));
+        let store = Store::new(Settings {
+            admission: Box::new(NoSlices(Arc::clone(&refused))),
+            ..Settings::default()
+        });
+        let events = Events::new(Arc::clone(&store));
+        let writes = Writes {
+            store: &store,
+            events: &events,
+        };
+        let (mut slices, mut refusals) = (Controller::default(), Refusals::default());
+        let service = |name: &str| {
+            let service = json!({
+                "apiVersion": "v1", "kind": "Service",
+                "metadata": {"name": name, "namespace": "default"},
+                "spec": {"selector": {"app": name}, "ipFamilies": ["IPv4"], "ports": [{"port": 80}]},
+            });
+            let service = store.create(service).unwrap();
+            Object::Service(Arc::new(crate::object::typed::<Service>(&service).unwrap()))
+        };
+        let start = Timestamp::from_second(1_000_000).unwrap();
+        let bad = service("bad");
+        slices.absorb(Change::Set(bad.clone()), start);
+        // One round at a time, in milliseconds after the start; returns when the next one is due.
+        let mut round = |slices: &mut Controller, at: i64| {
+            let now = start + SignedDuration::from_millis(at);
+            refusals.begin(now);
+            for it in writes.slices(slices.changes(), &mut refusals) {
+                slices.ask_again(&it, now);
+            }
+            assert!(!refusals.is_stale());
+            let due = refusals.end();
+            due.map(|it| it.duration_since(start).as_millis())
+        };
+        assert_eq!(round(&mut slices, 0), Some(20));
+        // Another Service does not wait, and its change is no attempt of the first.
+        slices.absorb(Change::Set(service("good")), start);
+        assert_eq!(round(&mut slices, 10), Some(20));
+        assert_eq!(store.list("EndpointSlice").len(), 1);
+        assert_eq!(refused.load(Ordering::Relaxed), 1);
+        for (at, next) in [(20, 60), (60, 140), (100_000, 100_160)] {
+            assert_eq!(round(&mut slices, at), Some(next));
+        }
+        assert_eq!(refused.load(Ordering::Relaxed), 4);
+        // What is no longer needed is no longer tried.
+        slices.absorb(Change::Delete(bad), start);
+        assert_eq!(round(&mut slices, 200_000), None);
+        assert_eq!(refused.load(Ordering::Relaxed), 4);
     }
 }
