@@ -225,6 +225,50 @@ fn finalizers_hold() {
     assert!(store.get("ConfigMap", "default", "c").is_none());
 }
 
+/// The garbage collector's finalizers say what happens to dependents when the request does not, and then go.
+#[test]
+fn finalizers_of_the_garbage_collector_go() {
+    let (foreground, orphan) = ("foregroundDeletion", "orphan");
+    for (finalizer, propagation, expect) in [
+        (foreground, Propagation::Unspecified, vec![]),
+        (foreground, Propagation::Background, vec![]),
+        (foreground, Propagation::Foreground, vec![]),
+        (foreground, Propagation::Orphan, vec!["p"]),
+        (orphan, Propagation::Unspecified, vec!["p"]),
+        (orphan, Propagation::Background, vec![]),
+        (orphan, Propagation::Foreground, vec![]),
+        (orphan, Propagation::Orphan, vec!["p"]),
+    ] {
+        let store = store();
+        let held = json!({"metadata": {"finalizers": [finalizer]}});
+        let owner = store.create(object("ReplicaSet", "r", &held)).unwrap();
+        store.create(pod("p", &owned_by(&owner))).unwrap();
+        let options = DeleteOptions {
+            propagation,
+            ..DeleteOptions::default()
+        };
+        store.delete("ReplicaSet", "default", "r", options).unwrap();
+        assert!(names(&store, "ReplicaSet").is_empty(), "{finalizer}");
+        assert_eq!(names(&store, "Pod"), expect, "{finalizer} {propagation:?}");
+    }
+    // Another finalizer stays.
+    let store = store();
+    let all = json!({"metadata": {"finalizers": [orphan, "a/b"]}});
+    store.create(object("ConfigMap", "c", &all)).unwrap();
+    let delete = || store.delete("ConfigMap", "default", "c", DeleteOptions::default());
+    assert_eq!(delete().unwrap()["metadata"]["finalizers"], json!(["a/b"]));
+    // A namespace ends with them.
+    store.create(object("Namespace", "n", &json!({}))).unwrap();
+    for (name, finalizer) in [("d", foreground), ("e", orphan)] {
+        let of = json!({"metadata": {"namespace": "n", "finalizers": [finalizer]}});
+        store.create(object("ConfigMap", name, &of)).unwrap();
+    }
+    store
+        .delete("Namespace", "", "n", DeleteOptions::default())
+        .unwrap();
+    assert!(store.get("Namespace", "", "n").is_none());
+}
+
 #[test]
 fn dependents_follow_their_owner() {
     for (propagation, expect) in [

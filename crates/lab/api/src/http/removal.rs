@@ -86,7 +86,8 @@ impl Call<'_> {
         let orphans = body["orphanDependents"].as_bool().unwrap_or_default();
         let propagation = match policy.as_deref() {
             None if orphans => Propagation::Orphan,
-            None | Some("Background") => Propagation::Background,
+            None => Propagation::Unspecified,
+            Some("Background") => Propagation::Background,
             Some("Foreground") => Propagation::Foreground,
             Some("Orphan") => Propagation::Orphan,
             Some(_) => return Err(wrong("propagationPolicy")),

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::custom::is_definition;
-use super::dependents::FOREGROUND;
+use super::dependents::{FOREGROUND, ORPHAN, has_finalizer, is_waiting};
 use super::writer::{Chore, Writer};
 use super::{DeleteOptions, Effect, Propagation};
 use crate::history::seconds;
@@ -31,21 +31,27 @@ impl Writer {
         if options.effect == Effect::DryRun {
             return Ok(value);
         }
-        match options.propagation {
-            Propagation::Background => {}
-            Propagation::Orphan => self.orphan_dependents(&old)?,
-            Propagation::Foreground => {
-                let dependents = self.dependents_of(&old);
-                if !dependents.is_empty() {
-                    let marked = self.mark(resource, &old, 0, Some(FOREGROUND))?;
-                    let chores = dependents.into_iter();
-                    let chores = chores.map(|(resource, key)| Chore::Collect(resource, key));
-                    self.chores.extend(chores);
-                    self.chores
-                        .push_back(Chore::Settle(resource.clone(), key.clone()));
-                    return Ok(marked);
-                }
-            }
+        let propagation = propagation(&value, options);
+        if propagation == Propagation::Orphan {
+            self.orphan_dependents(&old)?;
+        }
+        let dependents = match propagation {
+            Propagation::Foreground => self.dependents_of(&old),
+            _ => Vec::new(),
+        };
+        if !dependents.is_empty() && is_waiting(&value) {
+            return Ok(value);
+        }
+        let old = self.without_collector(resource, &old)?;
+        let value = old.value();
+        if !dependents.is_empty() {
+            let marked = self.mark(resource, &old, 0, Some(FOREGROUND))?;
+            let chores = dependents.into_iter();
+            let chores = chores.map(|(resource, key)| Chore::Collect(resource, key));
+            self.chores.extend(chores);
+            self.chores
+                .push_back(Chore::Settle(resource.clone(), key.clone()));
+            return Ok(marked);
         }
         if resource.is("", "Namespace") {
             return self.end_namespace(resource, &old);
@@ -66,6 +72,32 @@ impl Writer {
             Some(earlier) if is_marked && earlier <= grace => Ok(value),
             _ => self.mark(resource, &old, grace, None),
         }
+    }
+
+    /// Removes the finalizers of the garbage collector, which has done what they ask for or is not to do it
+    /// (`deletionFinalizersForGarbageCollection` in `registry/generic/registry/store.go`).
+    fn without_collector(
+        &mut self,
+        resource: &Arc<Resource>,
+        old: &Arc<Object>,
+    ) -> Result<Arc<Object>, Status> {
+        let mut new = Value::clone(&old.value());
+        if ![FOREGROUND, ORPHAN]
+            .iter()
+            .any(|it| has_finalizer(&new, it))
+        {
+            return Ok(old.clone());
+        }
+        if let Some(all) = new["metadata"]["finalizers"].as_array_mut() {
+            all.retain(|it| *it != FOREGROUND && *it != ORPHAN);
+        }
+        // The one form has no empty list.
+        if !has_finalizers(&new)
+            && let Some(metadata) = new["metadata"].as_object_mut()
+        {
+            metadata.remove("finalizers");
+        }
+        self.commit(resource, old.key.clone(), new, Some(old.clone()))
     }
 
     /// Sets `deletionTimestamp`, the end of the grace period.
@@ -130,6 +162,16 @@ impl Writer {
         new["metadata"]["finalizers"] = others.cloned().collect();
         self.commit(resource, key.clone(), new, Some(object.clone()))?;
         Ok(())
+    }
+}
+
+/// What happens to the dependents: as the request says, or else the finalizers of the object.
+fn propagation(object: &Value, options: &DeleteOptions) -> Propagation {
+    match options.propagation {
+        Propagation::Unspecified if has_finalizer(object, ORPHAN) => Propagation::Orphan,
+        Propagation::Unspecified if has_finalizer(object, FOREGROUND) => Propagation::Foreground,
+        Propagation::Unspecified => Propagation::Background,
+        given => given,
     }
 }
 

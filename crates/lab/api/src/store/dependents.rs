@@ -13,6 +13,8 @@ use crate::status::Status;
 
 /// The finalizer of an owner that is deleted after its dependents (`meta/v1/types.go`).
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
+/// The finalizer of an object whose dependents stay.
+pub(super) const ORPHAN: &str = "orphan";
 
 /// The objects with an owner reference: by the uid of the owner, then by collection and key.
 #[derive(Debug, Default)]
@@ -131,10 +133,10 @@ impl Writer {
                 self.unblock(&object)?;
             }
             let options = DeleteOptions {
-                propagation: if is_awaited || waits_for_dependents(&value) {
+                propagation: if is_awaited {
                     Propagation::Foreground
                 } else {
-                    Propagation::Background
+                    Propagation::Unspecified
                 },
                 ..DeleteOptions::default()
             };
@@ -210,11 +212,11 @@ impl Writer {
 }
 
 /// Whether an owner is being deleted after its dependents.
-fn is_waiting(owner: &Value) -> bool {
-    !owner["metadata"]["deletionTimestamp"].is_null() && waits_for_dependents(owner)
+pub(super) fn is_waiting(owner: &Value) -> bool {
+    !owner["metadata"]["deletionTimestamp"].is_null() && has_finalizer(owner, FOREGROUND)
 }
 
-fn waits_for_dependents(object: &Value) -> bool {
+pub(super) fn has_finalizer(object: &Value, finalizer: &str) -> bool {
     let finalizers = object["metadata"]["finalizers"].as_array();
-    finalizers.is_some_and(|all| all.iter().any(|it| it == FOREGROUND))
+    finalizers.is_some_and(|all| all.iter().any(|it| it == finalizer))
 }

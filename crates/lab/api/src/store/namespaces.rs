@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::delete::has_finalizers;
 use super::writer::{Chore, Writer};
-use super::{Change, DeleteOptions};
+use super::{Change, DeleteOptions, Propagation};
 use crate::history::{Event, now};
 use crate::object::{Key, Object};
 use crate::resource::Resource;
@@ -101,7 +101,10 @@ impl Writer {
         if self.get(resource, key).is_none() {
             return Ok(());
         }
-        let options = DeleteOptions::default();
+        let options = DeleteOptions {
+            propagation: Propagation::Background,
+            ..DeleteOptions::default()
+        };
         self.delete(resource, key, &options).map(|_| ())
     }
 

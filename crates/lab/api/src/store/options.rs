@@ -48,8 +48,10 @@ pub struct DeleteOptions {
 /// What happens to the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Propagation {
-    /// They are deleted after the owner.
+    /// What the finalizers `orphan` and `foregroundDeletion` of the object say; as `Background` without them.
     #[default]
+    Unspecified,
+    /// They are deleted after the owner.
     Background,
     /// They are deleted before the owner.
     Foreground,
