@@ -204,14 +204,19 @@ impl Status {
 
     /// 422: query parameters contradict each other.
     pub fn invalid_options(field: &str, why: &str) -> Self {
-        let message = format!("ListOptions.meta.k8s.io \"\" is invalid: {field}: {why}");
+        Self::invalid_field("ListOptions", field, why)
+    }
+
+    /// 422: the options of a deletion contradict each other, or have a value that does not exist.
+    pub fn invalid_delete_options(field: &str, why: &str) -> Self {
+        Self::invalid_field("DeleteOptions", field, why)
+    }
+
+    fn invalid_field(kind: &str, field: &str, why: &str) -> Self {
+        let message = format!("{kind}.meta.k8s.io \"\" is invalid: {field}: {why}");
         let mut status = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
-        status.details = json!({
-            "group": "meta.k8s.io",
-            "kind": "ListOptions",
-            "causes": [{"reason": "FieldValueForbidden", "message": why, "field": field}],
-        });
-        status
+        status.details = json!({"group": "meta.k8s.io", "kind": kind});
+        status.because(&[Cause::new(field, why)])
     }
 
     /// 422: fields of the object are invalid.

@@ -304,6 +304,55 @@ fn scales_and_dry_runs() {
 }
 
 #[test]
+fn options_of_a_deletion_are_checked() {
+    let client = Client::new();
+    client.json("POST", PODS, &pod("p"));
+    let path = format!("{PODS}/p");
+    let invalid = "DeleteOptions.meta.k8s.io \"\" is invalid: ";
+    for (options, code, message) in [
+        (
+            json!({"orphanDependents": true, "propagationPolicy": "Foreground"}),
+            422,
+            format!(
+                "{invalid}propagationPolicy: Invalid value: \"Foreground\": orphanDependents and deletionPropagation \
+                 cannot be both set"
+            ),
+        ),
+        (
+            json!({"propagationPolicy": "Foo"}),
+            422,
+            format!(
+                "{invalid}propagationPolicy: Unsupported value: \"Foo\": supported values: \"Foreground\", \
+                 \"Background\", \"Orphan\", \"nil\""
+            ),
+        ),
+        (
+            json!({"dryRun": ["Foo"]}),
+            422,
+            format!("{invalid}dryRun: Unsupported value: [\"Foo\"]: supported values: \"All\""),
+        ),
+        (
+            json!({"kind": "Pod", "apiVersion": "v1"}),
+            400,
+            "no kind \"Pod\" is registered for version \"v1\"".to_owned(),
+        ),
+    ] {
+        let (found, status) = client.json("DELETE", &path, &options);
+        assert_eq!(
+            (found, &status["message"]),
+            (code, &json!(message)),
+            "{options}"
+        );
+        assert_eq!(client.get(&path).0, 200);
+    }
+    let good = json!({"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"]});
+    assert_eq!(client.json("DELETE", &path, &good).0, 200);
+    let good = json!({"propagationPolicy": "Background"});
+    assert_eq!(client.json("DELETE", &path, &good).0, 200);
+    assert_eq!(client.get(&path).0, 404);
+}
+
+#[test]
 fn tables_come_in_lists_and_watches() {
     let client = Client::new();
     client.json("POST", PODS, &pod("p"));

@@ -8,7 +8,7 @@ use crate::answer::{Answer, json_value, success};
 use crate::list;
 use crate::query::Query;
 use crate::status::Status;
-use crate::store::{DeleteOptions, Propagation};
+use crate::store::{DeleteOptions, Propagation, unknown_kind};
 
 impl Call<'_> {
     pub(super) fn delete(&self, name: &str) -> Result<Answer, Status> {
@@ -68,6 +68,11 @@ impl Call<'_> {
 
     /// Reads the options of a `DeleteOptions` body and of the query parameters.
     pub(super) fn delete_options(&self, body: &Value) -> Result<DeleteOptions, Status> {
+        let kind = body["kind"].as_str().unwrap_or_default();
+        if !["", "DeleteOptions"].contains(&kind) {
+            let version = body["apiVersion"].as_str().unwrap_or_default();
+            return Err(unknown_kind(version, kind));
+        }
         let wrong = |field: &str| Status::bad_request(format!("{field} cannot be read"));
         let seconds = "gracePeriodSeconds";
         let grace = match (&body[seconds], self.parameter(seconds)) {
@@ -83,17 +88,15 @@ impl Call<'_> {
             Some(policy) => Some(policy.to_owned()),
             None => self.parameter("propagationPolicy"),
         };
-        let orphans = body["orphanDependents"].as_bool().unwrap_or_default();
-        let propagation = match policy.as_deref() {
-            None if orphans => Propagation::Orphan,
-            None => Propagation::Unspecified,
-            Some("Background") => Propagation::Background,
-            Some("Foreground") => Propagation::Foreground,
-            Some("Orphan") => Propagation::Orphan,
-            Some(_) => return Err(wrong("propagationPolicy")),
-        };
+        let propagation = propagation(policy.as_deref(), body["orphanDependents"].as_bool())?;
         let text = |it: &Value| it.as_str().map(str::to_owned);
-        let dry = body["dryRun"].as_array().is_some_and(|it| !it.is_empty());
+        let stages = body["dryRun"].as_array().map_or(&[][..], Vec::as_slice);
+        if stages.iter().any(|it| it != "All") {
+            let given = &body["dryRun"];
+            let why = format!("Unsupported value: {given}: supported values: \"All\"");
+            return Err(Status::invalid_delete_options("dryRun", &why));
+        }
+        let dry = !stages.is_empty();
         Ok(DeleteOptions {
             grace,
             uid: text(&body["preconditions"]["uid"]),
@@ -105,5 +108,31 @@ impl Call<'_> {
                 effect(self.query)?
             },
         })
+    }
+}
+
+/// What happens to dependents, of both forms in which a request says it (`ValidateDeleteOptions` in
+/// `apimachinery/pkg/apis/meta/v1/validation`).
+fn propagation(policy: Option<&str>, orphans: Option<bool>) -> Result<Propagation, Status> {
+    let field = "propagationPolicy";
+    match (policy, orphans) {
+        (None, None) => Ok(Propagation::Unspecified),
+        (None, Some(true)) => Ok(Propagation::Orphan),
+        (None, Some(false)) => Ok(Propagation::Background),
+        (Some(policy), Some(_)) => {
+            let why = "orphanDependents and deletionPropagation cannot be both set";
+            Err(Status::invalid_delete_options(
+                field,
+                &format!("Invalid value: {policy:?}: {why}"),
+            ))
+        }
+        (Some("Background"), None) => Ok(Propagation::Background),
+        (Some("Foreground"), None) => Ok(Propagation::Foreground),
+        (Some("Orphan"), None) => Ok(Propagation::Orphan),
+        (Some(policy), None) => {
+            let all = r#""Foreground", "Background", "Orphan", "nil""#;
+            let why = format!("Unsupported value: {policy:?}: supported values: {all}");
+            Err(Status::invalid_delete_options(field, &why))
+        }
     }
 }
