@@ -299,7 +299,11 @@ impl Allocator {
     ) {
         // One search for all ports of the Service.
         let seed = meta::hash(&[&key.namespace, &key.name]);
+        // What the Service asks for at one place is not given to it at another.
+        let asked = spec.ports.iter().flatten().filter_map(|it| it.node_port);
+        let asked: BTreeSet<i32> = asked.chain(spec.health_check_node_port).collect();
         let free = bands::ports(&self.pools.node_ports, seed);
+        let free = free.filter(|it| !asked.contains(&i32::from(*it)));
         let mut free = free.filter(|it| self.ports.get(it).is_none_or(|it| it == key));
         if previous::needs_node_ports(spec) {
             let allocates = spec.type_.as_deref() != Some("LoadBalancer")

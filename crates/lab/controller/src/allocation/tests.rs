@@ -415,6 +415,22 @@ fn a_manifest_can_be_applied_again() {
 }
 
 #[test]
+fn a_port_that_comes_first_leaves_the_others_theirs() {
+    let mut allocator = dual();
+    let spec = |ports: Value| json!({"type": "NodePort", "ports": ports});
+    let one = spec(json!([{"name": "b", "port": 81}]));
+    let made = create(&mut allocator, "web", one).unwrap();
+    let held = node_ports(&made)[0];
+    let two = json!([{"name": "a", "port": 70}, {"name": "b", "port": 81, "nodePort": held}]);
+    let wider = update(&mut allocator, Some(&made), "web", spec(two.clone())).unwrap();
+    assert_eq!(node_ports(&wider)[1], held);
+    assert_ne!(node_ports(&wider)[0], held);
+    // Nor does a new Service get one number twice, of which it names one.
+    let new = create(&mut dual(), "web", spec(two)).unwrap();
+    assert_eq!(node_ports(&new), node_ports(&wider));
+}
+
+#[test]
 fn a_second_family_comes_and_goes() {
     let mut allocator = dual();
     let single = create(&mut allocator, "web", json!({})).unwrap();
