@@ -179,6 +179,10 @@ fn canonical(json: &str) -> String {
 
 /// The path element of each item of a list; `None` when the list has one owner as a whole.
 pub(super) fn elements(schema: Option<&Schema>, items: &[Value]) -> Option<Vec<Element>> {
+    // An empty list has no item that tells.
+    if matches!(schema?.list, ListType::Atomic) {
+        return None;
+    }
     items.iter().map(|it| element(schema, it)).collect()
 }
 

@@ -76,6 +76,25 @@ fn what_is_no_longer_set_goes() {
 }
 
 #[test]
+fn an_empty_list_empties_a_list_with_one_owner() {
+    let of = |ips: Value| {
+        let mut service = service(json!({}), json!([{"port": 80}]));
+        service["spec"]["externalIPs"] = ips;
+        service
+    };
+    let two = of(json!(["203.0.113.1", "203.0.113.2"]));
+    let live = apply(None, "one", &two, Conflicts::Refused).unwrap();
+    let none = of(json!([]));
+    let error = apply(Some(&live), "two", &none, Conflicts::Refused).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "Apply failed with 1 conflict: conflict with \"one\": .spec.externalIPs"
+    );
+    let after = apply(Some(&live), "one", &none, Conflicts::Refused).unwrap();
+    assert_eq!(plain(&after), none);
+}
+
+#[test]
 fn other_managers_are_asked() {
     let one = service(json!({"a": "1"}), json!([{"port": 80, "name": "x"}]));
     let live = apply(None, "one", &one, Conflicts::Refused).unwrap();
