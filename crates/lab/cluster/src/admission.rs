@@ -29,6 +29,7 @@ use accounts::Accounts;
 use crate::machines::{CLIENT, LAN};
 use crate::nodes::MODE;
 use crate::object::{key_of, typed};
+use crate::reports::architecture;
 use crate::zones;
 
 mod cidrs;
@@ -186,7 +187,7 @@ impl Admission {
         for (label, value) in [
             ("kubernetes.io/hostname", name.as_str()),
             ("kubernetes.io/os", "linux"),
-            ("kubernetes.io/arch", std::env::consts::ARCH),
+            ("kubernetes.io/arch", architecture(std::env::consts::ARCH)),
         ] {
             labels
                 .entry(label.to_owned())

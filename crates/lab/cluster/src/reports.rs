@@ -138,7 +138,7 @@ impl nodes::Report for Reports {
         status["allocatable"] = room;
         status["nodeInfo"] = json!({
             "kubeletVersion": VERSION, "kubeProxyVersion": "", "osImage": "network namespace",
-            "operatingSystem": "linux", "architecture": std::env::consts::ARCH,
+            "operatingSystem": "linux", "architecture": architecture(std::env::consts::ARCH),
             "containerRuntimeVersion": "sluice-lab://1", "kernelVersion": kernel(),
             "machineID": "", "systemUUID": "", "bootID": "",
         });
@@ -173,6 +173,15 @@ fn told<T>(written: Result<T, Status>) -> bool {
         warn!(%status, "a status cannot be written");
     }
     status.code == StatusCode::NOT_FOUND
+}
+
+/// The name of an architecture of Rust's in Go, which Kubernetes and images use (`runtime.GOARCH`).
+pub(crate) fn architecture(rust: &str) -> &str {
+    match rust {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
 }
 
 fn kernel() -> String {

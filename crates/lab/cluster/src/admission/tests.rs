@@ -221,3 +221,12 @@ fn a_status_is_written_whatever_the_rest_is_by_now() {
     spec["spec"]["ports"][0]["port"] = 81.into();
     admission.admit(Some(&old), &mut spec).unwrap_err();
 }
+
+#[test]
+fn nodes_have_the_architecture_by_its_name_in_go() {
+    let names = ["x86_64", "aarch64", "riscv64"].map(architecture);
+    assert_eq!(names, ["amd64", "arm64", "riscv64"]);
+    let stored = store().create(node("nftables")).unwrap();
+    let label = &stored["metadata"]["labels"]["kubernetes.io/arch"];
+    assert_eq!(*label, architecture(std::env::consts::ARCH));
+}
