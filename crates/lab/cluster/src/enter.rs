@@ -65,10 +65,11 @@ impl Inside {
         };
         let entry = lab_dir.inside(&uid, container);
         let path = entry.path(image_of(pod, container));
+        let hostname = hostname(pod["spec"]["hostname"].as_str(), &name);
         let Entry { mounts, variables } = entry;
         let inside = Self {
             netns: netns_name(&machine),
-            hostname: name,
+            hostname,
             resolv_conf: lab_dir.resolv_conf(&uid),
             mounts,
             process: lab_dir.process(&uid, container),
@@ -85,6 +86,24 @@ impl Inside {
         let machine = serde_json::to_string(self).expect("names and paths become JSON");
         command.arg(machine).arg("--").arg(program);
         command
+    }
+
+    /// Gives a command in a container the environment that a container runtime gives it: `variables` are the Pod's. Nothing
+    /// of this process's own is in it, which whoever started the lab has set.
+    pub fn set_environment(
+        &self,
+        command: &mut Command,
+        variables: &[(String, String)],
+        has_terminal: bool,
+    ) {
+        command.env_clear().env("HOME", "/root");
+        command.env("HOSTNAME", &self.hostname);
+        if has_terminal {
+            command.env("TERM", "xterm");
+        }
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        // The Pod's own is in it.
+        command.env("PATH", self.path.as_deref().unwrap_or(images::DEFAULT));
     }
 
     /// Replaces this process by `program` in the machine; `sluice lab inside`. Returns only on failure.
@@ -119,7 +138,11 @@ impl Inside {
         let Some((name, arguments)) = program.split_first() else {
             bail!("name a program after --");
         };
-        let path = self.path.clone().unwrap_or_else(|| images::path("", None));
+        let of_this_process = || {
+            let path = std::env::var("PATH").ok().filter(|it| !it.is_empty());
+            images::path("", path.as_deref())
+        };
+        let path = self.path.clone().unwrap_or_else(of_this_process);
         let error = Command::new(name).args(arguments).env("PATH", path).exec();
         Err(error).with_context(|| name.clone())
     }
@@ -160,6 +183,13 @@ fn follow(process: &Identity) -> anyhow::Result<bool> {
     setns(names, CloneFlags::CLONE_NEWUTS).context("enter the host name")?;
     setns(mounts, CloneFlags::CLONE_NEWNS).context("enter the mounts")?;
     Ok(true)
+}
+
+/// The hostname of a pod; `named` is the one that it asks for.
+pub(crate) fn hostname(named: Option<&str>, pod: &str) -> String {
+    let name = named.filter(|it| !it.is_empty()).unwrap_or(pod);
+    // The kernel's limit.
+    name.chars().take(63).collect()
 }
 
 /// The image of a container of any kind.
@@ -225,4 +255,36 @@ pub fn join(lab_dir: &LabDir) -> anyhow::Result<()> {
     fchdir(&root)
         .and_then(|()| chroot("."))
         .context("enter the lab's root")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_container_sees_nothing_of_who_started_the_lab() {
+        let inside = Inside {
+            hostname: "web-0".to_owned(),
+            path: Some("/a:/b".to_owned()),
+            ..Inside::default()
+        };
+        let own = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let seen = |variables: &[(String, String)], has_terminal: bool| {
+            // The tests' own environment is not empty.
+            assert!(std::env::vars_os().count() > 0);
+            let mut command = Command::new("/usr/bin/env");
+            command.env("MARK", "1");
+            inside.set_environment(&mut command, variables, has_terminal);
+            let output = command.output().unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            lines.sort();
+            lines.join(" ")
+        };
+        assert_eq!(seen(&[], false), "HOME=/root HOSTNAME=web-0 PATH=/a:/b");
+        assert_eq!(
+            seen(&[own("A", "b"), own("HOME", "/x"), own("PATH", "/b")], true),
+            "A=b HOME=/x HOSTNAME=web-0 PATH=/a:/b TERM=xterm"
+        );
+    }
 }

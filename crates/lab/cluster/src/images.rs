@@ -31,8 +31,8 @@ const SHELLS: [(&str, &str); 5] = [
 /// Images whose arguments are those of a program.
 const PROGRAMS: [(&str, &str); 1] = [("curl", "curl")];
 
-/// Where programs are without a PATH (`_PATH_DEFPATH` of glibc, with the folders of root).
-const DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Where programs are without a PATH of the container's: that of containerd (`defaultUnixEnv` in `oci/spec.go`).
+pub(crate) const DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The name of an image, without registry, tag and digest.
 pub(crate) fn name(image: &str) -> &str {
@@ -57,9 +57,7 @@ fn find(table: &[(&str, &'static str)], image: &str) -> Option<&'static str> {
 
 /// The PATH of a container with this image; `own` is the value of its environment. `sluice` is this program.
 pub(crate) fn path(image: &str, own: Option<&str>) -> String {
-    let inherited = std::env::var("PATH").ok().filter(|it| !it.is_empty());
-    let folders = own.map(str::to_owned).or(inherited);
-    let mut folders = folders.unwrap_or_else(|| DEFAULT.to_owned());
+    let mut folders = own.unwrap_or(DEFAULT).to_owned();
     let program = std::env::current_exe().ok();
     let of_sluice = program.as_deref().and_then(Path::parent);
     if let Some(it) = of_sluice.filter(|it| std::env::split_paths(&folders).all(|has| has != *it)) {

@@ -122,7 +122,7 @@ fn exec(
     let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = machines.command(&inside, program.as_ref());
     command.args(arguments).current_dir("/");
-    command.envs(variables.iter().map(|(name, value)| (name, value)));
+    inside.set_environment(&mut command, variables, wanted.tty);
     let Running {
         identity,
         streams,
@@ -217,7 +217,6 @@ fn spawn_with(
     wanted: Wanted,
 ) -> io::Result<(Child, Ends)> {
     if let Some(terminal) = terminal {
-        command.env("TERM", "xterm");
         let (child, ours) = terminal.spawn(command)?;
         return Ok((child, Ends::Terminal(ours)));
     }

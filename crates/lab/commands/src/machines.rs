@@ -1,6 +1,6 @@
 //! Commands that run something in a machine of the lab.
 
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _};
 use std::net::{IpAddr, SocketAddr};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
@@ -73,9 +73,7 @@ impl Machine {
                 run: Some(lab_dir.node(name).join("run")),
                 ..Inside::default()
             },
-            Self::Pod { object } => {
-                Inside::of_container(lab_dir, object, first_container(object)).0
-            }
+            Self::Pod { object } => inside_pod(lab_dir, object).0,
         }
     }
 }
@@ -95,9 +93,16 @@ pub(super) fn command(
     let mut command = machine.inside(lab_dir).command(lab, program.as_ref());
     command.args(arguments);
     if let Machine::Pod { object } = machine {
-        command.envs(Inside::of_container(lab_dir, object, first_container(object)).1);
+        let (inside, variables) = inside_pod(lab_dir, object);
+        let has_terminal = io::stdin().is_terminal();
+        inside.set_environment(&mut command, &variables, has_terminal);
     }
     Ok(command)
+}
+
+/// What the first container of a pod sees, and its variables.
+fn inside_pod(lab_dir: &LabDir, pod: &Value) -> (Inside, Vec<(String, String)>) {
+    Inside::of_container(lab_dir, pod, first_container(pod))
 }
 
 fn first_container(pod: &Value) -> &str {

@@ -152,6 +152,12 @@ fn programs_run_in_pods() {
                 .good(&["exec", "box", "--", "hostname"])
                 .contains("box")
         );
+        // Nothing of the environment of `lab up`, which had SLUICE_LAB.
+        let seen = kubectl.good(&["exec", "box", "-c", "shell", "--", "env"]);
+        assert!(
+            seen.contains("HOSTNAME=box\n") && !seen.contains("SLUICE_LAB"),
+            "{seen}"
+        );
         let mut cat = kubectl.command(&["exec", "-i", "box", "-c", "shell", "--", "cat"]);
         let mut cat = cat
             .stdin(Stdio::piped())

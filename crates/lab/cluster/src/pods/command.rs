@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 
 use super::container::Role;
 use super::variables::{Variables, expand};
+use crate::enter;
 use crate::identity::Port;
 use crate::images;
 use crate::lab_dir::Entry;
@@ -242,10 +243,8 @@ fn is_of_job(pod: &Pod) -> bool {
 
 /// The hostname of a pod.
 pub(super) fn hostname(pod: &Pod) -> String {
-    let named = pod.spec.as_ref().and_then(|it| it.hostname.clone());
-    let name = named.or_else(|| pod.metadata.name.clone());
-    // The kernel's limit.
-    name.unwrap_or_default().chars().take(63).collect()
+    let named = pod.spec.as_ref().and_then(|it| it.hostname.as_deref());
+    enter::hostname(named, pod.metadata.name.as_deref().unwrap_or_default())
 }
 
 fn of_annotation<'a>(pod: &'a Pod, container: &Container) -> Option<&'a str> {

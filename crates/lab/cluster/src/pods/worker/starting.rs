@@ -217,17 +217,14 @@ impl Worker {
 
     fn command(&self, position: usize, terminal: Option<&Path>) -> Result<Command, Cannot> {
         let container = &self.containers[position];
-        let mut command = command::of_container(
+        command::of_container(
             &self.pod,
             &container.spec,
             container.role,
             &container.inside,
             |program| self.machine_command(position, program, None, terminal),
             self.machines.program(),
-        )?;
-        let variables = container.inside.variables.iter();
-        command.envs(variables.map(|(name, value)| (name, value)));
-        Ok(command)
+        )
     }
 
     /// A command in a container.
@@ -239,11 +236,10 @@ impl Worker {
         let process = container.process().map(|it| it.identity);
         let mut command = self.machine_command(position, program.as_ref(), process, None);
         command.args(arguments);
-        let variables = container.inside.variables.iter();
-        command.envs(variables.map(|(name, value)| (name, value)));
         command
     }
 
+    /// A command in a container's machine, with its environment.
     fn machine_command(
         &self,
         position: usize,
@@ -256,20 +252,26 @@ impl Worker {
             Some(held) => held.name.clone(),
             None => String::new(),
         };
-        let Container { spec, inside, .. } = &self.containers[position];
+        let Container {
+            spec,
+            inside: entry,
+            ..
+        } = &self.containers[position];
         let image = spec.image.as_deref().unwrap_or_default();
         let inside = Inside {
             netns: netns_name(&machine),
             hostname: command::hostname(&self.pod),
             run: None,
             resolv_conf: self.machines.lab_dir().resolv_conf(&self.uid),
-            mounts: inside.mounts.clone(),
+            mounts: entry.mounts.clone(),
             process,
-            path: Some(inside.path(image)),
+            path: Some(entry.path(image)),
             terminal: terminal.map(Path::to_owned),
             ends_with_parent: false,
         };
-        self.machines.command(&inside, program)
+        let mut command = self.machines.command(&inside, program);
+        inside.set_environment(&mut command, &entry.variables, spec.tty == Some(true));
+        command
     }
 
     pub(super) fn node_addresses(&self) -> Option<[IpAddr; 2]> {
