@@ -35,8 +35,9 @@ impl Events {
                 "kind": "Event",
                 "metadata": {"namespace": namespace, "name": event},
                 "involvedObject": {
-                    "kind": about.kind, "namespace": about.namespace,
-                    "name": about.name, "uid": about.uid,
+                    "apiVersion": about.api_version, "kind": about.kind,
+                    "namespace": about.namespace, "name": about.name, "uid": about.uid,
+                    "resourceVersion": about.resource_version,
                 },
                 "reason": reason,
                 "message": message,

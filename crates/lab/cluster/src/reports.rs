@@ -54,8 +54,12 @@ impl pods::Report for Reports {
     }
 
     fn event(&self, pod: &Pod, reason: &str, message: &str, warning: bool) {
-        self.events
-            .tell(&pod_reference(pod), reason, message, warning);
+        let about = ObjectReference {
+            api_version: Some("v1".to_owned()),
+            resource_version: pod.metadata.resource_version.clone(),
+            ..pod_reference(pod)
+        };
+        self.events.tell(&about, reason, message, warning);
     }
 
     fn finished(&self, pod: &Pod) -> bool {
@@ -147,6 +151,7 @@ impl nodes::Report for Reports {
 
     fn event(&self, node: &str, reason: &str, message: &str, warning: bool) {
         let about = ObjectReference {
+            api_version: Some("v1".to_owned()),
             kind: Some("Node".to_owned()),
             namespace: Some(String::new()),
             name: Some(node.to_owned()),

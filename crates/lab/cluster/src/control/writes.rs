@@ -394,6 +394,8 @@ mod tests {
             2.into(),
         );
         assert_eq!(said, [wanted]);
+        // `kubectl events --for` looks for it.
+        assert_eq!(events[0]["involvedObject"]["apiVersion"], "apps/v1");
     }
 
     /// Refuses the slices of the Service `bad`, and counts the refusals.
