@@ -370,8 +370,10 @@ impl Allocator {
                 .ok_or_else(|| FieldError::new(field, format!("no port of {list} is free")));
         };
         let number = u16::try_from(wanted).ok().filter(|it| range.contains(it));
-        let number =
-            number.ok_or_else(|| FieldError::new(field, format!("{wanted} is not in {list}")))?;
+        let number = number.ok_or_else(|| {
+            let why = "provided port is not in the valid range. The range of valid ports is";
+            FieldError::new(field, format!("Invalid value: {wanted}: {why} {list}"))
+        })?;
         match self.ports.get(&number).filter(|it| *it != key) {
             Some(owner) => Err(FieldError::new(
                 field,

@@ -71,6 +71,13 @@ impl Problems {
         }
     }
 
+    /// Checks the number of a port.
+    pub(crate) fn port(&mut self, field: impl Into<String>, number: i32) {
+        if !(1..=65_535).contains(&number) {
+            self.invalid(field, number, "must be between 1 and 65535, inclusive");
+        }
+    }
+
     /// Checks that a value is one of `all`. A missing value gets its default.
     pub(crate) fn one_of(&mut self, field: impl Into<String>, value: Option<&str>, all: &[&str]) {
         if let Some(it) = value.filter(|it| !all.contains(it)) {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::ServiceSpec;
+use serde_json::json;
 
 use super::FieldError;
 
@@ -14,7 +15,11 @@ pub(crate) fn adopt(
 ) {
     let empty = |ips: &Option<Vec<String>>| ips.as_ref().is_none_or(Vec::is_empty);
     let one = spec.cluster_ip.clone().filter(|it| !it.is_empty());
-    if empty(&spec.cluster_ips) {
+    // A client that knows `clusterIP` only has changed it (`normalizeClusterIPs`).
+    let is_old_list = old.is_some_and(|it| {
+        it.cluster_ips == spec.cluster_ips && it.cluster_ip != spec.cluster_ip && one.is_some()
+    });
+    if is_old_list || empty(&spec.cluster_ips) {
         spec.cluster_ips = one.clone().map(|it| vec![it]);
     }
     let first = spec.cluster_ips.iter().flatten().next().cloned();
@@ -39,11 +44,9 @@ pub(crate) fn adopt(
                     .as_ref()
                     .is_some_and(|it| !it.is_empty() && it != new) =>
             {
-                let had = old.cluster_ip.as_deref().unwrap_or_default();
-                let why = format!(
-                    "{new} in place of {had}: a ClusterIP never changes, delete the Service first"
-                );
-                refusals.push(FieldError::new("spec.clusterIP", why));
+                let list = json!(spec.cluster_ips);
+                let why = format!("Invalid value: {list}: may not change once set");
+                refusals.push(FieldError::new("spec.clusterIPs[0]", why));
             }
             Some(_) => {}
         }

@@ -307,7 +307,8 @@ fn what_cannot_be_had_is_refused_with_its_field() {
         ),
         (
             json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 80}]}),
-            "spec.ports[0].nodePort: 80 is not in 30000-32767",
+            "spec.ports[0].nodePort: Invalid value: 80: provided port is not in the valid range. The range of valid \
+             ports is 30000-32767",
         ),
         (
             json!({"type": "LoadBalancer", "loadBalancerIP": "198.51.100.1"}),
@@ -401,17 +402,15 @@ fn a_manifest_can_be_applied_again() {
     update(&mut allocator, Some(&wider), "web", json!({})).unwrap();
     let taken = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]});
     create(&mut allocator, "other", taken).unwrap();
-    let moved = update(
-        &mut allocator,
-        Some(&made),
-        "web",
-        json!({"clusterIP": "10.96.0.99"}),
-    );
-    assert!(
-        moved
-            .unwrap_err()
-            .starts_with("spec.clusterIP: 10.96.0.99 in place of ")
-    );
+    // With the list of the stored Service too: a patch of `clusterIP` alone.
+    for mut moved in [json!({}), json!({"clusterIPs": ips(&made)})] {
+        moved["clusterIP"] = "10.96.0.99".into();
+        let moved = update(&mut allocator, Some(&made), "web", moved);
+        assert_eq!(
+            moved.unwrap_err(),
+            "spec.clusterIPs[0]: Invalid value: [\"10.96.0.99\"]: may not change once set"
+        );
+    }
 }
 
 #[test]

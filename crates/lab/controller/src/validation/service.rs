@@ -1,11 +1,23 @@
 //! Services (`ValidateService`, `ValidateServiceUpdate` in `pkg/apis/core/validation/validation.go`).
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::allocation::{is_external, needs_health_check};
 use crate::field::Problems;
 use crate::{FieldError, Format};
+
+const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+
+const AFFINITIES: [&str; 2] = ["ClientIP", "None"];
+
+const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+
+/// Longest timeout of session affinity in seconds (`MaxClientIPServiceAffinitySeconds`).
+const LONGEST_AFFINITY: i32 = 86_400;
 
 const DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameNode", "PreferSameZone"];
 
@@ -16,7 +28,9 @@ const ONLY_BALANCED: &str = "may only be used when `type` is 'LoadBalancer'";
 pub fn validate_service(service: &Service, old: Option<&Service>) -> Vec<FieldError> {
     let mut problems = Problems::default();
     if let Some(spec) = &service.spec {
+        values(spec, &mut problems);
         by_type(spec, &mut problems);
+        external_ips(spec, &mut problems);
         traffic(spec, &mut problems);
         ports(spec, &mut problems);
         if let Some(old) = old.and_then(|it| it.spec.as_ref()) {
@@ -24,6 +38,56 @@ pub fn validate_service(service: &Service, old: Option<&Service>) -> Vec<FieldEr
         }
     }
     problems.found
+}
+
+/// The fields that have one of a few values, and the timeout of session affinity.
+fn values(spec: &ServiceSpec, problems: &mut Problems) {
+    let (policies, internal) = (&["Cluster", "Local"][..], &spec.internal_traffic_policy);
+    let external = spec.external_traffic_policy.as_ref();
+    let external = external.filter(|_| is_external(spec));
+    for (field, value, all) in [
+        ("type", spec.type_.as_ref(), &TYPES[..]),
+        (
+            "sessionAffinity",
+            spec.session_affinity.as_ref(),
+            &AFFINITIES[..],
+        ),
+        ("internalTrafficPolicy", internal.as_ref(), policies),
+        ("externalTrafficPolicy", external, policies),
+    ] {
+        problems.one_of(format!("spec.{field}"), value.map(String::as_str), all);
+    }
+    let config = spec.session_affinity_config.as_ref();
+    let timeout = config.and_then(|it| it.client_ip.as_ref()?.timeout_seconds);
+    if let Some(it) = timeout.filter(|it| !(1..=LONGEST_AFFINITY).contains(it)) {
+        let field = "spec.sessionAffinityConfig.clientIP.timeoutSeconds";
+        let why = format!("must be greater than 0 and less than {LONGEST_AFFINITY}");
+        problems.invalid(field, it, &why);
+    }
+}
+
+/// `externalIPs` (`ValidateEndpointIP`).
+fn external_ips(spec: &ServiceSpec, problems: &mut Problems) {
+    for (at, text) in spec.external_ips.iter().flatten().enumerate() {
+        let unspecified = format!("may not be unspecified ({text})");
+        let why: &str = match text.parse::<IpAddr>() {
+            Err(_) => "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
+            Ok(it) if it.is_unspecified() => &unspecified,
+            Ok(it) if it.is_loopback() => "may not be in the loopback range (127.0.0.0/8, ::1/128)",
+            Ok(it) if is_link_local(it) => {
+                "may not be in the link-local range (169.254.0.0/16, fe80::/10)"
+            }
+            Ok(_) => continue,
+        };
+        problems.invalid(format!("spec.externalIPs[{at}]"), format!("{text:?}"), why);
+    }
+}
+
+fn is_link_local(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(it) => it.is_link_local(),
+        IpAddr::V6(it) => it.is_unicast_link_local(),
+    }
 }
 
 /// The fields that only some types have.
@@ -95,20 +159,37 @@ fn traffic(spec: &ServiceSpec, problems: &mut Problems) {
 }
 
 fn ports(spec: &ServiceSpec, problems: &mut Problems) {
-    let has_none = spec.type_.as_deref() == Some("ClusterIP");
-    for (at, port) in spec.ports.iter().flatten().enumerate() {
-        if has_none && port.node_port.is_some_and(|it| it != 0) {
-            let why = "may not be used when `type` is 'ClusterIP'";
-            problems.forbidden(format!("spec.ports[{at}].nodePort"), why);
-        }
-        let field = format!("spec.ports[{at}].targetPort");
-        match &port.target_port {
-            Some(IntOrString::String(name)) => problems.format(field, name, Format::PortName),
-            // Where it is the default, the port itself is refused.
-            Some(IntOrString::Int(it)) if *it != port.port && !(1..=65535).contains(it) => {
-                problems.invalid(field, it, "must be between 1 and 65535, inclusive");
+    let kind = spec.type_.as_deref().unwrap_or_default();
+    let ports = spec.ports.as_deref().unwrap_or_default();
+    let is_headless = spec.cluster_ip.as_deref() == Some("None");
+    if ports.is_empty() && !is_headless && kind != "ExternalName" {
+        problems.required("spec.ports", "");
+    }
+    let mut names = BTreeSet::new();
+    for (at, port) in ports.iter().enumerate() {
+        let path = format!("spec.ports[{at}]");
+        match port.name.as_deref().unwrap_or_default() {
+            "" if ports.len() > 1 => problems.required(format!("{path}.name"), ""),
+            "" => {}
+            name => {
+                problems.format(format!("{path}.name"), name, Format::Label);
+                if !names.insert(name) {
+                    problems.duplicate(format!("{path}.name"), name);
+                }
             }
-            _ => {}
+        }
+        problems.port(format!("{path}.port"), port.port);
+        let protocol = port.protocol.as_deref();
+        problems.one_of(format!("{path}.protocol"), protocol, &PROTOCOLS);
+        let target = format!("{path}.targetPort");
+        match &port.target_port {
+            Some(IntOrString::String(name)) => problems.format(target, name, Format::PortName),
+            Some(IntOrString::Int(it)) => problems.port(target, *it),
+            None => {}
+        }
+        if kind == "ClusterIP" && port.node_port.is_some_and(|it| it != 0) {
+            let why = "may not be used when `type` is 'ClusterIP'";
+            problems.forbidden(format!("{path}.nodePort"), why);
         }
     }
 }

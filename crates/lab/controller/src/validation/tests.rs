@@ -10,8 +10,12 @@ fn text(errors: &[FieldError]) -> String {
     lines.join("; ")
 }
 
-/// A Service with its defaults, but without addresses.
+/// A Service with its defaults and a port, but without addresses.
 fn service(spec: &Value) -> Service {
+    let mut spec = spec.clone();
+    if spec["ports"].is_null() {
+        spec["ports"] = json!([{"port": 80}]);
+    }
     let mut service = serde_json::from_value(json!({"spec": spec})).unwrap();
     set_defaults(&mut service);
     service
@@ -83,6 +87,54 @@ fn services_are_refused_in_the_words_of_the_api() {
         (
             port(json!({"port": 80, "targetPort": -1})),
             "spec.ports[0].targetPort: Invalid value: -1: must be between 1 and 65535, inclusive",
+        ),
+        (
+            json!({"sessionAffinity": "Clientip"}),
+            "spec.sessionAffinity: Unsupported value: \"Clientip\": supported values: \"ClientIP\", \"None\"",
+        ),
+        (
+            json!({"type": "Nodeport"}),
+            "spec.type: Unsupported value: \"Nodeport\": supported values: \"ClusterIP\", \"ExternalName\", \
+             \"LoadBalancer\", \"NodePort\"",
+        ),
+        (
+            json!({"internalTrafficPolicy": "local"}),
+            "spec.internalTrafficPolicy: Unsupported value: \"local\": supported values: \"Cluster\", \"Local\"",
+        ),
+        (
+            json!({"type": "NodePort", "externalTrafficPolicy": "local"}),
+            "spec.externalTrafficPolicy: Unsupported value: \"local\": supported values: \"Cluster\", \"Local\"",
+        ),
+        (
+            json!({"sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 0}}}),
+            "spec.sessionAffinityConfig.clientIP.timeoutSeconds: Invalid value: 0: must be greater than 0 and less than \
+             86400",
+        ),
+        (
+            json!({"externalIPs": ["192.0.2.1", "1.2.3", "127.0.0.1", "fe80::1", "::"]}),
+            "spec.externalIPs[1]: Invalid value: \"1.2.3\": must be a valid IP address, (e.g. 10.9.8.7 or \
+             2001:db8::ffff); spec.externalIPs[2]: Invalid value: \"127.0.0.1\": may not be in the loopback range \
+             (127.0.0.0/8, ::1/128); spec.externalIPs[3]: Invalid value: \"fe80::1\": may not be in the link-local range \
+             (169.254.0.0/16, fe80::/10); spec.externalIPs[4]: Invalid value: \"::\": may not be unspecified (::)",
+        ),
+        (json!({"ports": []}), "spec.ports: Required value"),
+        (json!({"ports": [], "clusterIP": "None"}), ""),
+        (
+            json!({"ports": [], "type": "ExternalName", "externalName": "a.example"}),
+            "",
+        ),
+        (
+            json!({"ports": [{"port": 80}, {"port": 81, "name": "a"}, {"port": 82, "name": "a"}]}),
+            "spec.ports[0].name: Required value; spec.ports[2].name: Duplicate value: \"a\"",
+        ),
+        (
+            port(json!({"port": 0, "targetPort": 8080})),
+            "spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive",
+        ),
+        (
+            port(json!({"port": 80, "targetPort": 70_000, "protocol": "tcp"})),
+            "spec.ports[0].protocol: Unsupported value: \"tcp\": supported values: \"SCTP\", \"TCP\", \"UDP\"; \
+             spec.ports[0].targetPort: Invalid value: 70000: must be between 1 and 65535, inclusive",
         ),
         (
             port(json!({"port": 80, "targetPort": "abcdefghijklmno"})),

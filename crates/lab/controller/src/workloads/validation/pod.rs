@@ -9,8 +9,6 @@ use super::dns;
 use crate::Format;
 use crate::field::Problems;
 
-const PORT: &str = "must be between 1 and 65535, inclusive";
-
 pub(super) fn spec(path: &str, spec: &PodSpec, problems: &mut Problems) {
     let mut names = BTreeSet::new();
     let lists = [
@@ -77,12 +75,6 @@ fn check_port<'a>(
     }
 }
 
-fn check_number(field: &str, number: i32, problems: &mut Problems) {
-    if !(1..=65_535).contains(&number) {
-        problems.invalid(field, number, PORT);
-    }
-}
-
 fn check_probe(path: &str, probe: &Probe, problems: &mut Problems) {
     let handlers = [
         probe.exec.is_some(),
@@ -109,7 +101,7 @@ fn check_probe(path: &str, probe: &Probe, problems: &mut Problems) {
 /// The port of a probe may be a name.
 fn check_target(field: &str, port: &IntOrString, problems: &mut Problems) {
     match port {
-        IntOrString::Int(it) => check_number(field, *it, problems),
+        IntOrString::Int(it) => problems.port(field, *it),
         IntOrString::String(it) => problems.format(field, it, Format::PortName),
     }
 }
