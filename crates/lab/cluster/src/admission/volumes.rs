@@ -11,6 +11,40 @@ use super::checked;
 /// A field, and what is wrong with it.
 type Problem = (String, String);
 
+/// What a volume can be made from, in the order in which kube-apiserver looks for it (`validateVolumeSource`).
+const KINDS: [&str; 30] = [
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "flocker",
+    "persistentVolumeClaim",
+    "rbd",
+    "cinder",
+    "cephfs",
+    "quobyte",
+    "downwardAPI",
+    "fc",
+    "flexVolume",
+    "configMap",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "storageos",
+    "projected",
+    "scaleIO",
+    "csi",
+    "ephemeral",
+    "image",
+];
+
 /// Refuses wrong volumes and mounts, unless they were there before.
 pub(super) fn admit(old: Option<&Value>, new: &Value) -> Result<(), Status> {
     let Some(path) = path(text(&new["kind"])) else {
@@ -73,8 +107,12 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// Checks what a volume is made from.
+/// Checks what a volume is made from. Of several sources, all but the first are refused.
 fn sources(path: &str, volume: &Value, problems: &mut Vec<Problem>) {
+    for kind in KINDS.iter().filter(|it| volume[**it].is_object()).skip(1) {
+        let why = "Forbidden: may not specify more than 1 volume type";
+        problems.push((format!("{path}.{kind}"), why.to_owned()));
+    }
     for (kind, name) in [("configMap", "name"), ("secret", "secretName")] {
         source(&format!("{path}.{kind}"), &volume[kind], name, problems);
     }
@@ -182,6 +220,10 @@ mod tests {
         let item = |path: &str| json!([{"key": "k", "path": path}]);
         for (volume, expected) in [
             (json!({"name": "v", "emptyDir": {}}), ""),
+            (
+                json!({"name": "v", "configMap": {"name": "c"}, "emptyDir": {}, "hostPath": null}),
+                "spec.volumes[0].configMap: Forbidden: may not specify more than 1 volume type",
+            ),
             (
                 json!({"emptyDir": {}}),
                 "spec.volumes[0].name: Required value",
