@@ -258,11 +258,26 @@ fn wrong_jobs_are_refused() {
         let problems = simulator.apply(job("run", spec)).join("; ");
         assert!(problems.contains(expected), "{problems}: {expected}");
     };
-    let always = json!({"template": {"spec": {"restartPolicy": "Always"}}});
-    check(
-        &always,
-        "spec.template.spec.restartPolicy: Unsupported value: \"Always\"",
-    );
+    for (restarts, expected) in [
+        (
+            json!("Always"),
+            "Required value: valid values: \"OnFailure\", \"Never\"",
+        ),
+        (
+            json!(null),
+            "Required value: valid values: \"OnFailure\", \"Never\"",
+        ),
+        (
+            json!("Once"),
+            "Unsupported value: \"Once\": supported values: \"OnFailure\", \"Never\"",
+        ),
+    ] {
+        let spec = json!({"template": {"spec": {"restartPolicy": restarts}}});
+        check(
+            &spec,
+            &format!("spec.template.spec.restartPolicy: {expected}"),
+        );
+    }
     check(&json!({"completions": -1}), "spec.completions");
     check(&json!({"parallelism": -1}), "spec.parallelism");
     check(

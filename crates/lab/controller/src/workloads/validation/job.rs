@@ -84,12 +84,14 @@ fn check(path: &str, spec: &JobSpec, problems: &mut Problems) {
     let template = spec.template.spec.clone().unwrap_or_default();
     let below = format!("{path}.template.spec");
     pod::spec(&below, &template, problems);
-    let restarts = template.restart_policy.as_deref();
-    problems.one_of(
-        format!("{below}.restartPolicy"),
-        restarts,
-        &["OnFailure", "Never"],
-    );
+    let field = format!("{below}.restartPolicy");
+    match template.restart_policy.as_deref() {
+        // The default of pods: whoever left it out must choose.
+        None | Some("" | "Always") => {
+            problems.required(field, "valid values: \"OnFailure\", \"Never\"");
+        }
+        restarts => problems.one_of(field, restarts, &["OnFailure", "Never"]),
+    }
 }
 
 /// Checks the limits of indexes and the policies.
