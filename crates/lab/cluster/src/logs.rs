@@ -71,16 +71,14 @@ impl sluice_api::Logs for Logs {
         let lab_dir = self.0.lab_dir();
         let path = lab_dir.pod(uid).join(format!("{container}{suffix}"));
         let refused = |error: io::Error| {
-            let pod = pod["metadata"]["name"].as_str().unwrap_or_default();
+            let name = pod["metadata"]["name"].as_str().unwrap_or_default();
             // kubelet's words (`pkg/kubelet/kubelet_pods.go`, `validateContainerLogStatus`).
             Status::bad_request(match error.kind() {
                 io::ErrorKind::NotFound if options.previous => {
-                    format!("previous terminated container {container:?} in pod {pod:?} not found")
+                    format!("previous terminated container {container:?} in pod {name:?} not found")
                 }
-                io::ErrorKind::NotFound => {
-                    format!("container {container:?} in pod {pod:?} is waiting to start")
-                }
-                _ => format!("the log of container {container:?} in pod {pod:?}: {error}"),
+                io::ErrorKind::NotFound => waiting(pod, name, container),
+                _ => format!("the log of container {container:?} in pod {name:?}: {error}"),
             })
         };
         let file = File::open(&path).map_err(refused)?;
@@ -212,6 +210,23 @@ impl Followed {
     }
 }
 
+/// Why a container has no log, in kubelet's words.
+fn waiting(pod: &Value, name: &str, container: &str) -> String {
+    let lists = ["containerStatuses", "initContainerStatuses"];
+    let all = lists
+        .iter()
+        .filter_map(|it| pod["status"][*it].as_array())
+        .flatten();
+    let mut own = all.filter(|it| it["name"] == container);
+    let reason = own.find_map(|it| it["state"]["waiting"]["reason"].as_str());
+    let begin = format!("container {container:?} in pod {name:?} is waiting to start");
+    match reason {
+        Some("ErrImagePull") => format!("{begin}: image can't be pulled"),
+        Some(reason) => format!("{begin}: {reason}"),
+        None => format!("{begin} - no logs yet"),
+    }
+}
+
 fn container<'a>(pod: &'a Value, wanted: Option<&str>) -> Result<&'a str, Status> {
     let lists = ["containers", "initContainers"];
     let containers = lists.iter().filter_map(|it| pod["spec"][*it].as_array());
@@ -224,4 +239,36 @@ fn container<'a>(pod: &'a Value, wanted: Option<&str>) -> Result<&'a str, Status
         let name = wanted.unwrap_or("none");
         Status::bad_request(format!("container {name} is not valid for this pod"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_container_without_log_says_what_it_waits_for() {
+        let state = |reason: &str| json!({"waiting": {"reason": reason}});
+        let pod = json!({"status": {
+            "initContainerStatuses": [{"name": "first", "state": state("ErrImagePull")}],
+            "containerStatuses": [{"name": "app", "state": state("PodInitializing")}],
+        }});
+        for (container, expected) in [
+            (
+                "app",
+                "container \"app\" in pod \"web\" is waiting to start: PodInitializing",
+            ),
+            (
+                "first",
+                "container \"first\" in pod \"web\" is waiting to start: image can't be pulled",
+            ),
+            (
+                "new",
+                "container \"new\" in pod \"web\" is waiting to start - no logs yet",
+            ),
+        ] {
+            assert_eq!(waiting(&pod, "web", container), expected);
+        }
+    }
 }
