@@ -1,9 +1,11 @@
 //! Probes of containers: schedule, execution and results.
 
-use std::io;
+use std::io::{self, Read as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{Container, Probe};
@@ -16,6 +18,9 @@ use crate::probe::http_status;
 
 /// Delay before the first probe: a server needs a moment to listen. kubelet waits for a random part of the period.
 const MOMENT: Duration = Duration::from_millis(200);
+
+/// Most bytes of a command's output that a failure shows (`maxReadLength` in `pkg/probe/exec`).
+const MOST_SAID: usize = 10 * 1024;
 
 /// The type of a probe (`pkg/kubelet/prober`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -181,28 +186,56 @@ impl Question {
                     .map(drop)
                     .map_err(|it| format!("dial tcp {target}: {it}"))
             }
-            Self::Exec(mut command) => {
-                command.stdin(Stdio::null()).stdout(Stdio::null());
-                let mut child = command
-                    .stderr(Stdio::null())
-                    .process_group(0)
-                    .spawn()
-                    .map_err(|it| it.to_string())?;
-                let ended = sluice_lab::eventually(timeout, || child.try_wait().ok().flatten());
-                match ended {
-                    Some(status) if status.success() => Ok(()),
-                    Some(status) => Err(format!("command ended with {status}")),
-                    None => {
-                        kill(&mut child).ok();
-                        Err(format!("command timed out after {timeout:?}"))
-                    }
-                }
-            }
+            Self::Exec(command) => exec(command, timeout),
         }
     }
 }
 
-fn kill(child: &mut std::process::Child) -> io::Result<()> {
+/// Runs the command of a probe. The error is what it said.
+fn exec(command: Command, timeout: Duration) -> Result<(), String> {
+    let (mut child, said) = spawn(command).map_err(|it| it.to_string())?;
+    let ended = sluice_lab::eventually(timeout, || child.try_wait().ok().flatten());
+    match ended {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => {
+            let pieces = std::iter::from_fn(|| said.recv_timeout(MOMENT).ok());
+            let bytes: Vec<u8> = pieces.flatten().collect();
+            Err(match String::from_utf8_lossy(&bytes).trim_end() {
+                "" => format!("command ended with {status}"),
+                text => text.to_owned(),
+            })
+        }
+        None => {
+            kill(&mut child).ok();
+            Err(format!("command timed out after {timeout:?}"))
+        }
+    }
+}
+
+/// Starts a command. Its output, of which the first bytes count, comes in pieces until all its processes have closed it.
+fn spawn(mut command: Command) -> io::Result<(Child, Receiver<Vec<u8>>)> {
+    let (mut output, writer) = io::pipe()?;
+    command.stdin(Stdio::null()).stdout(writer.try_clone()?);
+    let child = command.stderr(writer).process_group(0).spawn()?;
+    // It has our ends of the pipe.
+    drop(command);
+    let (sender, said) = mpsc::channel();
+    thread::spawn(move || {
+        let mut room = MOST_SAID;
+        let mut piece = [0; 4096];
+        while let Ok(length @ 1..) = output.read(&mut piece) {
+            let taken = length.min(room);
+            room -= taken;
+            if taken > 0 {
+                // The probe may be over: what is left in the background writes on.
+                let _ = sender.send(piece[..taken].to_vec());
+            }
+        }
+    });
+    Ok((child, said))
+}
+
+fn kill(child: &mut Child) -> io::Result<()> {
     // Kill the whole process group.
     killpg(Pid::from_raw(child.id().cast_signed()), Signal::SIGKILL)?;
     child.wait().map(drop)
@@ -272,6 +305,29 @@ mod tests {
         assert_eq!(liveness.answered(false, now), Unchanged);
         assert_eq!(liveness.answered(false, now), Verdict::Fatal);
         assert_eq!(liveness.due(), Some(now + Duration::from_secs(10)));
+    }
+
+    #[test]
+    fn a_command_that_fails_is_told_by_what_it_said() {
+        for (script, expected) in [
+            ("echo fine", Ok(())),
+            ("echo out; echo err >&2; exit 1", Err("out\nerr".to_owned())),
+            (
+                "exit 3",
+                Err("command ended with exit status: 3".to_owned()),
+            ),
+            // More than a pipe takes; the first bytes count.
+            (
+                "head -c 200000 /dev/zero | tr '\\0' x; exit 1",
+                Err("x".repeat(MOST_SAID)),
+            ),
+            // What is left in the background has the output open.
+            ("sleep 1 & echo out; exit 1", Err("out".to_owned())),
+        ] {
+            let mut command = Command::new("/bin/sh");
+            command.args(["-c", script]);
+            assert_eq!(exec(command, Duration::from_secs(20)), expected, "{script}");
+        }
     }
 
     #[test]
