@@ -9,7 +9,7 @@ use anyhow::Context;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
     Container as Spec, ContainerState, ContainerStateRunning, ContainerStateTerminated,
-    ContainerStateWaiting, ContainerStatus,
+    ContainerStateWaiting, ContainerStatus, Pod,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use nix::sys::signal::{Signal, killpg};
@@ -175,15 +175,16 @@ impl Container {
         };
     }
 
-    /// The process ended. `again`: whether the pod's `restartPolicy` asks for a restart.
+    /// The process ended. `again`: whether the pod's `restartPolicy` asks for a restart. Returns whether that waits: the
+    /// container has failed before.
     pub(super) fn ended(
         &mut self,
         status: Option<std::process::ExitStatus>,
         again: impl Fn(i32) -> bool,
         now: Instant,
-    ) {
+    ) -> bool {
         let State::Running { since, process } = &self.state else {
-            return;
+            return false;
         };
         // Kill the rest of the process group, which would keep its ports in use.
         let _ = killpg(process.pid(), Signal::SIGKILL);
@@ -205,7 +206,7 @@ impl Container {
         self.probers.clear();
         if !again(code) {
             self.state = State::Terminated(ended);
-            return;
+            return false;
         }
         self.last = Some(ended);
         self.restarts += 1;
@@ -220,6 +221,19 @@ impl Container {
             message: format!("back-off {pause:?} restarting failed container"),
             until: now + pause,
         };
+        !first
+    }
+
+    /// That it waits for its restart, in kubelet's words.
+    pub(super) fn back_off(&self, pod: &Pod) -> String {
+        let text = |it: &Option<String>| it.clone().unwrap_or_default();
+        let metadata = &pod.metadata;
+        let (name, namespace) = (text(&metadata.name), text(&metadata.namespace));
+        format!(
+            "Back-off restarting failed container {} in pod {name}_{namespace}({})",
+            self.spec.name,
+            text(&metadata.uid),
+        )
     }
 
     /// Sends a signal to the process group.
@@ -311,5 +325,41 @@ impl Container {
             }),
             ..ContainerStatus::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_restart_but_the_first_waits_and_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let spec = Spec {
+            name: "app".to_owned(),
+            ..Spec::default()
+        };
+        let now = Instant::now();
+        let mut container = Container::new(
+            spec,
+            Role::App,
+            "ContainerCreating",
+            None,
+            folder.path(),
+            now,
+        );
+        let waits = [1, 2, 3].map(|_| {
+            let started = container.start(Command::new("false"), None, now);
+            let Started(mut child) = started.unwrap();
+            container.ended(child.wait().ok(), |_| true, now)
+        });
+        assert_eq!(waits, [false, true, true]);
+        let pod = json!({"metadata": {"name": "web", "namespace": "ns", "uid": "1"}});
+        assert_eq!(
+            container.back_off(&crate::object::typed::<Pod>(&pod).unwrap()),
+            "Back-off restarting failed container app in pod web_ns(1)"
+        );
     }
 }

@@ -196,7 +196,10 @@ impl Worker {
                 let again = self.restarts(container);
                 let it = &mut self.containers[container];
                 if it.run == run {
-                    it.ended(status, again, now);
+                    if it.ended(status, again, now) {
+                        let text = it.back_off(&self.pod);
+                        self.report.event(&self.pod, "BackOff", &text, true);
+                    }
                     self.write_record();
                 }
             }
