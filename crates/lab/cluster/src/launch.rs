@@ -39,6 +39,19 @@ const ATTEMPTS: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
+/// Variables that the lab's processes take over from `sluice lab up`: pods see these processes, and so their environment.
+const KEPT: [&str; 9] = [
+    LABS,
+    "PATH",
+    "HOME",
+    "TZ",
+    "TZDIR",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+    "RUST_BACKTRACE",
+    "XTABLES_LIBDIR",
+];
+
 /// The program of a lab's processes: all are commands of `sluice lab`.
 #[derive(Clone, Copy, Debug)]
 pub struct Program<'a> {
@@ -64,6 +77,11 @@ impl Program<'_> {
     pub fn launch(&self) -> anyhow::Result<()> {
         let log = log(self.lab_dir)?;
         let mut supervise = self.command("supervise");
+        for (name, _) in std::env::vars_os() {
+            if KEPT.iter().all(|it| name != *it) {
+                supervise.env_remove(name);
+            }
+        }
         supervise.stdin(Stdio::null()).stdout(Stdio::null());
         let output = supervise.stderr(Stdio::piped()).output();
         let output = output.with_context(|| self.path.display().to_string())?;

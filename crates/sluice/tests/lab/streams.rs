@@ -158,6 +158,13 @@ fn programs_run_in_pods() {
             seen.contains("HOSTNAME=box\n") && !seen.contains("SLUICE_LAB"),
             "{seen}"
         );
+        // Nor of the processes that a pod sees.
+        let all = "cat /proc/[0-9]*/environ 2>/dev/null; true";
+        let seen = kubectl.good(&["exec", "box", "-c", "shell", "--", "sh", "-c", all]);
+        assert!(
+            seen.contains("SLUICE_LABS=") && !seen.contains("SLUICE_LAB="),
+            "{seen}"
+        );
         let mut cat = kubectl.command(&["exec", "-i", "box", "-c", "shell", "--", "cat"]);
         let mut cat = cat
             .stdin(Stdio::piped())
