@@ -63,7 +63,7 @@ pub struct Api {
 /// A request for objects.
 pub(crate) struct Call<'a> {
     api: &'a Api,
-    /// Who asks.
+    /// The user of the client's certificate or token.
     user: User,
     resource: Arc<Resource>,
     namespace: Option<String>,

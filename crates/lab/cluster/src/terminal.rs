@@ -1,4 +1,4 @@
-//! Pseudoterminals.
+//! The terminals of containers and of `kubectl exec -t`.
 
 use std::fs::File;
 use std::io;

@@ -24,6 +24,13 @@ const OWN: [&str; 5] = [
     "generation",
 ];
 
+/// A stored object that is to be replaced.
+struct Replaced {
+    resource: Arc<Resource>,
+    key: Key,
+    old: Arc<Object>,
+}
+
 impl Writer {
     pub(super) fn create(&mut self, mut new: Value, effect: Effect) -> Result<Arc<Value>, Status> {
         let resource = &self.place(&mut new)?;
@@ -74,11 +81,8 @@ impl Writer {
     }
 
     pub(super) fn update(&mut self, mut new: Value, effect: Effect) -> Result<Arc<Value>, Status> {
-        let resource = &self.place(&mut new)?;
-        let key = key_of(&new);
-        let old = self.find(resource, &key)?;
+        let Replaced { resource, key, old } = self.replaced(&mut new)?;
         let stored = old.value();
-        carry_over(resource, &key, &stored, &mut new)?;
         if resource.status == Subresource::Served {
             set(&mut new, "status", &stored["status"]);
         }
@@ -86,7 +90,7 @@ impl Writer {
             *namespaces::finalizers(&mut new) =
                 namespaces::finalizers(&mut Value::clone(&stored)).clone();
         }
-        self.replace(resource, key, &old, new, effect)
+        self.replace(&resource, key, &old, new, effect)
     }
 
     /// Replaces what holds a Namespace: its finalizers, in `spec` too.
@@ -95,15 +99,12 @@ impl Writer {
         mut new: Value,
         effect: Effect,
     ) -> Result<Arc<Value>, Status> {
-        let resource = &self.place(&mut new)?;
-        let key = key_of(&new);
-        let old = self.find(resource, &key)?;
+        let Replaced { resource, key, old } = self.replaced(&mut new)?;
         let stored = old.value();
-        carry_over(resource, &key, &stored, &mut new)?;
         set(&mut new, "status", &stored["status"]);
         let causes = validation::metadata::of_namespace(&new["spec"]["finalizers"]);
-        validation::refuse(resource, &key.name, &causes)?;
-        self.replace(resource, key, &old, new, effect)
+        validation::refuse(&resource, &key.name, &causes)?;
+        self.replace(&resource, key, &old, new, effect)
     }
 
     pub(super) fn update_status(
@@ -111,17 +112,23 @@ impl Writer {
         mut new: Value,
         effect: Effect,
     ) -> Result<Arc<Value>, Status> {
-        let resource = &self.place(&mut new)?;
-        let key = key_of(&new);
-        let old = self.find(resource, &key)?;
+        let Replaced { resource, key, old } = self.replaced(&mut new)?;
         let stored = old.value();
-        carry_over(resource, &key, &stored, &mut new)?;
         let mut whole = Value::clone(&stored);
         set(&mut whole, "status", &new["status"]);
         for field in resource.metadata_of_status() {
             set(&mut whole["metadata"], field, &new["metadata"][field]);
         }
-        self.replace(resource, key, &old, whole, effect)
+        self.replace(&resource, key, &old, whole, effect)
+    }
+
+    /// What `new` is to replace. `new` gets the metadata that only the server sets.
+    fn replaced(&self, new: &mut Value) -> Result<Replaced, Status> {
+        let resource = self.place(new)?;
+        let key = key_of(new);
+        let old = self.find(&resource, &key)?;
+        carry_over(&resource, &key, &old.value(), new)?;
+        Ok(Replaced { resource, key, old })
     }
 
     /// Decodes, completes and validates an object.
