@@ -120,7 +120,7 @@ check: ## formatting, lints, docs, dependencies, layout of the tree
 	cd bpf/programs && $(CARGO) clippy --quiet --target-dir ../../target/bpf-clippy -- -D warnings
 	$(CARGO) clippy --workspace --all-targets --all-features --quiet -- -D warnings
 	$(CARGO) clippy -p sluice --no-default-features --quiet -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --all-features --features nix/term --no-deps --quiet
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --all-features --no-deps --quiet
 	$(CARGO) run --quiet -p xtask -- tidy
 	@scripts/fetch-cargo-tool cargo-deny 0.20.2
 	$(CARGO) deny --log-level error check licenses bans sources

@@ -307,6 +307,7 @@ pub(crate) fn run() -> io::Result<Vec<String>> {
             needs(&root, name, refused, &mut problems)?;
         }
     }
+    testing(&root, &mut problems)?;
     problems.extend(crate::book::check(&root)?);
     Ok(problems)
 }
@@ -404,26 +405,59 @@ fn words(file: &str, text: &str, problems: &mut Vec<String>) {
 /// Reports dependencies of a crate, and of their dependencies, that are refused.
 fn needs(root: &Path, name: &str, refused: &[&str], problems: &mut Vec<String>) -> io::Result<()> {
     let manifest = root.join("crates").join(name).join("Cargo.toml");
+    let manifest = manifest.to_string_lossy();
+    let tree = tree(root, &["--edges=normal", "--manifest-path", &manifest])?;
+    let packages: BTreeSet<&str> = tree.lines().filter_map(|it| it.split(' ').next()).collect();
+    let found = refused.iter().filter(|it| packages.contains(*it));
+    problems.extend(found.map(|it| format!("crates/{name}: {it} is among its dependencies")));
+    Ok(())
+}
+
+/// Reports features that tests ask of a crate and `sluice/testing` does not: a program that is built for tests
+/// (`scripts/package dev`) would build that crate and all that depend on it a second time.
+fn testing(root: &Path, problems: &mut Vec<String>) -> io::Result<()> {
+    let features = "--format={p} {f}";
+    let program = [
+        "--edges=normal",
+        features,
+        "-p=sluice",
+        "--features=testing",
+    ];
+    let tests = [
+        "--edges=normal,dev",
+        features,
+        "--workspace",
+        "--all-features",
+    ];
+    let (program, tests) = (tree(root, &program)?, tree(root, &tests)?);
+    // A crate that was printed before is marked.
+    let lines = |tree: &str| -> BTreeSet<String> {
+        tree.lines()
+            .map(|it| it.trim_end_matches(" (*)").to_owned())
+            .collect()
+    };
+    let tests = lines(&tests);
+    for package in lines(&program).difference(&tests) {
+        problems.push(format!(
+            "crates/sluice/Cargo.toml: tests build {package} with other features than `testing`"
+        ));
+    }
+    Ok(())
+}
+
+/// The text of `cargo tree`, a package a line.
+fn tree(root: &Path, arguments: &[&str]) -> io::Result<String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let tree = Command::new(cargo)
-        .args([
-            "tree",
-            "--frozen",
-            "--edges=normal",
-            "--prefix=none",
-            "--manifest-path",
-        ])
-        .arg(manifest)
+        .args(["tree", "--frozen", "--prefix=none"])
+        .args(arguments)
+        .current_dir(root)
         .output()?;
     if !tree.status.success() {
         let error = String::from_utf8_lossy(&tree.stderr).into_owned();
         return Err(io::Error::other(format!("cargo tree: {error}")));
     }
-    let tree = String::from_utf8_lossy(&tree.stdout);
-    let packages: BTreeSet<&str> = tree.lines().filter_map(|it| it.split(' ').next()).collect();
-    let found = refused.iter().filter(|it| packages.contains(*it));
-    problems.extend(found.map(|it| format!("crates/{name}: {it} is among its dependencies")));
-    Ok(())
+    Ok(String::from_utf8_lossy(&tree.stdout).into_owned())
 }
 
 fn sources(folder: &Path) -> io::Result<Vec<PathBuf>> {
