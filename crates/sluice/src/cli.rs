@@ -104,6 +104,7 @@ The running agent says what it knows of the Service, unless --manifests, --kubec
     #[command(after_help = "Examples:
   sluice status
   sluice status --watch
+  sluice status --wait 30s && echo ready
   sluice status --services 'default/*'
   sluice status --service default/web
   sluice status --connections | head
@@ -367,6 +368,9 @@ pub(crate) struct StatusArgs {
     /// Show it again every second
     #[arg(short, long)]
     pub(crate) watch: bool,
+    /// First wait until the agent answers and its rules are up to date, this long at most, as in `30s`
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) wait: Option<Duration>,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub(crate) output: Output,

@@ -5,9 +5,10 @@ mod services;
 mod table;
 
 use std::fmt::Display;
+use std::path::Path;
 use std::process::ExitCode;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use sluice_agent::ServiceConnections;
@@ -26,6 +27,8 @@ pub(crate) use table::{last_sync, state, uptime};
 
 /// Between two requests with `--watch`.
 const WATCH_PERIOD: Duration = Duration::from_secs(1);
+/// Between two requests with `--wait`.
+const WAIT_PERIOD: Duration = Duration::from_millis(50);
 /// Clears the terminal and goes to its first line.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
@@ -42,6 +45,9 @@ pub(crate) struct Whole {
 
 /// Shows the status once, or until interrupted.
 pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
+    if let Some(time) = args.wait {
+        wait(&args.socket, time)?;
+    }
     if !args.watch {
         print(&fetch(args)?)?;
         return Ok(ExitCode::SUCCESS);
@@ -54,6 +60,23 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         print(text)?;
         #[expect(clippy::disallowed_methods, reason = "a period")]
         thread::sleep(WATCH_PERIOD);
+    }
+}
+
+/// Returns when the kernel holds the agent's plan; after `time`, why it does not.
+fn wait(socket: &Path, time: Duration) -> anyhow::Result<()> {
+    let end = Instant::now() + time;
+    loop {
+        let why = match client::get::<Whole>(socket, "/status") {
+            Ok(whole) if whole.status.synced => return Ok(()),
+            Ok(whole) => anyhow::anyhow!("the rules are {}", table::state(&whole.status)),
+            Err(error) => error.into(),
+        };
+        if Instant::now() >= end {
+            return Err(why.context(format!("after {time:?}")));
+        }
+        #[expect(clippy::disallowed_methods, reason = "a period")]
+        thread::sleep(WAIT_PERIOD);
     }
 }
 

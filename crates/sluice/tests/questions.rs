@@ -1,7 +1,7 @@
 //! Questions to a running agent. Needs root.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use sluice_lab::{Cluster, Netns, Protocol, Server, eventually, require_netns};
 
@@ -63,6 +63,31 @@ fn world() -> World {
         files,
         _agent: agent,
     }
+}
+
+#[test]
+fn status_waits_for_the_rules() {
+    require_netns!();
+    let cluster = Cluster::builder().node("node-a").build();
+    let cluster = cluster.expect("a cluster");
+    let files = Files::new();
+    files.write("web.yaml", MANIFESTS);
+    let socket = files.socket();
+    let in_vain = ["status", "--wait", "200ms"];
+    let (_, none) = ask(&mut Command::new(SLUICE), &in_vain, &socket, 1);
+    assert!(none.contains("after 200ms: no agent at"), "{none}");
+    let mut waiting = Command::new(SLUICE);
+    waiting
+        .args(["status", "--wait", "60s", "--socket"])
+        .arg(&socket);
+    let waiting = waiting
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it was built");
+    let _agent = Agent::run(&files, files.proxy(cluster.node("node-a").netns()));
+    let output = waiting.wait_with_output().expect("it ends");
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(shown.contains("up to date"), "{shown}");
 }
 
 #[test]
