@@ -153,6 +153,6 @@ MDBOOK := target/tools/bin/mdbook
 
 book: ## target/book/index.html: the documents as a book
 	@[ "$$($(MDBOOK) --version 2>/dev/null)" = "mdbook v$(MDBOOK_VERSION)" ] || \
-	  $(INSTALL_TOOL) mdbook@$(MDBOOK_VERSION) --no-default-features --root target/tools
+	  $(INSTALL_TOOL) mdbook@$(MDBOOK_VERSION) --no-default-features --features search --root target/tools
 	$(CARGO) run --quiet -p xtask -- book target/book-src
 	$(MDBOOK) build --dest-dir $(CURDIR)/target/book target/book-src

@@ -10,6 +10,7 @@ mod life;
 mod pcap;
 mod pictures;
 mod streams;
+mod tutorials;
 mod vm_ipvs;
 mod volumes;
 mod workloads;
