@@ -117,7 +117,9 @@ impl Writer {
             .unwrap_or(Timestamp::MAX);
         metadata["deletionTimestamp"] = seconds(end).into();
         metadata["deletionGracePeriodSeconds"] = grace.into();
-        metadata["generation"] = (old.generation + 1).into();
+        if metadata["generation"].is_number() {
+            metadata["generation"] = (old.generation + 1).into();
+        }
         if let Some(finalizer) = finalizer {
             match metadata["finalizers"].as_array_mut() {
                 Some(all) if all.iter().any(|it| it == finalizer) => {}
