@@ -12,6 +12,7 @@ mod crd;
 mod decode;
 mod document;
 mod quantity;
+mod relations;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -83,6 +84,8 @@ pub(crate) struct Type {
     pub(crate) counts_generations: bool,
     /// Whether fields that are not listed stay (`x-kubernetes-preserve-unknown-fields`).
     pub(crate) open: bool,
+    /// Rules of several fields.
+    pub(crate) relations: Vec<relations::Relation>,
 }
 
 #[derive(Clone, Debug)]

@@ -42,6 +42,7 @@ impl Cause {
         let message = message.into();
         let reasons = [
             ("Required value", "FieldValueRequired"),
+            ("Not found", "FieldValueNotFound"),
             ("Duplicate value", "FieldValueDuplicate"),
             ("Unsupported value", "FieldValueNotSupported"),
             ("Forbidden", "FieldValueForbidden"),
@@ -237,6 +238,14 @@ impl Status {
         let mut status = status.about(resource, name).because(causes);
         status.details["kind"] = resource.kind.clone().into();
         status
+    }
+
+    /// What is wrong with the object; `None` unless the error is that its fields are invalid.
+    pub(crate) fn causes(&self) -> Option<Vec<Cause>> {
+        let causes = self.details["causes"].as_array().into_iter().flatten();
+        let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
+        let causes = causes.map(|it| Cause::new(text(&it["field"]), text(&it["message"])));
+        (self.reason == "Invalid").then(|| causes.collect())
     }
 
     /// 500: a failure of the server.

@@ -90,6 +90,28 @@ pub(crate) fn check(resource: &Resource, old: Option<&Value>, new: &Value) -> Re
     refuse(resource, name, &causes(resource, old, new))
 }
 
+/// A refusal by admission with what [`check`] would refuse, too, in other fields: the client is told all that is wrong.
+pub(crate) fn with_causes(
+    resource: &Resource,
+    old: Option<&Value>,
+    new: &mut Value,
+    refusal: Status,
+) -> Status {
+    let Some(mut all) = refusal.causes() else {
+        return refusal;
+    };
+    if conform(resource, new).is_err() {
+        return refusal;
+    }
+    let more = causes(resource, old, new).into_iter();
+    let more: Vec<_> = more
+        .filter(|more| all.iter().all(|it| it.field != more.field))
+        .collect();
+    all.extend(more);
+    let name = new["metadata"]["name"].as_str().unwrap_or_default();
+    Status::invalid(resource, name, &all)
+}
+
 /// Brings an object of a built-in kind into its one form, sets the defaults that are facts of its types, and says what the
 /// rules of its types refuse; `old` is the object that it replaces. Without what a cluster's admission does.
 ///
@@ -119,7 +141,8 @@ fn causes(resource: &Resource, old: Option<&Value>, new: &Value) -> Vec<Cause> {
             "metadata" if ["labels", "annotations"].contains(&second) => {
                 old.is_none_or(|old| old[first][second] != new[first][second])
             }
-            "metadata" => false,
+            // Of Kubernetes' own rules.
+            "metadata" => old.is_none() && ["", "name"].contains(&second),
             // Not all was looked at.
             "" => true,
             "status" => !is_own && differs(first),

@@ -116,7 +116,7 @@ impl Whole for Content {
 }
 
 fn pod(name: &str) -> Value {
-    json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c"}]}})
+    json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn unknown_fields_are_told() {
         [r#"299 - "unknown field \"spec.containers[0].imagee\"""#]
     );
     let twice =
-        br#"{"metadata": {"name": "q"}, "spec": {"containers": [{"name": "a", "name": "c"}]}}"#;
+        br#"{"metadata": {"name": "q"}, "spec": {"containers": [{"name": "a", "name": "c", "image": "i"}]}}"#;
     let warned = client.raw("POST", PODS, &headers, twice);
     assert_eq!(
         warned.warnings,
@@ -272,7 +272,7 @@ fn unknown_fields_are_told() {
 fn scales_and_dry_runs() {
     let client = Client::new();
     let sets = "/apis/apps/v1/namespaces/default/replicasets";
-    let template = json!({"spec": {"containers": [{"name": "c"}]}});
+    let template = json!({"spec": {"containers": [{"name": "c", "image": "i"}]}});
     let spec = json!({"selector": {"matchLabels": {"a": "b"}}, "template": template});
     let set = json!({"metadata": {"name": "r"}, "spec": spec});
     client.json("POST", sets, &set);
@@ -542,7 +542,15 @@ fn reviews_are_kinds_that_can_only_be_created() {
             };
             let path = format!("{path}{within}/{}", kind["name"].as_str().unwrap());
             assert_eq!(client.get(&path).0, 405);
-            assert_eq!(client.json("POST", &path, &json!({"spec": {}})).0, 201);
+            let asked = json!({"namespace": "default"});
+            let spec = match kind["kind"].as_str().unwrap() {
+                "TokenReview" => json!({"token": "t"}),
+                "SelfSubjectReview" | "SelfSubjectRulesReview" => json!({}),
+                "SelfSubjectAccessReview" => json!({"resourceAttributes": asked}),
+                _ => json!({"user": "u", "resourceAttributes": asked}),
+            };
+            let review = json!({"spec": spec});
+            assert_eq!(client.json("POST", &path, &review).0, 201);
             let odd = json!({"spec": {"odd": 1}});
             let strict = format!("{path}?fieldValidation=Strict");
             assert_eq!(client.json("POST", &strict, &odd).0, 400);
@@ -559,11 +567,15 @@ fn reviews_are_kinds_that_can_only_be_created() {
 fn every_user_may_do_everything() {
     let client = Client::new();
     let group = "/apis/authorization.k8s.io/v1";
-    let spec = json!({"resourceAttributes": {"verb": "delete", "resource": "nodes"}});
-    for plural in [
-        "selfsubjectaccessreviews",
-        "subjectaccessreviews",
-        "namespaces/default/localsubjectaccessreviews",
+    let own = json!({"resourceAttributes": {"verb": "delete", "resource": "nodes"}});
+    let of = |namespace: &str| json!({"user": "ann", "resourceAttributes": {"verb": "get", "namespace": namespace}});
+    for (plural, spec) in [
+        ("selfsubjectaccessreviews", own),
+        ("subjectaccessreviews", of("other")),
+        (
+            "namespaces/default/localsubjectaccessreviews",
+            of("default"),
+        ),
     ] {
         let path = format!("{group}/{plural}");
         let (code, answer) = client.json("POST", &path, &json!({"spec": spec}));
@@ -582,6 +594,54 @@ fn every_user_may_do_everything() {
     let headers = [("authorization", "Bearer secret"), ("accept", TABLE)];
     let reply = client.raw("POST", &path, &headers, b"{}");
     assert_eq!(reply.code, 406, "a review is no table");
+}
+
+#[test]
+fn a_review_asks_one_question() {
+    let client = Client::new();
+    let group = "/apis/authorization.k8s.io/v1";
+    let asked = json!({"verb": "get", "namespace": "other"});
+    let both =
+        json!({"user": "u", "resourceAttributes": asked, "nonResourceAttributes": {"path": "/"}});
+    for (plural, review, expect) in [
+        (
+            "selfsubjectaccessreviews",
+            json!({"spec": {}}),
+            "SelfSubjectAccessReview.authorization.k8s.io \"\" is invalid: spec.resourceAttributes: Invalid value: null: \
+             exactly one of nonResourceAttributes or resourceAttributes must be specified",
+        ),
+        (
+            "subjectaccessreviews",
+            json!({"spec": both}),
+            "SubjectAccessReview.authorization.k8s.io \"\" is invalid: spec.nonResourceAttributes: Invalid value: \
+             {\"path\":\"/\"}: cannot be specified in combination with resourceAttributes",
+        ),
+        (
+            "subjectaccessreviews",
+            json!({"spec": {"resourceAttributes": asked}}),
+            "SubjectAccessReview.authorization.k8s.io \"\" is invalid: spec.user: Invalid value: \"\": at least one of user \
+             or group must be specified",
+        ),
+        (
+            "namespaces/default/localsubjectaccessreviews",
+            json!({"spec": {"user": "u", "resourceAttributes": asked}}),
+            "LocalSubjectAccessReview.authorization.k8s.io \"\" is invalid: spec.resourceAttributes.namespace: Invalid \
+             value: \"other\": must match metadata.namespace",
+        ),
+        (
+            "selfsubjectaccessreviews",
+            json!({"metadata": {"labels": {"a": "b"}}, "spec": {"resourceAttributes": asked}}),
+            "SelfSubjectAccessReview.authorization.k8s.io \"\" is invalid: metadata: Invalid value: {\"labels\":{\"a\":\"b\"}}: \
+             must be empty",
+        ),
+    ] {
+        let (code, refused) = client.json("POST", &format!("{group}/{plural}"), &review);
+        assert_eq!((code, refused["message"].as_str().unwrap()), (422, expect));
+    }
+    let path = "/apis/authentication.k8s.io/v1/tokenreviews";
+    let (code, refused) = client.json("POST", path, &json!({"spec": {}}));
+    let expect = "token is required for TokenReview in authentication";
+    assert_eq!((code, refused["message"].as_str().unwrap()), (400, expect));
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn object(kind: &str, name: &str, rest: &Value) -> Value {
     };
     let mut object = json!({"kind": kind, "apiVersion": api_version, "metadata": {"name": name}});
     // What the kind requires.
-    let containers = json!([{"name": "c"}]);
+    let containers = json!([{"name": "c", "image": "i"}]);
     match kind {
         "Pod" => object["spec"] = json!({"containers": containers}),
         "Deployment" | "ReplicaSet" => {
@@ -69,8 +69,7 @@ fn names(store: &Store, kind: &str) -> Vec<String> {
 #[test]
 fn the_store_adds_what_is_its_own() {
     let store = store();
-    let spec =
-        json!({"spec": {"containers": [{"name": "a", "resources": {"limits": {"cpu": 2}}}]}});
+    let spec = json!({"spec": {"containers": [{"name": "a", "image": "i", "resources": {"limits": {"cpu": 2}}}]}});
     let created = store.create(pod("p", &spec)).unwrap();
     assert_eq!(created["metadata"]["namespace"], "default");
     assert_eq!(created["metadata"]["generation"], 1);

@@ -1,7 +1,6 @@
 //! Admission of the lab: defaults, allocations and validation of objects before they are stored.
 
 mod accounts;
-mod volumes;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -35,6 +34,9 @@ use crate::zones;
 mod cidrs;
 #[cfg(test)]
 mod tests;
+
+/// The label of an EndpointSlice with the name of its Service.
+const OF_SERVICE: &str = "kubernetes.io/service-name";
 
 /// Checks whether a data plane can run on this machine; the error says why not.
 pub(crate) type CheckMode = Box<dyn Fn(&str) -> Result<(), String> + Send>;
@@ -213,7 +215,6 @@ impl sluice_api::Admission for Admission {
             // Rules may be new since the rest was written, which a status cannot help.
             return status(new);
         }
-        volumes::admit(old, new)?;
         match new["kind"].as_str().unwrap_or_default() {
             "Service" => self.service(old, new),
             "EndpointSlice" => endpoint_slice(old, new),
@@ -332,8 +333,12 @@ fn endpoint_slice(old: Option<&Value>, new: &Value) -> Result<(), Status> {
     let before = old.map(typed::<EndpointSlice>).transpose()?;
     let errors = validate_slice(&typed(new)?, before.as_ref()).into_iter();
     checked(new, errors.map(|it| (it.field, it.why)))?;
-    // A port without number is legal; only in a manifest it is worth a warning.
+    // A port without number and a slice of no Service are legal; only in a manifest they are worth a warning.
     let mut numbered = new.clone();
+    let labels = &mut numbered["metadata"]["labels"];
+    if labels[OF_SERVICE].as_str().is_none_or(str::is_empty) {
+        labels[OF_SERVICE] = "none".into();
+    }
     let ports = numbered["ports"].as_array_mut().into_iter().flatten();
     for port in ports.filter(|it| it["port"].is_null()) {
         port["port"] = 1.into();
@@ -365,10 +370,9 @@ fn complete<T: Typed>(
     let old = old.map(typed::<T>).transpose()?;
     let mut object: T = typed(new)?;
     default(&mut object);
-    let errors = validate(&object, old.as_ref()).into_iter();
-    checked(new, errors.map(|it| (it.field, it.why)))?;
     *new = object.write();
-    Ok(())
+    let errors = validate(&object, old.as_ref()).into_iter();
+    checked(new, errors.map(|it| (it.field, it.why)))
 }
 
 /// Refuses probes of types that the lab's kubelets do not implement.

@@ -1,5 +1,8 @@
 //! What a text may look like, in the words of `apimachinery/pkg/util/validation` and `pkg/api/validate/content`.
 
+use std::net::IpAddr;
+
+use ipnet::IpNet;
 use sluice_model::{is_label_of_any_length, is_subdomain};
 
 /// Most bytes of all annotations, keys and values.
@@ -29,8 +32,44 @@ pub enum Format {
     Annotations,
     /// A map whose keys are names of files.
     ConfigKeys,
+    /// A key of a ConfigMap or a Secret.
+    ConfigKey,
     /// The requests and limits of a container.
     Resources,
+    /// The quantities of a quota.
+    Quota,
+    /// A limit of a limit range.
+    Limits,
+    /// An address that endpoints may have.
+    EndpointIp,
+    /// The name of an environment variable: printable ASCII without `=`.
+    EnvName,
+    /// The name of a header of HTTP.
+    Header,
+    /// The number or the name of a port.
+    Port,
+    /// Permissions of a file.
+    Mode,
+    /// A number that is not negative, or a percentage of at most 100.
+    Share,
+    /// An address.
+    Ip,
+    /// A range of addresses.
+    Cidr,
+    /// A path without `..`.
+    Forward,
+    /// A path below a folder: relative, without `..`.
+    Below,
+    /// As [`Below`](Self::Below), and the first name does not begin with `..`: kubelet has such names in volumes.
+    Local,
+    /// A host name, or `*.` and one.
+    Wildcard,
+    /// `DOMAIN/NAME` of who signs certificates.
+    Signer,
+    /// The `apiVersion` of an object.
+    ApiVersion,
+    /// The `kind` of an object.
+    Kind,
 }
 
 impl Format {
@@ -46,7 +85,26 @@ impl Format {
             "labels" => Self::Labels,
             "annotations" => Self::Annotations,
             "config-keys" => Self::ConfigKeys,
+            "config-key" => Self::ConfigKey,
+            "env-name" => Self::EnvName,
+            "header" => Self::Header,
+            "port" => Self::Port,
+            "port-name" => Self::PortName,
+            "label-value" => Self::LabelValue,
+            "path-part" => Self::Path,
+            "mode" => Self::Mode,
+            "share" => Self::Share,
+            "ip" => Self::Ip,
+            "cidr" => Self::Cidr,
+            "forward" => Self::Forward,
+            "below" => Self::Below,
+            "local" => Self::Local,
+            "wildcard" => Self::Wildcard,
+            "signer" => Self::Signer,
             "resources" => Self::Resources,
+            "quota" => Self::Quota,
+            "limits" => Self::Limits,
+            "endpoint-ip" => Self::EndpointIp,
             _ => return None,
         })
     }
@@ -71,7 +129,7 @@ impl Format {
                 ]
             }
             Self::Subdomain => vec![
-                (length > 253, "must be no more than 253 characters"),
+                (length > 253, LONG_SUBDOMAIN),
                 (!text.split('.').all(is_label_of_any_length), SUBDOMAIN),
             ],
             Self::Path => vec![
@@ -106,7 +164,7 @@ impl Format {
                     ),
                 ]
             }
-            Self::ConfigKeys => vec![
+            Self::ConfigKeys | Self::ConfigKey => vec![
                 (length > 253, "must be no more than 253 characters"),
                 (text.is_empty() || !text.bytes().all(is_inside), CONFIG_KEY),
                 (text == ".", "must not be '.'"),
@@ -116,12 +174,147 @@ impl Format {
                     "must not start with '..'",
                 ),
             ],
+            Self::EnvName => {
+                let is_allowed = |it: u8| (b' '..=b'~').contains(&it) && it != b'=';
+                vec![
+                    (
+                        text.is_empty(),
+                        "environment variable name must be non-empty",
+                    ),
+                    (!text.bytes().all(is_allowed), ENV_NAME),
+                ]
+            }
+            Self::Header => {
+                let is_allowed = |it: u8| it.is_ascii_alphanumeric() || it == b'-';
+                vec![(text.is_empty() || !text.bytes().all(is_allowed), HEADER)]
+            }
+            Self::Port => match text.parse::<i64>() {
+                Ok(it) => vec![(
+                    !(1..=65_535).contains(&it),
+                    "must be between 1 and 65535, inclusive",
+                )],
+                Err(_) => return Self::PortName.problems(text),
+            },
+            Self::Mode => {
+                let is_allowed = text.parse().is_ok_and(|it| (0..=0o777).contains(&it));
+                vec![(!is_allowed, MODE)]
+            }
+            Self::Share => share(text),
+            Self::Ip => vec![(text.parse::<IpAddr>().is_err(), IP)],
+            Self::EndpointIp => match text.parse::<IpAddr>() {
+                Ok(it) => return endpoint(it),
+                Err(_) => vec![(true, IP), (true, "must be a valid IP address")],
+            },
+            Self::Cidr => vec![(text.parse::<IpNet>().is_err(), CIDR)],
+            Self::Forward => vec![(has_step_back(text), "must not contain '..'")],
+            Self::Below => below(text).into(),
+            Self::Local => {
+                let [absolute, back] = below(text);
+                let is_reserved = text.starts_with("..") && !has_step_back(text);
+                vec![absolute, back, (is_reserved, "must not start with '..'")]
+            }
+            Self::Wildcard => match text.strip_prefix("*.") {
+                Some(rest) => vec![
+                    (length > 253, LONG_SUBDOMAIN),
+                    (!is_subdomain(rest), WILDCARD),
+                ],
+                None if text.contains('*') => vec![(true, WILDCARD)],
+                None if text.parse::<IpAddr>().is_ok() => {
+                    vec![(true, "must be a DNS name, not an IP address")]
+                }
+                None => return Self::Subdomain.problems(text),
+            },
+            Self::Signer => return signer(text),
+            Self::ApiVersion if text.matches('/').count() > 1 => {
+                return vec![format!("unexpected GroupVersion string: {text}")];
+            }
+            Self::ApiVersion => vec![(text.is_empty(), "must not be empty")],
+            Self::Kind if text.is_empty() => vec![(true, "must not be empty")],
+            Self::Kind => {
+                let problems = Self::Label1035.problems(&text.to_lowercase());
+                let mixed = "may have mixed case, but should otherwise match";
+                return problems.iter().map(|it| format!("{mixed}: {it}")).collect();
+            }
             Self::Qualified => return qualified(text),
-            Self::Labels | Self::Annotations | Self::Resources => Vec::new(),
+            Self::Labels | Self::Annotations | Self::Resources | Self::Quota | Self::Limits => {
+                Vec::new()
+            }
         };
         let wrong = checks.into_iter().filter(|(is_wrong, _)| *is_wrong);
         wrong.map(|(_, why)| why.to_owned()).collect()
     }
+}
+
+/// `ValidatePositiveIntOrPercent` and `IsNotMoreThan100Percent` of `pkg/apis/apps/validation`.
+fn share(text: &str) -> Vec<(bool, &'static str)> {
+    if let Ok(number) = text.parse::<i64>() {
+        return vec![(number < 0, "must be greater than or equal to 0")];
+    }
+    let digits = text.strip_suffix('%').unwrap_or_default();
+    let is_percentage = !digits.is_empty() && digits.bytes().all(|it| it.is_ascii_digit());
+    let is_large = is_percentage && digits.parse::<u32>().is_ok_and(|it| it > 100);
+    vec![
+        (!is_percentage, PERCENTAGE),
+        (is_large, "must not be greater than 100%"),
+    ]
+}
+
+/// `ValidateEndpointIP` of `pkg/apis/core/validation`.
+fn endpoint(address: IpAddr) -> Vec<String> {
+    let (is_local, is_multicast) = match address {
+        IpAddr::V4(it) => (it.is_link_local(), it.octets()[..3] == [224, 0, 0]),
+        IpAddr::V6(it) => (
+            it.is_unicast_link_local(),
+            it.segments()[0] & 0xff0f == 0xff02,
+        ),
+    };
+    let unspecified = format!("may not be unspecified ({address})");
+    let checks = [
+        (address.is_unspecified(), &*unspecified),
+        (
+            address.is_loopback(),
+            "may not be in the loopback range (127.0.0.0/8, ::1/128)",
+        ),
+        (
+            is_local,
+            "may not be in the link-local range (169.254.0.0/16, fe80::/10)",
+        ),
+        (
+            is_multicast,
+            "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)",
+        ),
+    ];
+    let wrong = checks.into_iter().filter(|(is_wrong, _)| *is_wrong);
+    wrong.map(|(_, why)| why.to_owned()).collect()
+}
+
+fn has_step_back(path: &str) -> bool {
+    path.split('/').any(|it| it == "..")
+}
+
+fn below(path: &str) -> [(bool, &'static str); 2] {
+    [
+        (path.starts_with('/'), "must be a relative path"),
+        (has_step_back(path), "must not contain '..'"),
+    ]
+}
+
+/// `ValidateSignerName` of `pkg/apis/core/validation`.
+fn signer(text: &str) -> Vec<String> {
+    let Some((domain, name)) = text.split_once('/') else {
+        return vec![
+            "must be a fully qualified domain and path of the form \"example.com/signer-name\""
+                .to_owned(),
+        ];
+    };
+    let mut found = Format::Subdomain.problems(domain);
+    if !domain.contains('.') {
+        found.push("should be a domain with at least two segments separated by dots".to_owned());
+    }
+    if name.is_empty() || !name.split('.').all(is_label_of_any_length) {
+        found.push(SUBDOMAIN.to_owned());
+    }
+    found
 }
 
 /// What is wrong with the key of a label (`IsLabelKey`).
@@ -167,6 +360,19 @@ fn is_name(text: &str) -> bool {
 }
 
 const PORT_LETTERS: &str = "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)";
+const ENV_NAME: &str = "a valid environment variable name must consist only of printable ASCII characters other than '='";
+const HEADER: &str = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used \
+    for validation is '[-A-Za-z0-9]+')";
+const MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
+const IP: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+const CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+const PERCENTAGE: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', \
+    regex used for validation is '[0-9]+%')";
+const WILDCARD: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must \
+    consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. \
+    '*.example.com', regex used for validation is \
+    '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const LONG_SUBDOMAIN: &str = "must be no more than 253 characters";
 const LONG_LABEL: &str = "must be no more than 63 characters";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
     start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \

@@ -9,6 +9,7 @@ use crate::format::{Format, Include};
 use crate::resource::Computed;
 use crate::status::Status;
 use crate::tokens::ISSUER;
+use crate::validation;
 
 /// Why every right is granted, for `kubectl auth can-i -v 6`.
 const REASON: &str = "there is no authorization here: every user may do everything";
@@ -36,6 +37,13 @@ impl Call<'_> {
         }
         body::fit(&self.resource, self.namespace.as_deref(), &mut review)?;
         let warnings = self.check(&mut review, &self.options()?)?;
+        if self.resource.kind == "TokenReview"
+            && review["spec"]["token"].as_str().is_none_or(str::is_empty)
+        {
+            let why = "token is required for TokenReview in authentication";
+            return Err(Status::bad_request(why));
+        }
+        validation::check(&self.resource, None, &review)?;
         review["status"] = self.verdict(&review["spec"]);
         Ok(super::writing::with_warnings(created(&review), &warnings))
     }

@@ -97,9 +97,47 @@ fn least(schema: &Schema) -> Value {
             };
             let required = fields.filter(is_there);
             let required = required.map(|it| (it.name.to_string(), least(&it.schema)));
-            Value::Object(required.collect::<Map<_, _>>())
+            let mut object = Value::Object(required.collect::<Map<_, _>>());
+            let name = schema.object().map_or("", |it| &*it.name);
+            // What rules of several fields want.
+            for (_, more) in related().iter().filter(|(it, _)| *it == name) {
+                for (field, value) in more.as_object().unwrap() {
+                    object[field] = value.clone();
+                }
+            }
+            object
         }
     }
+}
+
+/// Types with fields that only rules of several fields demand.
+fn related() -> [(&'static str, Value); 10] {
+    let usage = json!({"requests": {"storage": "1Gi"}});
+    let role = json!({"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "a"}});
+    [
+        ("core.v1.Container", json!({"image": "i"})),
+        (
+            "core.v1.PersistentVolumeClaimSpec",
+            json!({"accessModes": ["ReadWriteOnce"], "resources": usage}),
+        ),
+        ("core.v1.LimitRangeItem", json!({"type": "Pod"})),
+        (
+            "certificates.v1.CertificateSigningRequestSpec",
+            json!({"signerName": "example.com/a", "usages": ["client auth"]}),
+        ),
+        (
+            "networking.v1.IngressSpec",
+            json!({"rules": [{"host": "a.example"}]}),
+        ),
+        ("rbac.v1.RoleBinding", role.clone()),
+        ("rbac.v1.ClusterRoleBinding", role),
+        ("core.v1.ConfigMapEnvSource", json!({"name": "a"})),
+        ("networking.v1.IPBlock", json!({"cidr": "10.0.0.0/8"})),
+        (
+            "core.v1.NodeSelectorRequirement",
+            json!({"key": "a", "operator": "Exists"}),
+        ),
+    ]
 }
 
 fn object(resource: &Resource) -> Value {

@@ -1,16 +1,18 @@
 //! Validation by the rules of a schema, in the words of kube-apiserver
 //! (`apiextensions-apiserver/pkg/apiserver/validation`, `kube-openapi/pkg/validation/errors`).
 
-use std::cmp::Ordering;
 use std::collections::BTreeSet;
+mod resources;
+
 
 use regex::bytes::{Regex, RegexBuilder};
 use serde_json::{Map, Value, json};
 
 use sluice_controller::{ANNOTATIONS, Format};
 
-use super::{Field, ListType, Quantity, Rules, Schema, Shape, Type};
+use super::{Field, ListType, Rules, Schema, Shape, Type};
 use crate::status::Cause;
+use resources::Known;
 
 /// Most steps of one validation: values with the schemas that they are compared with, and what texts cost. An object of
 /// 1.5 MiB has less than 500,000 values. A step takes less than a microsecond.
@@ -160,7 +162,10 @@ impl Checker {
             self.rules(rules, path, value);
         }
         match value {
-            Value::Object(map) => self.object(schema, path, map, old),
+            Value::Object(map) => {
+                self.object(schema, path, map, old);
+                self.related(schema, path, value, old);
+            }
             Value::Array(list) => {
                 self.keys(schema, path, list);
                 if let Some(items) = schema.items() {
@@ -216,6 +221,22 @@ impl Checker {
         }
     }
 
+    /// Rules of several fields.
+    fn related(&mut self, schema: &Schema, path: &str, object: &Value, old: Option<&Value>) {
+        for relation in schema.object().into_iter().flat_map(|it| &it.relations) {
+            let (causes, steps) = relation.check(path, object, old);
+            if !self.spend(steps) {
+                return;
+            }
+            for cause in causes {
+                // Several rules may lead to one message.
+                if !self.causes.contains(&cause) {
+                    self.push(&cause.field, cause.message);
+                }
+            }
+        }
+    }
+
     /// What `old` does not allow to change (`ValidateImmutableField`, `ValidateConfigMapUpdate`).
     fn unchanged(&mut self, own: &Type, path: &str, new: &Map<String, Value>, old: &Value) {
         for field in &own.fields {
@@ -240,6 +261,14 @@ impl Checker {
     }
 
     fn rules(&mut self, rules: &Rules, path: &str, value: &Value) {
+        if let Value::Array(items) = value
+            && rules.is_go
+        {
+            for (at, item) in items.iter().enumerate() {
+                self.rules(rules, &format!("{path}[{at}]"), item);
+            }
+            return;
+        }
         let wanted = rules.allowed.len() as u64;
         if wanted > 0 && self.spend(wanted) && !rules.allowed.contains(value) {
             let allowed = rules.allowed.iter().map(ToString::to_string);
@@ -313,63 +342,11 @@ impl Checker {
                 }
             }
             (Format::Resources, _) => self.resources(path, value),
+            (Format::Quota, Value::Object(map)) => self.quantities(path, map, Known::Quota),
+            (Format::Limits, _) => self.limits(path, value),
             (format, Value::String(text)) => wrong(path, value, format, text),
+            (format, Value::Number(number)) => wrong(path, value, format, &number.to_string()),
             _ => {}
-        }
-    }
-
-    /// Requests and limits of a container (`validateResourceRequirements`).
-    fn resources(&mut self, path: &str, value: &Value) {
-        for part in ["limits", "requests"] {
-            for (name, given) in value[part].as_object().into_iter().flatten() {
-                let Some(quantity) = quantity(given) else {
-                    continue;
-                };
-                let field = format!("{path}.{part}[{name}]");
-                let known = ["cpu", "memory", "ephemeral-storage"].contains(&&**name);
-                let is_huge = name.starts_with("hugepages-");
-                for why in Format::Qualified.problems(name) {
-                    self.push(&field, format!("Invalid value: {name:?}: {why}"));
-                }
-                if !name.contains('/') && !known && !is_huge {
-                    let why = "must be a standard resource for containers";
-                    self.push(&field, format!("Invalid value: {name:?}: {why}"));
-                }
-                if quantity.is_negative() {
-                    let why = "must be greater than or equal to 0";
-                    self.push(&field, format!("Invalid value: {given}: {why}"));
-                }
-                if name.contains('/') && !quantity.is_whole() {
-                    self.push(
-                        &field,
-                        format!("Invalid value: {given}: must be an integer"),
-                    );
-                }
-                let field = format!("{path}.requests");
-                match (
-                    part,
-                    &value["limits"][name],
-                    &value["limits"][name].as_str(),
-                ) {
-                    ("limits", ..) => {}
-                    (_, limit, Some(text)) => {
-                        let limit = self::quantity(limit);
-                        let how = match limit.and_then(|it| quantity.partial_cmp(&it)) {
-                            Some(Ordering::Equal) | None => continue,
-                            Some(Ordering::Less) if known => continue,
-                            Some(_) if known => "less than or equal to",
-                            Some(_) => "equal to",
-                        };
-                        let why = format!("must be {how} {name} limit of {text}");
-                        self.push(&field, format!("Invalid value: {given}: {why}"));
-                    }
-                    _ if known => {}
-                    _ => self.push(
-                        &format!("{path}.limits"),
-                        "Required value: Limit must be set for non overcommitable resources",
-                    ),
-                }
-            }
         }
     }
 

@@ -15,6 +15,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
+use super::relations;
 use super::{Field, Form, Format, ListType, Rules, Schema, Shape, Type};
 
 const FACTS: &str = include_str!("kubernetes.txt");
@@ -80,6 +81,11 @@ impl Table {
             }
         }
         add_rules(&mut types, &names);
+        for (name, relation) in relations::read() {
+            let own = names.get(name).and_then(|it| types.get_mut(*it));
+            let own = own.unwrap_or_else(|| panic!("relations.txt: there is no {name}"));
+            own.relations.push(relation);
+        }
         let mut kinds = HashMap::new();
         for (at, it) in types.iter_mut().enumerate() {
             it.fields.sort_by(|a, b| a.name.cmp(&b.name));
@@ -178,12 +184,16 @@ fn attribute(field: &mut Field, word: &str) {
 fn rule(rules: &mut Rules, name: &str, value: &str) {
     rules.is_go = true;
     match name {
+        "any" => rules.allowed.clear(),
         "enum" => rules.allowed = value.split(',').map(Into::into).collect(),
         "min" => rules.minimum = value.parse().ok(),
         "max" => rules.maximum = value.parse().ok(),
         "immutable" => rules.immutable = true,
         "sealed" => rules.sealed = true,
-        format => rules.format = Format::of(format),
+        format => {
+            let known = Format::of(format);
+            rules.format = Some(known.unwrap_or_else(|| panic!("there is no format {format}")));
+        }
     }
 }
 

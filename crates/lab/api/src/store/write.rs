@@ -140,7 +140,9 @@ impl Writer {
     ) -> Result<(), Status> {
         validation::conform(resource, new)?;
         resource.schema.complete(new);
-        self.admit(resource, old, new)?;
+        if let Err(refusal) = self.admit(resource, old, new) {
+            return Err(validation::with_causes(resource, old, new, refusal));
+        }
         // What admission wrote has the one form, too.
         let valid =
             validation::conform(resource, new).and_then(|_| validation::check(resource, old, new));

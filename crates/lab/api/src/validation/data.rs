@@ -17,9 +17,17 @@ const KEYS: [(&str, &[&str]); 6] = [
     ("kubernetes.io/dockercfg", &[".dockercfg"]),
     ("kubernetes.io/dockerconfigjson", &[".dockerconfigjson"]),
     ("kubernetes.io/basic-auth", &["username", "password"]),
-    ("kubernetes.io/ssh-auth", &["ssh-privatekey"]),
+    (SSH, &["ssh-privatekey"]),
     ("kubernetes.io/tls", &["tls.crt"]),
     ("kubernetes.io/tls", &["tls.key"]),
+];
+
+const SSH: &str = "kubernetes.io/ssh-auth";
+
+/// The types whose value is an object in JSON.
+const DOCKER: [(&str, &str); 2] = [
+    ("kubernetes.io/dockercfg", ".dockercfg"),
+    ("kubernetes.io/dockerconfigjson", ".dockerconfigjson"),
 ];
 
 const ACCOUNT: &str = "kubernetes.io/service-account.name";
@@ -65,6 +73,18 @@ pub(crate) fn secret(
         causes.push(Cause::new("data", too_long()));
     }
     let kind = new["type"].as_str().unwrap_or_default();
+    for (_, key) in DOCKER.iter().filter(|(it, _)| *it == kind) {
+        let text = data[key]
+            .as_str()
+            .and_then(|it| BASE64_STANDARD.decode(it).ok());
+        if let Some(why) = text.and_then(|it| no_object(&it)) {
+            let message = format!("Invalid value: \"<secret contents redacted>\": {why}");
+            causes.push(Cause::new(format!("data[{key}]"), message));
+        }
+    }
+    if kind == SSH && data["ssh-privatekey"].as_str() == Some("") {
+        causes.push(Cause::new("data[ssh-privatekey]", "Required value"));
+    }
     for (_, keys) in KEYS.iter().filter(|(it, _)| *it == kind) {
         if !keys.iter().any(|it| data.get(it).is_some()) {
             let missing = keys
@@ -79,6 +99,35 @@ pub(crate) fn secret(
         causes.push(Cause::new(field, "Required value"));
     }
     refuse(resource, name(new), &causes)
+}
+
+/// Why bytes are no object in JSON, in the words of Go's decoder; `None`: they are.
+fn no_object(bytes: &[u8]) -> Option<String> {
+    let found = match serde_json::from_slice::<Value>(bytes) {
+        Ok(Value::Object(_) | Value::Null) => return None,
+        Ok(Value::Array(_)) => "array",
+        Ok(Value::String(_)) => "string",
+        Ok(Value::Number(_)) => "number",
+        Ok(Value::Bool(_)) => "bool",
+        Err(error) if error.is_eof() => return Some("unexpected end of JSON input".to_owned()),
+        Err(error) => {
+            let text = String::from_utf8_lossy(bytes);
+            let line = text
+                .lines()
+                .nth(error.line().saturating_sub(1))
+                .unwrap_or_default();
+            let wrong = line
+                .chars()
+                .nth(error.column().saturating_sub(1))
+                .unwrap_or_default();
+            return Some(format!(
+                "invalid character {wrong:?} looking for beginning of value"
+            ));
+        }
+    };
+    Some(format!(
+        "json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+    ))
 }
 
 fn name(object: &Value) -> &str {

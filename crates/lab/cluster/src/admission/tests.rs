@@ -5,6 +5,8 @@ use sluice_controller::Pools;
 use super::*;
 
 mod forms;
+mod kinds;
+mod pods;
 mod rules;
 
 const RANGE: &str = "10.96.0.0/16";

@@ -21,7 +21,7 @@ use crate::field::Problems;
 pub fn validate_pod(pod: &Pod, old: Option<&Pod>) -> Vec<FieldError> {
     let mut problems = Problems::default();
     let spec = pod.spec.clone().unwrap_or_default();
-    pod::spec("spec", &spec, &mut problems);
+    dns::check("spec", &spec, &mut problems);
     if let Some(old) = old.and_then(|it| it.spec.as_ref()) {
         pod::unchanged(old, &spec, &mut problems);
     }
@@ -113,7 +113,7 @@ fn selector(selector: &LabelSelector, template: &PodTemplateSpec, problems: &mut
 
 fn template(template: &PodTemplateSpec, problems: &mut Problems) {
     let spec = template.spec.clone().unwrap_or_default();
-    pod::spec("spec.template.spec", &spec, problems);
+    dns::check("spec.template.spec", &spec, problems);
     let restarts = spec.restart_policy.as_deref();
     let field = "spec.template.spec.restartPolicy";
     problems.one_of(field, restarts, &["Always"]);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn object(kind: &str, rest: &Value) -> Value {
+pub(super) fn object(kind: &str, rest: &Value) -> Value {
     let version = match kind {
         "Deployment" | "StatefulSet" => "apps/v1",
         "ServiceCIDR" => "networking.k8s.io/v1",
@@ -24,7 +24,7 @@ fn object(kind: &str, rest: &Value) -> Value {
 }
 
 /// Sets the fields of `rest` in `object`; a list is merged by position.
-fn merge(object: &mut Value, rest: &Value) {
+pub(super) fn merge(object: &mut Value, rest: &Value) {
     match (object, rest) {
         (Value::Object(object), Value::Object(rest)) => {
             for (field, value) in rest {
@@ -42,7 +42,7 @@ fn merge(object: &mut Value, rest: &Value) {
 }
 
 /// `CODE REASON`, then a line for each cause: `field: message (reason)`.
-fn shown(status: &Status) -> String {
+pub(super) fn shown(status: &Status) -> String {
     let body = status.body();
     let causes = body["details"]["causes"].as_array().into_iter().flatten();
     let causes: Vec<_> = causes

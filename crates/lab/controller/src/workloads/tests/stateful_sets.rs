@@ -190,8 +190,7 @@ fn a_taken_name_is_waited_for() {
 #[test]
 fn each_pod_has_claims_of_its_own() {
     let mut simulator = Simulator::new(1);
-    let claims =
-        json!([{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}]);
+    let claims = json!([{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}]);
     let set = stateful_set(
         "db",
         "1",
@@ -218,10 +217,11 @@ fn claims_stay_or_go_as_the_policy_says() {
         ("Delete", "Delete", "StatefulSet", "Pod"),
     ] {
         let policy = json!({"whenDeleted": deleted, "whenScaled": scaled});
+        let claim = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
         let spec = |replicas: usize| {
             json!({
                 "replicas": replicas, "persistentVolumeClaimRetentionPolicy": policy,
-                "volumeClaimTemplates": [{"metadata": {"name": "data", "labels": {"a": "b"}}, "spec": {"accessModes": ["ReadWriteOnce"]}}],
+                "volumeClaimTemplates": [{"metadata": {"name": "data", "labels": {"a": "b"}}, "spec": claim}],
             })
         };
         let mut simulator = running(&spec(2));

@@ -4,7 +4,7 @@ use k8s_openapi::api::batch::v1::{CronJob, Job, JobSpec};
 
 use super::super::cron_job::schedule::Schedule;
 use super::super::labels;
-use super::pod;
+use super::dns;
 use crate::FieldError;
 use crate::field::Problems;
 use crate::meta;
@@ -83,7 +83,7 @@ fn check(path: &str, spec: &JobSpec, problems: &mut Problems) {
     policies(path, spec, problems);
     let template = spec.template.spec.clone().unwrap_or_default();
     let below = format!("{path}.template.spec");
-    pod::spec(&below, &template, problems);
+    dns::check(&below, &template, problems);
     let field = format!("{below}.restartPolicy");
     match template.restart_policy.as_deref() {
         // The default of pods: whoever left it out must choose.
