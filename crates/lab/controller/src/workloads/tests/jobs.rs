@@ -300,6 +300,57 @@ fn wrong_jobs_are_refused() {
     assert_eq!(validate_job(&scaled, Some(&old)), []);
 }
 
+/// What of its template may change while a Job is suspended, and in which states.
+#[test]
+fn a_suspended_job_may_run_elsewhere() {
+    let with = |spec: Value, status: Value| -> Job {
+        let mut object = serde_json::to_value(job("run", &spec)).unwrap();
+        object["status"] = status;
+        serde_json::from_value(object).unwrap()
+    };
+    let pods = |fields: Value| json!({"suspend": true, "template": {"spec": fields}});
+    let node =
+        pods(json!({"nodeSelector": {"disk": "ssd"}, "tolerations": [{"operator": "Exists"}]}));
+    let affinity = pods(json!({"affinity": {"nodeAffinity": {}}}));
+    let limits = pods(
+        json!({"containers": [{"name": "main", "image": "image", "resources": {"limits": {"cpu": "1"}}}]}),
+    );
+    let user = pods(json!({"serviceAccountName": "other"}));
+    let stopped = json!({"startTime": "2026-01-01T00:00:00Z", "conditions": [{"type": "Suspended", "status": "True"}]});
+    let stopping = json!({"active": 1, "conditions": stopped["conditions"]});
+    let base = pods(json!({"containers": [{"name": "main", "image": "image"}]}));
+    for (status, change, expect) in [
+        (json!({}), &node, ""),
+        (json!({}), &affinity, ""),
+        (json!({}), &limits, ""),
+        (json!({}), &user, "spec.template.spec"),
+        (stopped.clone(), &limits, ""),
+        (
+            json!({"startTime": stopped["startTime"]}),
+            &node,
+            "spec.template",
+        ),
+        (stopping, &node, "spec.template"),
+    ] {
+        let old = with(base.clone(), status.clone());
+        let mut spec = base.clone();
+        super::manifests::merge(&mut spec, change);
+        let problems = validate_job(&with(spec, status), Some(&old));
+        let fields: Vec<_> = problems.iter().map(|it| it.field.as_str()).collect();
+        let fields: Vec<_> = fields
+            .into_iter()
+            .filter(|it| it.starts_with("spec.template"))
+            .collect();
+        assert_eq!(fields.join(" "), expect, "{change}");
+    }
+    let running = with(json!({}), json!({}));
+    let problems = validate_job(&with(node, json!({})), Some(&running));
+    assert!(
+        problems.iter().any(|it| it.field == "spec.template"),
+        "{problems:?}"
+    );
+}
+
 fn cron_job(how: &str, spec: &Value) -> CronJob {
     let mut object = json!({
         "metadata": {"name": "tick", "namespace": "ns"},

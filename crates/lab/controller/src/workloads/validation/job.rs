@@ -1,6 +1,8 @@
 //! Jobs and CronJobs (`pkg/apis/batch/validation/validation.go`).
 
 use k8s_openapi::api::batch::v1::{CronJob, Job, JobSpec};
+use k8s_openapi::api::core::v1::{Affinity, PodSpec};
+use serde::Serialize;
 
 use super::super::cron_job::schedule::Schedule;
 use super::super::labels;
@@ -31,7 +33,7 @@ pub fn validate_job(job: &Job, old: Option<&Job>) -> Vec<FieldError> {
             }
         }
     }
-    if let Some(old) = old.and_then(|it| it.spec.as_ref()) {
+    if let Some(old) = old {
         unchanged(old, &spec, &mut problems);
     }
     problems.found
@@ -135,27 +137,66 @@ fn policies(path: &str, spec: &JobSpec, problems: &mut Problems) {
 }
 
 /// Checks what cannot change, but in some states (`ValidateJobSpecUpdate`).
-fn unchanged(old: &JobSpec, new: &JobSpec, problems: &mut Problems) {
-    let text = |it: Result<String, _>| it.unwrap_or_else(|_: serde_json::Error| String::new());
-    let completions = |it: &JobSpec| serde_json::to_string(&it.completions);
-    let template = |it: &JobSpec| serde_json::to_string(&it.template);
+fn unchanged(old: &Job, new: &JobSpec, problems: &mut Problems) {
+    let before = old.spec.clone().unwrap_or_default();
     // An Indexed Job can grow and shrink with its parallelism.
     let is_elastic =
         new.completion_mode.as_deref() == Some("Indexed") && new.completions == new.parallelism;
-    // A suspended Job has no pods.
-    let is_suspended = old.suspend == Some(true) && new.suspend == Some(true);
-    for (field, old, new, is_free) in [
-        (
-            "completions",
-            completions(old),
-            completions(new),
-            is_elastic,
-        ),
-        ("template", template(old), template(new), is_suspended),
-    ] {
-        let (old, new) = (text(old), text(new));
-        if old != new && !is_free {
-            problems.invalid(format!("spec.{field}"), new, "field is immutable");
+    if before.completions != new.completions && !is_elastic {
+        immutable("spec.completions", &new.completions, problems);
+    }
+    let (mut expected, given) = (before.template, &new.template);
+    if !is_open(old) {
+        if expected != *given {
+            immutable("spec.template", given, problems);
         }
+        return;
+    }
+    let given = given.spec.clone().unwrap_or_default();
+    let expected = expected.spec.get_or_insert_default();
+    take_over(&given, expected);
+    if *expected != given {
+        immutable("spec.template.spec", &given, problems);
+    }
+}
+
+fn immutable(field: &str, value: &impl Serialize, problems: &mut Problems) {
+    let shown = serde_json::to_string(value).expect("an object becomes JSON");
+    problems.invalid(field, shown, "field is immutable");
+}
+
+/// Whether a Job is suspended and has no pods, so that its template can change (`shouldAllowMutablePodTemplate` in
+/// `pkg/registry/batch/job/strategy.go`).
+fn is_open(job: &Job) -> bool {
+    let is_suspended = job.spec.as_ref().and_then(|it| it.suspend) == Some(true);
+    let status = job.status.clone().unwrap_or_default();
+    let conditions = status.conditions.iter().flatten();
+    let mut suspended = conditions.filter(|it| it.type_ == "Suspended" && it.status == "True");
+    let has_stopped = status.start_time.is_none() || suspended.next().is_some();
+    is_suspended && has_stopped && status.active.unwrap_or(0) == 0
+}
+
+/// Copies what may change while a Job has no pods: where they run, and their resources.
+fn take_over(new: &PodSpec, old: &mut PodSpec) {
+    old.node_selector.clone_from(&new.node_selector);
+    old.tolerations.clone_from(&new.tolerations);
+    old.scheduling_gates.clone_from(&new.scheduling_gates);
+    let node = new
+        .affinity
+        .as_ref()
+        .and_then(|it| it.node_affinity.clone());
+    let affinity = old.affinity.get_or_insert_default();
+    affinity.node_affinity = node;
+    if new.affinity.is_none() && *affinity == Affinity::default() {
+        old.affinity = None;
+    }
+    let init = old.init_containers.iter_mut().flatten();
+    let init = init.zip(new.init_containers.iter().flatten());
+    let containers = old.containers.iter_mut().zip(&new.containers);
+    for (old, new) in containers
+        .chain(init)
+        .filter(|(old, new)| old.name == new.name)
+    {
+        old.resources.clone_from(&new.resources);
     }
 }
