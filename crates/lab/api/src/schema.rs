@@ -11,6 +11,7 @@ mod complete;
 mod crd;
 mod decode;
 mod document;
+mod formats;
 mod quantity;
 mod relations;
 #[cfg(test)]
@@ -165,6 +166,8 @@ pub(crate) struct Rules {
     pub(crate) min_properties: Option<u64>,
     pub(crate) max_properties: Option<u64>,
     pub(crate) pattern: Option<Pattern>,
+    /// The `format` of a text in a CustomResourceDefinition.
+    pub(crate) text: Option<formats::TextFormat>,
     pub(crate) all_of: Vec<Schema>,
     pub(crate) any_of: Vec<Schema>,
     pub(crate) one_of: Vec<Schema>,

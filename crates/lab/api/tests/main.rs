@@ -10,3 +10,4 @@ mod namespaces;
 mod proxy;
 mod store;
 mod strict;
+mod values;

@@ -81,7 +81,7 @@ pub(super) fn expressions(schema: &Value, path: &str, found: &mut Vec<String>) {
 }
 
 /// The schemas of fields, items and entries.
-fn children<'a>(schema: &'a Value, path: &str) -> Vec<(&'a Value, String)> {
+pub(super) fn children<'a>(schema: &'a Value, path: &str) -> Vec<(&'a Value, String)> {
     let fields = schema["properties"].as_object().into_iter().flatten();
     let fields = fields.map(|(name, it)| (it, format!("{path}.properties[{name}]")));
     let others = ["items", "additionalProperties"].map(|it| (&schema[it], format!("{path}.{it}")));

@@ -189,8 +189,33 @@ impl Causes {
             && let Err(why) = Schema::of_openapi(schema)
         {
             self.invalid(path, &Value::Null, &why);
+        } else if wrong.is_empty() {
+            self.defaults(schema, path);
         }
         self.0.extend(wrong);
+    }
+
+    /// Each default is a value that its schema accepts (`apiserver/schema/defaulting/validation.go`).
+    fn defaults(&mut self, schema: &Value, path: &str) {
+        if let (Some(given), Ok(own)) = (schema.get("default"), Schema::of_part(schema)) {
+            let path = format!("{path}.default");
+            let mut pruned = given.clone();
+            // A wrong type is found below.
+            let unknown = own.prune(&mut pruned).unwrap_or_default();
+            if !unknown.is_empty() {
+                self.invalid(&path, given, "must not have unknown fields");
+            }
+            for mut cause in own.check("", given, None) {
+                cause.field = [&*path, &*cause.field].join(".");
+                cause
+                    .field
+                    .truncate(cause.field.trim_end_matches('.').len());
+                self.0.push(cause);
+            }
+        }
+        for (below, path) in structural::children(schema, path) {
+            self.defaults(below, &path);
+        }
     }
 
     fn column(&mut self, column: &Value, path: &str) {

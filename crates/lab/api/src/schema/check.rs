@@ -1,9 +1,9 @@
 //! Validation by the rules of a schema, in the words of kube-apiserver
 //! (`apiextensions-apiserver/pkg/apiserver/validation`, `kube-openapi/pkg/validation/errors`).
 
-use std::collections::BTreeSet;
 mod resources;
 
+use std::collections::{BTreeSet, HashMap};
 
 use regex::bytes::{Regex, RegexBuilder};
 use serde_json::{Map, Value, json};
@@ -61,6 +61,7 @@ impl Schema {
     pub(crate) fn check(&self, path: &str, value: &Value, old: Option<&Value>) -> Vec<Cause> {
         let mut checker = Checker {
             left: BUDGET,
+            keeps: matches!(self.shape, Shape::Object(_)),
             ..Checker::default()
         };
         checker.value(self, path, value, old);
@@ -95,6 +96,8 @@ struct Checker {
     said: usize,
     /// Whether only the number of causes counts: nothing is said, and the first one is enough.
     is_quiet: bool,
+    /// Whether what is wrong may stay, if it was there before.
+    keeps: bool,
 }
 
 impl Checker {
@@ -113,6 +116,15 @@ impl Checker {
             self.push(path, "");
         } else {
             self.push(path, format!("Invalid value: {value}: {why}"));
+        }
+    }
+
+    fn wrong_type(&mut self, path: &str, shown: &str, name: &str) {
+        let message =
+            format!("Invalid value: {shown}: {path} in body must be of type {name}: {shown}");
+        self.push(path, message);
+        if let Some(cause) = self.causes.last_mut() {
+            cause.reason = "FieldValueTypeInvalid";
         }
     }
 
@@ -141,7 +153,9 @@ impl Checker {
 
     fn value(&mut self, schema: &Schema, path: &str, value: &Value, old: Option<&Value>) {
         let is_decided = self.is_quiet && !self.causes.is_empty();
-        if is_decided || !self.spend(1) {
+        // What a CustomResourceDefinition accepted before may stay.
+        let is_kept = self.keeps && old == Some(value);
+        if is_kept || is_decided || !self.spend(1) {
             return;
         }
         let rules = schema.rules.as_deref();
@@ -149,13 +163,7 @@ impl Checker {
             return;
         }
         if let Some(name) = schema.type_name(value) {
-            let given = given_type(value);
-            let message = format!(
-                "Invalid value: {given:?}: {path} in body must be of type {name}: {given:?}"
-            );
-            let mut cause = Cause::new(path, message);
-            cause.reason = "FieldValueTypeInvalid";
-            self.causes.push(cause);
+            self.wrong_type(path, &format!("{:?}", given_type(value)), name);
             return;
         }
         if let Some(rules) = rules {
@@ -169,8 +177,11 @@ impl Checker {
             Value::Array(list) => {
                 self.keys(schema, path, list);
                 if let Some(items) = schema.items() {
+                    let before = old.filter(|_| self.keeps).and_then(Value::as_array);
+                    let before = Before::of(schema, before);
                     for (at, item) in list.iter().enumerate() {
-                        self.value(items, &format!("{path}[{at}]"), item, None);
+                        let old = before.of_item(item);
+                        self.value(items, &format!("{path}[{at}]"), item, old);
                     }
                 }
             }
@@ -187,8 +198,9 @@ impl Checker {
     ) {
         let join = |name: &str| join(path, name);
         if let Shape::Map(values) = &schema.shape {
+            let old = old.filter(|_| self.keeps);
             for (key, value) in map {
-                self.value(values, &join(key), value, None);
+                self.value(values, &join(key), value, old.and_then(|it| it.get(key)));
             }
         }
         let Some(own) = schema.object() else {
@@ -286,6 +298,11 @@ impl Checker {
                 if let Some(least) = rules.min_length.filter(|it| length < *it) {
                     let why = format!("should be at least {least} chars long");
                     self.invalid(path, value, &why);
+                }
+                if let Some(format) = &rules.text
+                    && !format.fits(text)
+                {
+                    self.wrong_type(path, &format!("{value}"), format.name());
                 }
                 if let Some(it) = &rules.pattern
                     && self.spend(it.cost * (text.len() as u64 / 64 + 1))
@@ -432,12 +449,7 @@ impl Checker {
         let mut known = BTreeSet::new();
         for (at, item) in list.iter().enumerate() {
             let text = match &schema.list {
-                ListType::Keyed(keys) => {
-                    let keys = keys
-                        .iter()
-                        .map(|key| (key.to_string(), item[&**key].clone()));
-                    Value::Object(keys.collect()).to_string()
-                }
+                ListType::Keyed(keys) => keys_of(item, keys),
                 _ => item.to_string(),
             };
             if !known.insert(text.clone()) {
@@ -447,11 +459,39 @@ impl Checker {
     }
 }
 
-fn quantity(value: &Value) -> Option<Quantity> {
-    value.as_str()?.parse().ok()
+/// The items of a list before, by their keys. Those of other lists have no counterpart.
+struct Before<'a> {
+    keys: &'a [Box<str>],
+    items: HashMap<String, &'a Value>,
 }
 
-fn join(path: &str, name: &str) -> String {
+impl<'a> Before<'a> {
+    fn of(schema: &'a Schema, list: Option<&'a Vec<Value>>) -> Self {
+        let (keys, list) = match (&schema.list, list) {
+            (ListType::Keyed(keys), Some(list)) => (&**keys, &**list),
+            _ => (&[][..], &[][..]),
+        };
+        Self {
+            keys,
+            items: list.iter().map(|it| (keys_of(it, keys), it)).collect(),
+        }
+    }
+
+    fn of_item(&self, item: &Value) -> Option<&'a Value> {
+        let found = (!self.items.is_empty()).then(|| self.items.get(&keys_of(item, self.keys)));
+        found.flatten().copied()
+    }
+}
+
+/// What identifies an item of a list with keys.
+fn keys_of(item: &Value, keys: &[Box<str>]) -> String {
+    let keys = keys
+        .iter()
+        .map(|key| (key.to_string(), item[&**key].clone()));
+    Value::Object(keys.collect()).to_string()
+}
+
+pub(super) fn join(path: &str, name: &str) -> String {
     match path {
         "" => name.to_owned(),
         path => format!("{path}.{name}"),

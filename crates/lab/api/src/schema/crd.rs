@@ -4,17 +4,29 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use sluice_controller::Format;
+
 use super::check::Pattern;
+use super::formats::TextFormat;
 use super::{Field, Form, ListType, Rules, Schema, Shape, Type, of_type};
 
 /// What an object may have that its schema need not list.
-const ROOT: [(&str, &str); 3] = [
-    ("apiVersion", ""),
-    ("kind", ""),
-    ("metadata", "meta.v1.ObjectMeta"),
+const ROOT: [(&str, &str, Option<Format>); 3] = [
+    ("apiVersion", "", Some(Format::ApiVersion)),
+    ("kind", "", Some(Format::Kind)),
+    ("metadata", "meta.v1.ObjectMeta", None),
 ];
 
 impl Schema {
+    /// The schema of a field, an item or an entry in a CustomResourceDefinition.
+    ///
+    /// # Errors
+    ///
+    /// As [`of_openapi`](Self::of_openapi).
+    pub(crate) fn of_part(given: &Value) -> Result<Self, String> {
+        read(given, "")
+    }
+
     /// The schema of the objects of a CustomResourceDefinition.
     ///
     /// # Errors
@@ -24,23 +36,29 @@ impl Schema {
         let mut schema = read(given, "")?;
         let mut own = schema.object().cloned().unwrap_or_default();
         own.open = given["x-kubernetes-preserve-unknown-fields"] == true;
-        add_root(&mut own);
+        add_root(&mut own, false);
         own.counts_generations = true;
         schema.shape = Shape::Object(Arc::new(own));
         Ok(schema)
     }
 }
 
-/// Adds the fields that every object has, with their own types.
-fn add_root(own: &mut Type) {
-    for (name, of) in ROOT {
+/// Adds the fields that every object has, with their own types. Inside of another object they have rules
+/// (`schema/objectmeta/validation.go`), which those of a whole object have elsewhere.
+fn add_root(own: &mut Type, is_embedded: bool) {
+    for (name, of, format) in ROOT {
         own.fields.retain(|it| *it.name != *name);
+        let mut schema = of_type(of).cloned().unwrap_or(Schema::new(Shape::Text));
+        let format = format.filter(|_| is_embedded);
+        if format.is_some() {
+            schema.rules.get_or_insert_default().format = format;
+        }
         own.fields.push(Field {
             name: name.into(),
             numbers: Vec::new(),
-            schema: of_type(of).cloned().unwrap_or(Schema::new(Shape::Text)),
+            schema,
             form: Form::AsGiven,
-            required: false,
+            required: format.is_some(),
         });
     }
     own.fields.sort_by(|a, b| a.name.cmp(&b.name));
@@ -125,7 +143,7 @@ fn object(given: &Value) -> Result<Shape, String> {
     );
     own.fields.sort_by(|a, b| a.name.cmp(&b.name));
     if is_embedded {
-        add_root(&mut own);
+        add_root(&mut own, true);
     }
     Ok(Shape::Object(Arc::new(own)))
 }
@@ -158,6 +176,7 @@ fn rules(given: &Value, nullable: bool) -> Result<Option<Rules>, String> {
         "minProperties",
         "maxProperties",
         "pattern",
+        "format",
         "allOf",
         "anyOf",
         "oneOf",
@@ -182,6 +201,7 @@ fn rules(given: &Value, nullable: bool) -> Result<Option<Rules>, String> {
         min_properties: count("minProperties"),
         max_properties: count("maxProperties"),
         pattern,
+        text: TextFormat::of(given["format"].as_str().unwrap_or_default()),
         all_of: all("allOf")?,
         // `anyOf: [{type: integer}, {type: string}]` repeats what int-or-string says.
         any_of: if is_number { Vec::new() } else { all("anyOf")? },

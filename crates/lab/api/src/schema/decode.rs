@@ -5,7 +5,7 @@ use std::fmt;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use jiff::Timestamp;
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 use super::{Field, Form, Quantity, Schema, Shape, Type};
 use crate::history::seconds;
@@ -106,6 +106,11 @@ impl Schema {
 
 impl<'a> Decoder<'a> {
     fn value(&mut self, schema: &'a Schema, value: &mut Value) -> Result<(), Wrong> {
+        if let (false, Value::Number(number)) = (self.is_go || self.is_bare, &*value)
+            && let Some(whole) = whole(number)
+        {
+            *value = whole.into();
+        }
         match (&schema.shape, &mut *value) {
             (Shape::Any, _)
             | (Shape::Text, Value::String(_))
@@ -265,6 +270,14 @@ impl<'a> Decoder<'a> {
             ),
         })
     }
+}
+
+/// The whole number that `5.0` or `1e2` is; `None` for what is written as one, and for other numbers.
+fn whole(number: &Number) -> Option<i64> {
+    let float = number
+        .as_f64()
+        .filter(|it| number.is_f64() && it.fract() == 0.0)?;
+    (float.abs() < 1e15).then_some(float as i64)
 }
 
 fn is_collection(shape: &Shape) -> bool {
