@@ -195,7 +195,7 @@ fn inner_chains(node: &NodePlan, family: IpFamily) -> Vec<StandingChain> {
         ),
         chain(
             REJECTED,
-            "the client hears at once",
+            "rejected: no endpoint",
             vec![counted(Action::Reject)],
         ),
         chain(

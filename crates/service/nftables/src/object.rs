@@ -95,8 +95,9 @@ pub enum Object {
 /// Objects by their keys.
 pub(crate) type Objects = BTreeMap<Key, Object>;
 
-/// A chain with its rules.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A chain with its rules. The comment is not compared: the kernel takes it only when it makes the chain
+/// (`nf_tables_updchain`), so a chain of an earlier version would be written again by every full sync.
+#[derive(Clone, Debug)]
 pub struct Chain {
     /// The hook of a base chain; `None` when only other chains lead here.
     pub hook: Option<Hook>,
@@ -105,6 +106,14 @@ pub struct Chain {
     /// Its rules.
     pub rules: Rules,
 }
+
+impl PartialEq for Chain {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.hook, &self.rules) == (&other.hook, &other.rules)
+    }
+}
+
+impl Eq for Chain {}
 
 /// The rules of a chain: as we write them, or as the kernel lists them. The two are equal when the kernel would list
 /// our rules like this.

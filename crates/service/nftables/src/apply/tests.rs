@@ -5,12 +5,14 @@ use sluice_model::IpFamily;
 use sluice_nft::Kernel;
 use sluice_nft::testing::Fake;
 use sluice_plan::PortKey;
+use sluice_plan::settings::Settings;
 use sluice_plan::testing::{arbitrary_events, arbitrary_settings, planner};
 use sluice_plane::{Scale, Scene};
 use sluice_reconcile::Reconciler;
 
 use super::*;
 use crate::backend::{Nftables, render_plan};
+use crate::observe;
 use crate::set::Counting;
 
 type Objects = BTreeMap<Key, Object>;
@@ -44,6 +46,27 @@ fn listing(kernel: &mut Fake) -> Vec<String> {
     }
     all.sort();
     all
+}
+
+#[test]
+fn a_chain_with_the_comment_of_an_earlier_version_is_not_written() {
+    let wanted = planner(Settings::for_node("one"), Vec::new());
+    let wanted = render_plan(wanted.plan(), Counting::Nothing);
+    let mut earlier = wanted.clone();
+    for object in earlier.values_mut() {
+        if let Object::Chain(chain) = object {
+            chain.comment = "other words".into();
+        }
+    }
+    let mut kernel = Fake::new();
+    apply(&mut kernel, &difference(&Objects::new(), &earlier));
+    let mut held = Objects::new();
+    for family in IpFamily::ALL {
+        let (listed, _) = observe::table(&mut kernel, family, Counting::Nothing).unwrap();
+        held.extend(listed);
+    }
+    assert!(difference(&held, &wanted).is_empty());
+    assert_eq!(wanted.len(), held.len());
 }
 
 proptest! {
