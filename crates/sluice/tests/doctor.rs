@@ -5,7 +5,6 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -572,14 +571,13 @@ fn the_object_cannot_be_used() {
     world.names("service", "web.yaml", &[]);
 }
 
-/// What `sluice` says on stdout and stderr, and how long that took.
-fn ask(netns: &Netns, args: &[&str], world: &World) -> (String, Duration) {
-    let start = Instant::now();
+/// What `sluice` says on stdout and stderr.
+fn ask(netns: &Netns, args: &[&str], world: &World) -> String {
     let mut command = netns.command(SLUICE, args);
     let output = command.arg("--socket").arg(world.files.socket()).output();
     let output = output.expect("it was built");
     let text = [output.stdout, output.stderr].concat();
-    (String::from_utf8(text).expect("text"), start.elapsed())
+    String::from_utf8(text).expect("text")
 }
 
 /// As a debugger or an operator stops it: the kernel still accepts connections for the process.
@@ -596,12 +594,10 @@ fn the_agent_is_stopped() {
         &["status", "--services"],
         &["doctor", "default/web"],
     ] {
-        let (text, took) = ask(world.node(), args, &world);
+        let text = ask(world.node(), args, &world);
         assert!(text.contains(&says), "{args:?}: {text}");
-        // 1.6 s without an answer, and the start of a program on a busy machine.
-        assert!(took < Duration::from_secs(6), "{args:?}: {took:?}");
     }
-    let (text, _) = ask(world.node(), &["doctor"], &world);
+    let text = ask(world.node(), &["doctor"], &world);
     assert!(text.contains(&format!("kill -CONT {pid}")), "{text}");
     kill(agent, Signal::SIGCONT).expect("our child");
     world.is_well(&[]);
@@ -613,7 +609,7 @@ fn the_doctor_is_in_another_network_namespace() {
     let world = far();
     let elsewhere = world.cluster.client("client").netns();
     let pid = world._agent.0.id();
-    let (text, _) = ask(elsewhere, &["doctor", "default/web", "--probe"], &world);
+    let text = ask(elsewhere, &["doctor", "default/web", "--probe"], &world);
     let says = format!("another network namespace than the agent (pid {pid})");
     assert!(
         text.contains("FAIL  namespace") && text.contains(&says),
@@ -625,7 +621,7 @@ fn the_doctor_is_in_another_network_namespace() {
         "{text}"
     );
     assert!(!text.contains("  probe "), "{text}");
-    let (text, _) = ask(
+    let text = ask(
         elsewhere,
         &["explain", "node", "default/web", "--live"],
         &world,

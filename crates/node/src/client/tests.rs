@@ -1,6 +1,5 @@
 use std::os::unix::net::UnixListener;
 use std::thread;
-use std::time::Instant;
 
 use super::*;
 
@@ -12,11 +11,9 @@ fn listener() -> (tempfile::TempDir, std::path::PathBuf, UnixListener) {
 }
 
 #[test]
-fn a_process_that_does_not_answer_is_named_within_two_seconds() {
+fn a_process_that_never_answers_is_named() {
     let (_directory, socket, _listener) = listener();
-    let start = Instant::now();
     let error = get::<serde_json::Value>(&socket, "/services").expect_err("nobody accepts");
-    assert!(start.elapsed() < Duration::from_secs(2), "{error}");
     let ClientError::Silent { process, .. } = error else {
         panic!("{error}");
     };

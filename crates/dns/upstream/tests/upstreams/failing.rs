@@ -17,6 +17,23 @@ async fn dead() -> std::net::SocketAddr {
     Server::start(Ports::Both, silent).await.stop().await
 }
 
+/// Polls a future with a clock that does not move: what waits for a timer never ends.
+async fn while_time_stands_still<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::pause();
+    // A paused clock jumps to the next timer when nothing else can be polled.
+    let busy = async {
+        loop {
+            tokio::task::yield_now().await;
+        }
+    };
+    let output = tokio::select! {
+        output = future => output,
+        () = busy => unreachable!("it has no end"),
+    };
+    tokio::time::resume();
+    output
+}
+
 #[tokio::test]
 async fn a_closed_port_costs_no_time() {
     let server = Server::start(Ports::Both, honest(1)).await;
@@ -24,10 +41,10 @@ async fn a_closed_port_costs_no_time() {
     config.to.insert(0, upstream(dead().await));
     let forwarder = forwarder(&config);
     for transport in [Transport::Udp, Transport::Tcp] {
-        let began = std::time::Instant::now();
-        let response = forwarder.exchange(&question("a."), transport).await;
+        let asked = question("a.");
+        let exchange = forwarder.exchange(&asked, transport);
+        let response = while_time_stands_still(exchange).await;
         assert_eq!(addresses(&response.unwrap()), [1]);
-        assert!(began.elapsed() < READ_TIMEOUT);
     }
 }
 
@@ -69,8 +86,8 @@ async fn a_query_ends_after_five_seconds() {
     let failure = response.unwrap_err();
     assert!(matches!(failure, Failure::NoAnswer { .. }), "{failure}");
     assert_eq!(failure.response_code(), ResponseCode::ServFail);
-    let took = began.elapsed();
-    assert!(took >= Duration::from_secs(5) && took < Duration::from_secs(9));
+    assert!(began.elapsed() >= Duration::from_secs(5));
+    // A fourth attempt would begin after six seconds.
     assert_eq!(slow.seen().len(), 3);
 }
 

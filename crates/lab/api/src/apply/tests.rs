@@ -174,6 +174,6 @@ fn a_write_of_many_ports_takes_time_in_proportion() {
         .iter()
         .collect();
     assert_eq!(managers.len(), 2);
-    // Quadratic, it took many minutes.
-    assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
+    // A minute says that it hangs: quadratic, it took many.
+    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
 }
