@@ -29,13 +29,13 @@ use crate::{flow, lookup, port, service, source};
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Way {
-    /// It is looked for among frontends.
+    /// The packet belongs to no direct connection: the programs look for a frontend.
     Unknown,
-    /// It passes as it is.
+    /// The packet passes unchanged.
     Pass,
-    /// It opens a connection, which gets another source port.
+    /// The packet opens a direct connection, which needs another source port.
     Opens,
-    /// It is of a connection that got one.
+    /// The packet belongs to a direct connection that has got another source port.
     Known,
 }
 

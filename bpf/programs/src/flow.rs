@@ -15,9 +15,9 @@ use crate::{lookup, port, window};
 /// The error of a key that has an entry (`EEXIST`). All others of a hash map mean that it is full, or that there is no memory.
 pub const IS_THERE: i32 = -17;
 
-/// What an entry is that was just made.
+/// Fills an entry that was just made.
 trait Begin {
-    /// Makes it one of this kind, for packets that get these addresses and ports: without flags and numbers, of no service port.
+    /// Makes the entry one of this kind, whose packets get these addresses and ports: no flags, no numbers, no service port.
     fn begin(&mut self, to: &Tuple, kind: FlowKind);
 }
 
@@ -222,9 +222,9 @@ pub enum Entered {
     Whole,
     /// FLOWS has no room for all its entries, and none of them is there.
     NoRoom,
-    /// No source port is left for it.
+    /// No source port is free for the connection.
     NoPort,
-    /// Its client opens no connection for now.
+    /// The client has opened as many connections as the limit allows.
     Limited,
 }
 

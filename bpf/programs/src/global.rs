@@ -13,7 +13,7 @@ use sluice_bpf_abi::{Counter, Hook};
 
 /// What a global function takes.
 pub trait Argument: Sized {
-    /// How it is passed.
+    /// The type of the register that carries it.
     type Raw;
 
     /// What is passed.

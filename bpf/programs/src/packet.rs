@@ -110,7 +110,7 @@ pub struct Ipv6 {
 pub struct Transport {
     ports: [u16; 2],
     words: [u32; 2],
-    /// Of SCTP the type of the first chunk.
+    /// In an SCTP packet, the type of the first chunk.
     byte_12: u8,
     tcp_flags: u8,
     window: u16,

@@ -29,9 +29,9 @@ pub fn take(ctx: &TcContext) -> (Entered, u16) {
     }
 }
 
-/// In place of a port: none is free. Above all ports.
+/// Returned when no port is free: larger than every port.
 const NO_PORT: u32 = 1 << 16;
-/// In place of a port: FLOWS has no room.
+/// Returned when FLOWS is full.
 const NO_ROOM: u32 = NO_PORT + 1;
 
 global!(

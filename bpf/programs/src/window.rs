@@ -130,7 +130,7 @@ fn is_after(number: u32, other: u32) -> bool {
 }
 
 global!(
-    /// Every packet but those that go on.
+    /// Judges every packet that does not merely continue its connection.
     fn judge(ctx, packet: &Packet, to: &Tuple, own: &mut Flow) -> bool = judge_body else false
 );
 

@@ -96,7 +96,7 @@ impl Selector {
         })
     }
 
-    /// What both select.
+    /// The selector of the objects that both select.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         let texts = [&*self.text, &*other.text];

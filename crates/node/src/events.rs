@@ -86,11 +86,11 @@ impl<E: Keyed> EventQueue<E> {
 
 /// The events of a queue, by namespace.
 struct Shares<E: Keyed> {
-    /// Of no namespace.
+    /// Events about objects without a namespace.
     others: Latest<E>,
-    /// None is empty.
+    /// The events of each namespace that has any.
     namespaces: BTreeMap<Arc<str>, Latest<E>>,
-    /// Some event comes after all others.
+    /// Whether an event waits that comes after all others.
     is_last: bool,
 }
 

@@ -50,7 +50,7 @@ impl Settled {
 pub struct Hold<E: Keyed> {
     waiting: Latest<E>,
     wait: fn(&E) -> Wait,
-    /// Some step has settled something.
+    /// Whether any step has settled an object yet.
     begun: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Netlink for a service proxy: conntrack entries, IPVS, ipset and nfacct, without libraries of other
-//! projects.
+//! Netlink: its sockets and messages, and conntrack entries, IPVS, ipset and nfacct over it, without libraries
+//! of other projects.
 //!
 //! [`socket`], [`attr`], [`message`], [`request`] and [`bulk`] carry the messages of any part of the kernel.
 //!

@@ -36,7 +36,7 @@ pub enum Variant {
 }
 
 impl Variant {
-    /// Both.
+    /// Every variant.
     pub const ALL: [Self; 2] = [Self::Nft, Self::Legacy];
 
     /// How many chains one step may declare before several steps are cheaper.
@@ -144,7 +144,7 @@ pub struct Programs {
 /// The rules of one family.
 #[derive(Clone, Debug, Default)]
 pub struct Listing {
-    /// By table and chain.
+    /// The keys are a table and a chain.
     pub rules: Ruleset,
     /// Tables with rules that only `nft` can show, which are not listed.
     pub hidden: Vec<Table>,

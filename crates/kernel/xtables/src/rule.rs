@@ -209,9 +209,9 @@ impl Ord for Matches {
 /// Whether a condition must hold or must not (`!`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Sense {
-    /// It must.
+    /// The condition must hold.
     Is,
-    /// It must not.
+    /// The condition must not hold.
     Not,
 }
 
@@ -345,7 +345,7 @@ impl States {
     /// The destination was translated.
     pub const DNAT: Self = Self(16);
 
-    /// These and those.
+    /// The union of both sets of states.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)

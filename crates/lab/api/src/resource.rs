@@ -54,9 +54,9 @@ pub struct Resource {
     /// Completes and validates an object before the cluster's admission: the kinds that are served, the stored object,
     /// and the new one.
     pub(crate) admit: Option<Admit>,
-    /// What a client that writes an object is told.
+    /// The warnings for a client that writes an object (header `Warning`).
     pub(crate) warnings: Option<fn(&Self, &Value) -> Vec<String>>,
-    /// What every request for objects of this version is told.
+    /// The warning for every request for objects of this version.
     pub(crate) deprecated: Option<String>,
     /// Whether clients see this version. A stored one may be hidden.
     pub(crate) served: bool,
@@ -149,7 +149,7 @@ pub(crate) struct Computed {
 pub(crate) struct Conversion {
     /// To the version in which the collection is stored.
     pub(crate) store: fn(&mut Value),
-    /// From that version.
+    /// From the version in which the collection is stored.
     pub(crate) show: fn(&mut Value),
 }
 

@@ -119,12 +119,12 @@ pub(crate) enum Form {
 /// How server-side apply merges a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ListType {
-    /// It has one owner as a whole.
+    /// The list has one owner.
     #[default]
     Atomic,
-    /// Of scalars, each of which has owners.
+    /// A list of scalars, each of which has owners.
     Set,
-    /// Of objects, which are found by these fields.
+    /// A list of objects; these fields are the key of one.
     Keyed(Vec<Box<str>>),
 }
 

@@ -116,7 +116,7 @@ pub(crate) fn check(program: &str, path: &str, mounts: &[Mount]) -> Result<(), S
     ))
 }
 
-/// What there is instead.
+/// The sentence that names programs which a container can run.
 fn there_is() -> String {
     let all = [
         "bash",

@@ -51,7 +51,7 @@ pub(crate) enum Health {
     Ready,
     /// Its agent has not written all rules yet.
     Starting,
-    /// Nothing reports: no kubelet, no agent.
+    /// Neither a kubelet nor an agent reports.
     Silent,
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct Terminal {
     /// What is read here is what the program writes.
     pub(crate) ours: OwnedFd,
     theirs: File,
-    /// For the leader of the program's session.
+    /// The device that the leader of the program's session opens.
     pub(crate) path: PathBuf,
 }
 

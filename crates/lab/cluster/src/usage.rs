@@ -36,7 +36,7 @@ struct Sample {
     uptime: Duration,
     /// By process group: a container's processes are one.
     groups: HashMap<i32, Process>,
-    /// By process id.
+    /// The key is the process id.
     processes: HashMap<i32, Process>,
 }
 

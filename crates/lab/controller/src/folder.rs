@@ -41,7 +41,7 @@ const NODE: u8 = 1;
 /// A completed Service with the objects that belong to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Completed {
-    /// With addresses and ports.
+    /// The Service with its ClusterIPs and NodePorts.
     pub service: Service,
     /// Ours, and those of other writers.
     pub slices: Vec<EndpointSlice>,

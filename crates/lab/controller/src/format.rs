@@ -21,7 +21,7 @@ pub enum Format {
     Path,
     /// `example.com/name`.
     Qualified,
-    /// Of a label.
+    /// The value of a label: empty, or at most 63 bytes.
     LabelValue,
     /// RFC 6335, section 5.1.
     PortName,

@@ -74,7 +74,7 @@ impl DenialReason {
 pub enum Fate {
     /// It is dropped.
     Dropped,
-    /// Its sender hears that nobody listens.
+    /// It is rejected: its sender gets a TCP reset or an ICMP error.
     Rejected,
     /// It goes on, and opens, changes and ends no connection.
     Passed,

@@ -35,7 +35,7 @@ pub struct Sighting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Act {
-    /// Nothing.
+    /// It goes on as it came.
     Passed,
     /// It opens a connection and is led to an endpoint.
     Opened,
@@ -45,7 +45,7 @@ pub enum Act {
     Returned,
     /// It is dropped.
     Dropped,
-    /// It is rejected: its sender hears at once.
+    /// It is rejected: its sender gets a TCP reset or an ICMP error.
     Rejected,
 }
 

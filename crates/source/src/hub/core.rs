@@ -40,7 +40,7 @@ pub(crate) struct Core {
     /// Host and port of the API server; empty for a folder.
     pub(crate) server: String,
     pub(crate) topics: Vec<State>,
-    /// By number, in the order of their subscriptions.
+    /// The key is the number of the subscription, which grows.
     consumers: BTreeMap<usize, Box<dyn Consume>>,
 }
 

@@ -44,7 +44,7 @@ pub(super) struct Batch {
 /// How the content counts that was read of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is the content of one moment.
+    /// It counts: the file did not change meanwhile.
     Whole,
     /// It does not count: the file changed meanwhile, and is read again.
     Again,

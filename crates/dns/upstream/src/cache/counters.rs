@@ -12,7 +12,7 @@ pub enum Half {
 }
 
 impl Half {
-    /// Both, in the order of CoreDNS's documents.
+    /// Both counters, in the order of CoreDNS's documents.
     pub const ALL: [Self; 2] = [Self::Success, Self::Denial];
 
     /// The value of the label `type`.

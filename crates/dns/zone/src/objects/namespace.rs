@@ -22,7 +22,7 @@ pub(super) struct Contents {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entry {
     pub(crate) service: Option<Arc<Service>>,
-    /// By name.
+    /// The key is the name.
     pub(crate) slices: Vec<Arc<Slice>>,
 }
 

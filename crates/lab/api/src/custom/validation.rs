@@ -266,7 +266,7 @@ impl Causes {
         }
     }
 
-    /// What cannot change.
+    /// Refuses a change of the group and the names, and of what is fixed once the definition is established.
     fn change(&mut self, old: &Value, new: &Value) {
         let mut fields = vec!["/spec/group", "/spec/names/plural"];
         if super::is_established(old) {

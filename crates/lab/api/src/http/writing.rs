@@ -27,7 +27,7 @@ pub(super) enum Part {
     Status,
     /// The number of replicas.
     Scale,
-    /// What holds a Namespace.
+    /// `spec.finalizers` of a Namespace.
     Finalizers,
 }
 

@@ -21,7 +21,7 @@ fn part<'a>(object: &'a mut Value, name: &str) -> Option<&'a mut Map<String, Val
     object.get_mut(name)?.as_object_mut()
 }
 
-/// From version 1.
+/// Turns an object of `autoscaling/v1` into one of v2: fields that v1 lacks come from its annotations.
 pub(super) fn store(object: &mut Value) {
     let annotations = object.pointer_mut("/metadata/annotations");
     let annotations = annotations.and_then(Value::as_object_mut);
@@ -77,7 +77,7 @@ pub(super) fn store(object: &mut Value) {
     }
 }
 
-/// To version 1.
+/// Turns an object of `autoscaling/v2` into one of v1: fields that v1 lacks become annotations.
 pub(super) fn show(object: &mut Value) {
     if let Some(spec) = part(object, "spec") {
         let metrics = spec.get_mut("metrics").and_then(Value::as_array_mut);

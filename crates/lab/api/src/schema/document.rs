@@ -1,5 +1,5 @@
 //! Schemas of an OpenAPI document of version 3: what `kubectl explain`, `diff` and `apply` read.
-//! Without descriptions, which are texts of others.
+//! Descriptions are left out: they are texts of the Kubernetes authors.
 
 use serde_json::{Map, Value, json};
 

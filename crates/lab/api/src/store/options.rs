@@ -51,10 +51,10 @@ pub enum Propagation {
     /// What the finalizers `orphan` and `foregroundDeletion` of the object say; as `Background` without them.
     #[default]
     Unspecified,
-    /// They are deleted after the owner.
+    /// Dependents are deleted after the owner.
     Background,
-    /// They are deleted before the owner.
+    /// Dependents are deleted before the owner.
     Foreground,
-    /// They stay, without their owner reference.
+    /// Dependents stay, without their owner reference.
     Orphan,
 }

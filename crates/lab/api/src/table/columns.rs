@@ -33,11 +33,11 @@ pub(crate) struct Column {
 pub(crate) enum Source {
     /// The function of the table knows it.
     Row,
-    /// At this path, or else the value.
+    /// The value at this path, or else the value given here.
     At(Path, Value),
-    /// The texts at this path joined by commas, or else the value.
+    /// The texts at this path joined by commas, or else the value given here.
     Joined(Path, Value),
-    /// The time since the time at this path, or else the value.
+    /// The time since the time at this path, or else the value given here.
     Since(Path, Value),
     /// The number of items at this path.
     Count(Path),

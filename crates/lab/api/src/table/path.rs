@@ -9,7 +9,7 @@ pub(crate) struct Path(Vec<Step>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
     Field(String),
-    /// From the end when negative.
+    /// A negative index counts from the end.
     Index(i64),
     Each,
     /// Items whose value at the path is this text.

@@ -51,7 +51,7 @@ pub(super) struct Objects {
     pub(super) nodes: BTreeMap<String, Arc<Node>>,
     pub(super) pods: All<Pod>,
     pub(super) services: All<Service>,
-    /// By name, which is the IP address.
+    /// The key is the name, which is the IP address.
     pub(super) addresses: BTreeMap<String, Arc<IPAddress>>,
     namespaces: BTreeMap<String, Arc<Namespace>>,
     accounts: All<ServiceAccount>,

@@ -99,7 +99,7 @@ enum Words {
     Program(String, Vec<String>),
     /// A server of agnhost on these ports, whose paths the identity server has.
     Ports(Vec<Port>),
-    /// What its image does.
+    /// Neither: the container runs what stands in for its image.
     None,
 }
 

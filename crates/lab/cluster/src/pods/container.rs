@@ -224,7 +224,7 @@ impl Container {
         !first
     }
 
-    /// That it waits for its restart, in kubelet's words.
+    /// kubelet's message about a container that waits for its restart.
     pub(super) fn back_off(&self, pod: &Pod) -> String {
         let text = |it: &Option<String>| it.clone().unwrap_or_default();
         let metadata = &pod.metadata;

@@ -43,7 +43,7 @@ pub(super) struct Volumes {
     /// The folder of what stands in for PersistentVolumes, by namespace and claim.
     claims: PathBuf,
     ready: BTreeMap<String, Ready>,
-    /// By volume and path.
+    /// The keys are a volume and a path in it.
     tokens: RefCell<BTreeMap<(String, String), Token>>,
 }
 

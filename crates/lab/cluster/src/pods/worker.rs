@@ -90,7 +90,7 @@ pub(super) struct Worker {
     pub(super) deadline: Option<Instant>,
     /// Seconds between SIGTERM and SIGKILL, as the Pod last said.
     pub(super) grace: Option<u64>,
-    /// What was last written.
+    /// The status that this worker last wrote.
     pub(super) reported: Option<PodStatus>,
     /// Whether somebody else changed what was written: the node controller, while the node was silent.
     overwritten: bool,

@@ -35,7 +35,7 @@ pub struct Plan {
 pub struct Failure {
     /// Why, in the words of the API.
     pub message: String,
-    /// No other one is tried before.
+    /// The controller creates no other pod before this time.
     pub until: Timestamp,
     /// How long that was from the refusal on.
     pub wait: Duration,

@@ -32,11 +32,11 @@ use crate::netfilter;
 /// had ended when the kernel listed it, and even its id (`nf_ct_get_id`), so nothing of theirs is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RulesOpen {
-    /// Those of all clients: the programs wait.
+    /// All clients': the eBPF programs do nothing yet.
     All,
-    /// Those of the node itself.
+    /// The node's own.
     Nodes,
-    /// None: they are gone.
+    /// Nobody's: the rules are deleted.
     Nothing,
 }
 

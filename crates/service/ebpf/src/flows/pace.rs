@@ -37,7 +37,7 @@ pub(super) struct State {
     pub(super) added: u64,
     /// Entries that it has room for.
     pub(super) capacity: u64,
-    /// It may be half full.
+    /// Whether half of the table may be in use.
     pub(super) is_pressed: bool,
     /// New connections found no room, or clients may not open any.
     pub(super) is_urgent: bool,

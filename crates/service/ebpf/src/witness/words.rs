@@ -138,7 +138,7 @@ fn reason(event: &Event) -> &'static str {
         ),
         (
             Counter::TooLongForTunnel,
-            "too long for the tunnel, its sender hears which length is not",
+            "too long for the tunnel: an ICMP error tells its sender the largest length",
         ),
         (
             Counter::UnknownConnection,

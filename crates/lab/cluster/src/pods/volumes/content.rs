@@ -176,7 +176,7 @@ impl Sources<'_> {
 ///
 /// # Errors
 ///
-/// It is missing and required, in kubelet's words.
+/// kubelet's error for a required object that is missing.
 pub(in crate::pods) fn found(
     objects: &dyn Read,
     namespace: &str,

@@ -12,7 +12,7 @@ const YEARS: i16 = 5;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Schedule {
     Times(Times),
-    /// At this distance.
+    /// `@every`: the time from one run to the next.
     Every(SignedDuration),
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Times {
     hours: u64,
     days: u64,
     months: u64,
-    /// From Sunday.
+    /// Bit 0 is Sunday.
     weekdays: u64,
     /// Whether days of the month and of the week must both match, because one of them is `*`.
     both: bool,

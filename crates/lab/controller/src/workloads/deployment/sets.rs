@@ -14,9 +14,9 @@ use crate::meta;
 
 /// A ReplicaSet. Numbers of pods are counted, not taken from the status, which may be older.
 pub(super) struct Replicas<'a> {
-    /// As read.
+    /// The ReplicaSet in the store.
     before: &'a ReplicaSet,
-    /// As planned.
+    /// The ReplicaSet that the plan makes of it.
     pub(super) after: ReplicaSet,
     active: i32,
     ready: i32,

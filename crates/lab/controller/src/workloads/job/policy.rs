@@ -11,9 +11,9 @@ use crate::meta;
 /// What the failure of a pod means for its Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It counts towards the limits.
+    /// It counts towards `backoffLimit` and `backoffLimitPerIndex`.
     Counted,
-    /// It does not.
+    /// It counts towards no limit, and the pod is replaced.
     Ignored,
     /// Its index is not tried again.
     FailsIndex,
@@ -38,7 +38,7 @@ pub(super) fn outcome(spec: &JobSpec, pod: &Pod) -> Outcome {
     Outcome::Counted
 }
 
-/// What of a pod matches a rule.
+/// The exit code or condition of the pod that matches the rule, in words.
 fn matched(rule: &PodFailurePolicyRule, pod: &Pod) -> Option<String> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let name = format!("{namespace}/{}", meta::name(&pod.metadata));

@@ -43,7 +43,7 @@ impl End {
         }
     }
 
-    /// What an earlier status says.
+    /// The result that the conditions of an earlier status say.
     fn told(status: &JobStatus) -> Option<Self> {
         [Way::Success, Way::Failure].into_iter().find_map(|way| {
             let told = condition(status, way.conditions().0)?;
