@@ -5,13 +5,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use futures::Stream;
+use futures::stream::{self, Stream};
+use futures::{FutureExt, StreamExt};
 use hyper::body::{Frame, SizeHint};
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::status::Status;
+use crate::yaml;
 
 /// The chunks of a streamed body.
 pub type Pieces = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
@@ -40,6 +42,24 @@ pub fn json_text(body: Content) -> Answer {
 /// 200 with a JSON value.
 pub(crate) fn json_value(value: &Value) -> Answer {
     json_text(Content::whole(value.to_string()))
+}
+
+/// The answer as YAML, if it is JSON.
+pub(crate) fn yaml(mut answer: Answer) -> Answer {
+    let json = HeaderValue::from_static("application/json");
+    if answer.headers().get(CONTENT_TYPE) != Some(&json) {
+        return answer;
+    }
+    let yaml = HeaderValue::from_static("application/yaml");
+    answer.headers_mut().insert(CONTENT_TYPE, yaml);
+    answer.map(|body| match body {
+        Content::Whole(bytes) => Content::Whole(bytes.map(|it| yaml::write(&it))),
+        Content::Pieces(pieces) => {
+            let whole = pieces.collect::<Vec<_>>();
+            let whole = whole.map(|it| yaml::write(&it.concat()));
+            Content::Pieces(stream::once(whole).boxed())
+        }
+    })
 }
 
 /// 200 with text.

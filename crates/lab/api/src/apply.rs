@@ -10,15 +10,18 @@ mod managers;
 mod merge;
 #[cfg(test)]
 mod tests;
-mod undeclared;
+mod typed;
+
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::resource::Resource;
+use crate::resource::{Resource, Subresource};
 use crate::status::{Cause, Status};
 use fields::{Element, Fields, Path};
+pub(crate) use managers::keep_reset;
 use managers::{Managers, Operation};
-pub(crate) use undeclared::all_declared;
+pub(crate) use typed::{all_fit, untyped};
 
 /// A field manager: the client that writes, and through which subresource.
 #[derive(Clone, Debug)]
@@ -52,6 +55,25 @@ pub(crate) fn applied(
 ) -> Result<Value, Status> {
     let schema = &resource.schema;
     let mut managers = Managers::of(live.unwrap_or(&Value::Null));
+    if let Some(live) = live
+        && managers.is_empty()
+    {
+        // What nobody is known to own could be changed by anybody, without a conflict (`skipnonapplied.go`).
+        let is_own = |field: &str| match manager.subresource.as_str() {
+            "status" => ["metadata", "status"].contains(&field),
+            _ => field != "status" || resource.status == Subresource::Absent,
+        };
+        let mut live = live.clone();
+        if let Some(live) = live.as_object_mut() {
+            live.retain(|field, _| is_own(field));
+        }
+        let before = Manager {
+            name: "before-first-apply".to_owned(),
+            subresource: manager.subresource.clone(),
+        };
+        let fields = Fields::of(schema, &live);
+        managers.put(&before, Operation::Update, resource, fields, now.to_owned());
+    }
     let wanted = Fields::of(schema, config);
     let before = managers.take(manager, Operation::Apply);
     let mut object = match live {
@@ -59,7 +81,9 @@ pub(crate) fn applied(
         Some(live) => {
             let (have, set) = (fields::values(schema, live), fields::values(schema, config));
             let changed = wanted.only(|it| wanted.is_leaf(it) && have.get(it) != set.get(it));
-            let foreign = managers.owning(&changed);
+            // Who conflicts about a Scale knows it in that version.
+            let version = (manager.subresource == "scale").then_some("autoscaling/v1");
+            let foreign = managers.owning(&changed, version);
             if conflicts == Conflicts::Refused && !foreign.is_empty() {
                 return Err(conflict(&foreign));
             }
@@ -93,10 +117,22 @@ pub(crate) fn written(
     now: &str,
 ) {
     let schema = &resource.schema;
-    let mut managers = Managers::of(new);
-    let fields = Fields::of(schema, new);
     let nothing = Value::Null;
+    let given = &new["metadata"]["managedFields"];
+    if managers::is_reset(given) && old.is_some() && manager.subresource.is_empty() {
+        if let Some(metadata) = new["metadata"].as_object_mut() {
+            metadata.remove("managedFields");
+        }
+        return;
+    }
     let old = old.unwrap_or(&nothing);
+    // Clients that do not know the field must not remove it, and writers of a part cannot change it (`decodeLiveOrNew` in
+    // `managedfields/internal/fieldmanager.go`).
+    let mut managers = Managers::of(new);
+    if managers.is_empty() || !manager.subresource.is_empty() {
+        managers = Managers::of(old);
+    }
+    let fields = Fields::of(schema, new);
     let (before, after) = (fields::values(schema, old), fields::values(schema, new));
     let changed = fields.only(|it| before.get(it) != after.get(it));
     let gone = Fields::of(schema, old).without(&fields);
@@ -112,6 +148,7 @@ pub(crate) fn written(
     managers.write(new);
 }
 
+/// 409 (`managedfields/internal/conflict.go`).
 fn conflict(foreign: &[(String, Path)]) -> Status {
     let causes = foreign.iter().map(|(manager, path)| Cause {
         reason: "FieldManagerConflict",
@@ -119,15 +156,23 @@ fn conflict(foreign: &[(String, Path)]) -> Status {
         message: format!("conflict with {manager}"),
     });
     let causes: Vec<_> = causes.collect();
-    let each = causes
-        .iter()
-        .map(|it| format!("{}: {}", it.message, it.field));
-    let (count, plural) = (causes.len(), if causes.len() == 1 { "" } else { "s" });
-    let all = each.collect::<Vec<_>>().join("\n");
-    Status::apply_conflict(
-        format!("Apply failed with {count} conflict{plural}: {all}"),
-        &causes,
-    )
+    let why = match causes.as_slice() {
+        [one] => format!("1 conflict: {}: {}", one.message, one.field),
+        many => {
+            let mut all: BTreeMap<_, Vec<_>> = BTreeMap::new();
+            for it in many {
+                all.entry(&it.message).or_default().push(&it.field);
+            }
+            let lines = all.into_iter().flat_map(|(message, fields)| {
+                let head = format!("{}:", message.replacen("conflict", "conflicts", 1));
+                let fields = fields.into_iter().map(|it| format!("- {it}"));
+                std::iter::once(head).chain(fields)
+            });
+            let lines: Vec<_> = lines.collect();
+            format!("{} conflicts: {}", many.len(), lines.join("\n"))
+        }
+    };
+    Status::apply_conflict(format!("Apply failed with {why}"), &causes)
 }
 
 /// Whether a field is written by the server, or identifies the object. No manager owns such fields.

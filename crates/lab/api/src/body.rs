@@ -5,13 +5,13 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use hyper::StatusCode;
 use hyper::body::Body;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::resource::Resource;
 use crate::status::Status;
+use crate::store::unknown_kind;
 
 /// Largest body of a request in bytes: etcd's limit of an object, 1.5 MiB.
 const LARGEST: usize = 3 * 1024 * 1024 / 2;
@@ -43,11 +43,7 @@ impl Unreadable {
     /// The connection must end.
     pub fn status(self) -> Result<Status, Self> {
         match self {
-            Self::TooLarge => Ok(Status::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "RequestEntityTooLarge",
-                format!("Request entity too large: limit is {LARGEST}"),
-            )),
+            Self::TooLarge => Ok(Status::too_large(format_args!("limit is {LARGEST}"))),
             Self::CutOff => Err(self),
         }
     }
@@ -82,33 +78,59 @@ async fn read(mut body: impl Body<Data = Bytes> + Unpin) -> Result<Bytes, Unread
     Ok(bytes.freeze())
 }
 
-/// Completes kind, `apiVersion` and namespace of `object` from the path of the request.
+/// Completes kind, `apiVersion` and namespace of `object` from the path of the request (`transformDecodeError` in
+/// `endpoints/handlers/rest.go`, `EnsureObjectNamespaceMatchesRequestNamespace` in `registry/rest/meta.go`).
 ///
 /// # Errors
 ///
-/// The object has no metadata, or contradicts the path.
+/// 400: it is no object, or contradicts the path.
 pub fn fit(resource: &Resource, namespace: Option<&str>, object: &mut Value) -> Result<(), Status> {
-    if !object.is_object() || !object["metadata"].is_object() {
-        return Err(Status::bad_request("the body is no object with metadata"));
+    let Some(fields) = object.as_object_mut() else {
+        return Err(Status::bad_request("the body is no object"));
+    };
+    let given = |field: &str| {
+        fields
+            .get(field)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    let (api_version, kind) = (given("apiVersion"), given("kind"));
+    let real = resource.api_version();
+    if !["", &*real].contains(&api_version) {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({real})"
+        )));
     }
-    for (field, real) in [
-        ("kind", resource.kind.clone()),
-        ("apiVersion", resource.api_version()),
-    ] {
-        if object[field].as_str().unwrap_or(&real) != real {
-            let message = format!("{field} {} does not fit the path", object[field]);
-            return Err(Status::bad_request(message));
+    if !["", &*resource.kind].contains(&kind) {
+        return Err(Status::bad_request(format!(
+            "{kind} in version {:?} cannot be handled as a {}: {}",
+            resource.version,
+            resource.kind,
+            unknown_kind(&real, kind)
+        )));
+    }
+    fields.insert("apiVersion".to_owned(), real.into());
+    fields.insert("kind".to_owned(), resource.kind.clone().into());
+    let metadata = fields.entry("metadata").or_insert(Value::Null);
+    if metadata.is_null() {
+        *metadata = json!({});
+    }
+    let Some(metadata) = metadata.as_object_mut() else {
+        return Err(Status::bad_request("metadata is no object"));
+    };
+    let Some(namespace) = namespace else {
+        if !resource.namespaced {
+            metadata.remove("namespace");
         }
-        object[field] = real.into();
+        return Ok(());
+    };
+    let given = metadata.get("namespace").and_then(Value::as_str);
+    if !["", namespace].contains(&given.unwrap_or_default()) {
+        let why =
+            "the namespace of the provided object does not match the namespace sent on the request";
+        return Err(Status::bad_request(why));
     }
-    if let Some(namespace) = namespace {
-        let slot = &mut object["metadata"]["namespace"];
-        if slot.as_str().unwrap_or(namespace) != namespace {
-            let message = format!("metadata.namespace {slot} does not fit the path");
-            return Err(Status::bad_request(message));
-        }
-        *slot = namespace.into();
-    }
+    metadata.insert("namespace".to_owned(), namespace.into());
     Ok(())
 }
 

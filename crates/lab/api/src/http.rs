@@ -25,18 +25,19 @@ pub use streams::{NotRunning, Programs, Sessions};
 
 use crate::answer::{self, Answer, Content, refuse};
 use crate::discovery;
-use crate::format::{Format, Include};
+use crate::format::{Encoding, Format, Include};
 use crate::object::Key;
 use crate::openapi;
-use crate::query::{Query, parameter};
+use crate::query::{Query, boolean, parameter};
 use crate::read;
 use crate::resource::{Resource, Subresource};
-use crate::route::Target;
+use crate::route::{self, Target};
 use crate::status::Status;
 use crate::store::Store;
 use crate::tokens::Tokens;
 use crate::user::User;
 use crate::watch::{self, Settings};
+pub(crate) use options::Verb;
 use options::WriteOptions;
 
 /// The Kubernetes API over a store.
@@ -68,6 +69,7 @@ pub(crate) struct Call<'a> {
     resource: Arc<Resource>,
     namespace: Option<String>,
     query: &'a str,
+    is_watch: bool,
     accept: Option<&'a str>,
     content_type: Option<&'a str>,
     user_agent: Option<&'a str>,
@@ -79,12 +81,21 @@ impl Api {
     /// authority.
     pub fn answer(&self, request: &Request<Bytes>, is_certified: bool) -> Answer {
         let answer = self.try_answer(request, is_certified);
-        answer.unwrap_or_else(|status| refuse(&status))
+        let answer = answer.unwrap_or_else(|status| refuse(&status));
+        let accept = request
+            .headers()
+            .get(ACCEPT)
+            .and_then(|it| it.to_str().ok());
+        match Encoding::of(accept) {
+            Encoding::Yaml if !asks_for_watch(request) => answer::yaml(answer),
+            _ => answer,
+        }
     }
 
     fn try_answer(&self, request: &Request<Bytes>, is_certified: bool) -> Result<Answer, Status> {
         let header = |name: HeaderName| request.headers().get(name)?.to_str().ok();
-        let path = request.uri().path();
+        let is_watch = asks_for_watch(request);
+        let path = &*route::without_watch(request.uri().path());
         let registry = self.store.history().registry();
         let target = Target::of(path, &registry);
         let user = match target {
@@ -113,12 +124,14 @@ impl Api {
             resource,
             namespace,
             query: request.uri().query().unwrap_or_default(),
+            is_watch,
             accept: header(ACCEPT),
             content_type: header(CONTENT_TYPE),
             user_agent: header(USER_AGENT),
             body: request.body(),
         };
         let answer = match (name, subresource) {
+            _ if is_watch && *request.method() != Method::GET => Err(Status::method_not_allowed()),
             (None, _) => call.collection(request.method()),
             (Some(name), None) => call.object(request.method(), &name),
             (Some(name), Some(part)) => call.part(request.method(), &name, &part),
@@ -172,24 +185,40 @@ impl Call<'_> {
     }
 
     fn read(&self, name: Option<&str>) -> Result<Answer, Status> {
-        let include = Include::of(self.parameter("includeObject").as_deref());
-        let format = Format::of(self.accept, include)?;
         let mut query = Query::parse(self.query, &self.resource)?;
         query.filter.namespace = self.namespace.clone();
         let history = self.api.store.history();
-        if query.watch {
+        if self.is_watch {
+            query.watch = true;
             query.filter.name = name.map(str::to_owned);
             let settings = Settings {
-                format,
+                format: Format::of_watch(self.accept, self.include())?,
                 ..Settings::default()
             };
             let opened = watch::open(history.clone(), self.resource.clone(), query, settings)?;
             return Ok(answer::json_text(Content::Pieces(opened.pieces())));
         }
         match name {
-            Some(name) => read::get(history, &self.resource, &self.key(name), format),
-            None => read::list(history, &self.resource, &query, None, format),
+            Some(name) => {
+                let (key, format) = (self.key(name), self.format()?);
+                read::get(history, &self.resource, &key, query.version, format)
+            }
+            None => read::list(history, &self.resource, &query, None, self.list_format()?),
         }
+    }
+
+    /// The form in which the client accepts a list.
+    fn list_format(&self) -> Result<Format, Status> {
+        Format::of_list(self.accept, self.include(), &self.resource)
+    }
+
+    fn include(&self) -> Include {
+        Include::of(self.parameter("includeObject").as_deref())
+    }
+
+    /// The form in which the client accepts an object.
+    fn format(&self) -> Result<Format, Status> {
+        Format::of_object(self.accept, self.include(), &self.resource)
     }
 
     fn key(&self, name: &str) -> Key {
@@ -200,7 +229,17 @@ impl Call<'_> {
         parameter(self.query, name).filter(|it| !it.is_empty())
     }
 
-    fn options(&self) -> Result<WriteOptions, Status> {
-        WriteOptions::parse(self.query, self.user_agent)
+    fn options(&self, verb: Verb) -> Result<WriteOptions, Status> {
+        // Nothing is written whose answer the client does not accept.
+        self.format()?;
+        WriteOptions::parse(self.query, self.user_agent, verb)
     }
+}
+
+/// Whether the request is for a watch, by its path or by the parameter.
+fn asks_for_watch(request: &Request<Bytes>) -> bool {
+    let given = parameter(request.uri().query().unwrap_or_default(), "watch");
+    let path = request.uri().path();
+    given.is_some_and(|it| boolean(&it)) && *request.method() == Method::GET
+        || *route::without_watch(path) != *path
 }

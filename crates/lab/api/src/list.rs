@@ -123,8 +123,8 @@ fn revision(state: &State, query: &Query, token: Option<&Token>) -> Result<u64, 
     if wanted > current {
         return Err(Status::too_large_version(wanted, current));
     }
-    let exact = match query.version_match {
-        Some(it) => it == Match::Exact,
+    let exact = match &query.version_match {
+        Some(it) => *it == Match::Exact,
         // The rule of clients before resourceVersionMatch existed.
         None => query.limit > 0,
     };

@@ -126,15 +126,32 @@ impl Object {
     }
 }
 
-/// The value of a dotted field as field selectors compare it; empty when the field is missing.
+/// The value of a dotted field as field selectors compare it; empty when the field is missing. Some fields are computed
+/// (`ToSelectableFields` in `pkg/registry/*/*/strategy.go`).
 fn field(value: &Value, path: &str) -> String {
-    let found = path
-        .split('.')
-        .try_fold(value, |value, name| value.get(name));
+    let at = |path: &str| {
+        let mut names = path.split('.');
+        let found = names.try_fold(value, |value, name| value.get(name));
+        found.filter(|it| !it.is_null())
+    };
+    let found = match path {
+        "status.successful" => at("status.succeeded"),
+        // No Pod has a value for it: the addresses are a list.
+        "status.podIPs" => None,
+        "source" => {
+            let component = at("source.component").filter(|it| *it != "");
+            component.or_else(|| at("reportingComponent"))
+        }
+        path => at(path),
+    };
+    // Go's zero value stands for a missing one.
+    let zero = match path {
+        "spec.unschedulable" | "spec.hostNetwork" => "false",
+        "status.successful" | "status.replicas" => "0",
+        _ => "",
+    };
     match found {
-        // The only boolean among the fields: Go's zero value stands for a missing one.
-        None | Some(Value::Null) if path == "spec.unschedulable" => false.to_string(),
-        None | Some(Value::Null) => String::new(),
+        None => zero.to_owned(),
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),
     }

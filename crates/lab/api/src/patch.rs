@@ -4,11 +4,13 @@ mod strategic;
 #[cfg(test)]
 mod tests;
 
-use json_patch::{Patch, PatchOperation};
+use std::fmt::Display;
+
+use json_patch::PatchOperation;
 use serde_json::Value;
 
-use crate::body;
-use crate::schema::{Schema, Shape};
+use crate::http::Verb;
+use crate::schema::Schema;
 use crate::status::Status;
 
 /// Most operations of a JSON patch (`apiserver/pkg/endpoints/handlers/patch.go`).
@@ -29,6 +31,14 @@ pub(crate) enum PatchType {
 }
 
 impl PatchType {
+    /// What the options of the request are checked for.
+    pub(crate) fn verb(self) -> Verb {
+        match self {
+            Self::Apply => Verb::Apply,
+            _ => Verb::Patch,
+        }
+    }
+
     /// Reads the header `Content-Type`.
     pub(crate) fn of(content_type: Option<&str>) -> Result<Self, Status> {
         let given = content_type.unwrap_or_default();
@@ -37,25 +47,22 @@ impl PatchType {
             "application/merge-patch+json" => Ok(Self::Merge),
             "application/strategic-merge-patch+json" => Ok(Self::Strategic),
             "application/apply-patch+yaml" => Ok(Self::Apply),
-            other => Err(Self::unsupported(other)),
+            _ => Err(Status::unsupported_media_type(&[
+                "application/json-patch+json",
+                "application/merge-patch+json",
+                "application/strategic-merge-patch+json",
+                "application/apply-patch+yaml",
+            ])),
         }
-    }
-
-    /// 415.
-    fn unsupported(given: &str) -> Status {
-        Status::unsupported_media_type(format!(
-            "the body of the request was in an unknown format - accepted media types include: \
-             application/json-patch+json, application/merge-patch+json, \
-             application/strategic-merge-patch+json, application/apply-patch+yaml; not {given:?}"
-        ))
     }
 }
 
-/// The object after a patch of any type but [`PatchType::Apply`].
+/// The object after a patch of any type but [`PatchType::Apply`] (`applyJSPatch` and `strategicPatchObject` in
+/// `apiserver/pkg/endpoints/handlers/patch.go`).
 ///
 /// # Errors
 ///
-/// The patch cannot be read, or does not fit the object.
+/// 400: the patch cannot be read. 413: it has too many operations. 422: it does not fit the object.
 pub(crate) fn patched(
     schema: &Schema,
     object: &Value,
@@ -63,18 +70,16 @@ pub(crate) fn patched(
     text: &[u8],
 ) -> Result<Value, Status> {
     let mut new = object.clone();
-    let patch = body::json(text)?;
+    let patch: Value = serde_json::from_slice(text).map_err(undecodable)?;
     match patch_type {
         PatchType::Json => json(&mut new, patch)?,
         _ if !patch.is_object() => {
-            return Err(Status::bad_request("the patch is no JSON object"));
+            return Err(undecodable(format!(
+                "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                type_of(&patch)
+            )));
         }
         PatchType::Merge => json_patch::merge(&mut new, &patch),
-        PatchType::Strategic if matches!(schema.shape, Shape::Object(_)) => {
-            return Err(PatchType::unsupported(
-                "application/strategic-merge-patch+json",
-            ));
-        }
         PatchType::Strategic | PatchType::Apply => {
             strategic::merge(Some(schema), &mut new, patch)?;
         }
@@ -82,24 +87,110 @@ pub(crate) fn patched(
     Ok(new)
 }
 
+/// A patch as the refusal of its outcome shows it: a strategic merge patch itself, as Go prints maps, and of the others
+/// the object that they make.
+pub(crate) fn shown(patch_type: PatchType, text: &[u8], new: &Value) -> String {
+    match (patch_type, serde_json::from_slice(text)) {
+        (PatchType::Strategic, Ok(patch)) => go(&patch),
+        _ => new.to_string(),
+    }
+}
+
+/// A value as Go's `%v` prints it.
+fn go(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => {
+            let items: Vec<_> = items.iter().map(go).collect();
+            format!("[{}]", items.join(" "))
+        }
+        Value::Object(map) => {
+            let entries = map.iter().map(|(key, it)| format!("{key}:{}", go(it)));
+            format!("map[{}]", entries.collect::<Vec<_>>().join(" "))
+        }
+        other => other.to_string(),
+    }
+}
+
 fn json(object: &mut Value, patch: Value) -> Result<(), Status> {
-    let patch: Patch = serde_json::from_value(patch)
-        .map_err(|it| Status::bad_request(format!("the JSON patch cannot be read: {it}")))?;
-    if patch.0.len() > MOST_OPERATIONS {
-        let message = format!("a JSON patch has at most {MOST_OPERATIONS} operations");
-        return Err(Status::bad_request(message));
+    let operations = match patch {
+        Value::Array(operations) => operations,
+        other => {
+            return Err(undecodable(format!(
+                "json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
+                type_of(&other)
+            )));
+        }
+    };
+    for operation in &operations {
+        if !operation.is_object() {
+            return Err(undecodable(format!(
+                "json: cannot unmarshal {} into Go value of type handlers.jsonPatchOp",
+                type_of(operation)
+            )));
+        }
+        for field in ["op", "path", "from"] {
+            let given = &operation[field];
+            if !given.is_null() && !given.is_string() {
+                return Err(undecodable(format!(
+                    "json: cannot unmarshal {} into Go struct field jsonPatchOp.{field} of type string",
+                    type_of(given)
+                )));
+            }
+        }
+    }
+    if operations.len() > MOST_OPERATIONS {
+        return Err(Status::too_large(format!(
+            "The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {}",
+            operations.len()
+        )));
     }
     let mut copied = 0;
-    for operation in patch.0 {
+    for operation in operations {
+        if is_test_of_nothing(object, &operation) {
+            continue;
+        }
+        // kube-apiserver does not say which operation failed.
+        let failed = Status::rejected;
+        let operation = serde_json::from_value(operation).map_err(|_| failed())?;
         if let PatchOperation::Copy(copy) = &operation {
             let value = object.pointer(copy.from.as_str());
             copied += value.map_or(0, |it| it.to_string().len());
             if copied > MOST_COPIED {
-                return Err(Status::bad_request("the JSON patch copies too much"));
+                return Err(failed());
             }
         }
-        let failed = |it| Status::unprocessable(format!("the JSON patch does not apply: {it}"));
-        json_patch::patch(object, &[operation]).map_err(failed)?;
+        json_patch::patch(object, &[operation]).map_err(|_| failed())?;
     }
     Ok(())
+}
+
+/// Whether the operation tests that a field of a map is missing, by the value `null`: kube-apiserver's library takes that
+/// for true (`test` in `evanphx/json-patch`).
+fn is_test_of_nothing(object: &Value, operation: &Value) -> bool {
+    let path = operation["path"].as_str().unwrap_or_default();
+    let parent = path.rsplit_once('/').map(|(parent, _)| parent);
+    operation["op"] == "test"
+        && operation["value"].is_null()
+        && object.pointer(path).is_none()
+        && parent
+            .and_then(|it| object.pointer(it))
+            .is_some_and(Value::is_object)
+}
+
+fn undecodable(why: impl Display) -> Status {
+    Status::bad_request(format!("error decoding patch: {why}"))
+}
+
+/// The type of a value in the words of Go's `encoding/json`.
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
 }

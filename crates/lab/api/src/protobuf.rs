@@ -11,6 +11,7 @@ mod wire;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use hyper::StatusCode;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -257,5 +258,7 @@ fn broken() -> Status {
 }
 
 fn unknown(what: &str) -> Status {
-    Status::unsupported_media_type(format!("{what:?} cannot be read in protobuf: send JSON"))
+    let message = format!("{what:?} cannot be read in protobuf: send JSON");
+    let code = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    Status::new(code, "UnsupportedMediaType", message)
 }

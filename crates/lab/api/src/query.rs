@@ -1,16 +1,20 @@
 //! The parameters of lists and watches, validated as kube-apiserver does.
 
+use std::num::{IntErrorKind, ParseIntError};
+
 use sluice_model::{BadSelector, Selector};
 
 use crate::resource::Resource;
 use crate::selector::{FieldSelector, Filter};
-use crate::status::Status;
+use crate::status::{Cause, Status};
 
 /// Parameter `resourceVersionMatch`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Match {
     NotOlderThan,
     Exact,
+    /// A value that does not exist.
+    Unknown(String),
 }
 
 /// `ListOptions` of the API conventions.
@@ -68,60 +72,111 @@ impl Query {
                     let fields = FieldSelector::parse(&value, resource);
                     query.filter.fields = fields.map_err(Status::bad_request)?;
                 }
-                "resourceVersion" => query.version = Some(number(&name, &value)?),
-                "resourceVersionMatch" => query.version_match = Some(version_match(&value)?),
-                "limit" => query.limit = number(&name, &value)? as usize,
+                "resourceVersion" => query.version = Some(version(&value)?),
+                "resourceVersionMatch" => query.version_match = Some(Match::of(value.into())),
+                "limit" => query.limit = number(&value)? as usize,
                 "continue" => query.resume = Some(value.into_owned()),
-                "timeoutSeconds" => query.timeout_seconds = Some(number(&name, &value)?),
+                "timeoutSeconds" => query.timeout_seconds = Some(number(&value)?),
                 _ => {}
             }
         }
         Ok(query)
     }
 
-    /// Refuses a list whose parameters contradict each other.
+    /// Refuses a list whose parameters contradict each other (`meta/internalversion/validation`).
     pub(crate) fn check_list(&self) -> Result<(), Status> {
-        let forbid = |field, why| Err(Status::invalid_options(field, &format!("Forbidden: {why}")));
-        let field = "resourceVersionMatch";
+        let mut causes = Vec::new();
+        if let Some(given) = &self.version_match {
+            causes.extend(
+                self.version
+                    .is_none()
+                    .then(|| forbidden("is forbidden unless resourceVersion is provided")),
+            );
+            causes.extend(self.without_continue());
+            causes.extend(given.unless(&["Exact", "NotOlderThan", ""]));
+            let is_any = self.version == Some(0);
+            causes.extend(
+                (is_any && *given == Match::Exact)
+                    .then(|| forbidden("\"exact\" is forbidden for resourceVersion \"0\"")),
+            );
+        }
         if self.initial_events.is_some() {
-            let field = "sendInitialEvents";
-            return forbid(field, "sendInitialEvents is forbidden for list");
+            let why = "Forbidden: sendInitialEvents is forbidden for list";
+            causes.push(Cause::new("sendInitialEvents", why));
         }
-        match self.version_match {
-            None => Ok(()),
-            Some(_) if self.version.is_none() => {
-                forbid(field, "it needs a resourceVersion to be matched")
-            }
-            Some(_) if self.resume.is_some() => forbid(field, "it cannot be used with continue"),
-            Some(Match::Exact) if self.version == Some(0) => {
-                forbid(field, "version 0 cannot be matched exactly")
-            }
-            Some(_) => Ok(()),
-        }
+        refuse(&causes)
     }
 
     /// Refuses a watch whose parameters contradict each other. A server that does not stream lists
     /// refuses `sendInitialEvents`.
     pub(crate) fn check_watch(&self, streaming: Streaming) -> Result<(), Status> {
-        let forbid = |field, why| Err(Status::invalid_options(field, &format!("Forbidden: {why}")));
-        match (self.initial_events, self.version_match) {
-            _ if self.resume.is_some() => forbid("continue", "continue is forbidden for watch"),
-            (None, None) => Ok(()),
-            (None, Some(_)) => forbid(
-                "resourceVersionMatch",
-                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-            ),
-            (Some(_), _) if streaming == Streaming::Refused => forbid(
-                "sendInitialEvents",
-                "sendInitialEvents is forbidden for watch unless the WatchList feature gate is \
-                 enabled",
-            ),
-            (Some(_), Some(Match::NotOlderThan)) => Ok(()),
-            (Some(_), _) => forbid(
-                "resourceVersionMatch",
-                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-            ),
+        let mut causes = Vec::new();
+        let wanted = Some(Match::NotOlderThan);
+        if self.initial_events.is_some() {
+            let why = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+            let wrong = || Cause::new(VERSION_MATCH, why);
+            causes.extend((self.version_match != wanted).then(wrong));
+            let why = "Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is \
+                       enabled";
+            let refused = || Cause::new("sendInitialEvents", why);
+            causes.extend((streaming == Streaming::Refused).then(refused));
         }
+        if let Some(given) = &self.version_match {
+            causes.extend(
+                self.initial_events.is_none().then(|| {
+                    forbidden("is forbidden for watch unless sendInitialEvents is provided")
+                }),
+            );
+            causes.extend(given.unless(&["NotOlderThan"]));
+            causes.extend(self.without_continue());
+        }
+        refuse(&causes)
+    }
+
+    fn without_continue(&self) -> Option<Cause> {
+        let resume = self.resume.as_ref();
+        resume.map(|_| forbidden("is forbidden when continue is provided"))
+    }
+}
+
+const VERSION_MATCH: &str = "resourceVersionMatch";
+
+fn forbidden(why: &str) -> Cause {
+    let message = format!("Forbidden: {VERSION_MATCH} {why}");
+    Cause::new(VERSION_MATCH, message)
+}
+
+/// 422 if there are causes.
+fn refuse(causes: &[Cause]) -> Result<(), Status> {
+    match causes {
+        [] => Ok(()),
+        causes => Err(Status::invalid_options("ListOptions", causes)),
+    }
+}
+
+impl Match {
+    fn of(value: String) -> Self {
+        match value.as_str() {
+            "NotOlderThan" => Self::NotOlderThan,
+            "Exact" => Self::Exact,
+            _ => Self::Unknown(value),
+        }
+    }
+
+    /// What is wrong when the value is none of these.
+    fn unless(&self, supported: &[&str]) -> Option<Cause> {
+        let given = match self {
+            Self::NotOlderThan => "NotOlderThan",
+            Self::Exact => "Exact",
+            Self::Unknown(given) => given,
+        };
+        let all: Vec<_> = supported.iter().map(|it| format!("{it:?}")).collect();
+        let wrong = || {
+            let all = all.join(", ");
+            let message = format!("Unsupported value: {given:?}: supported values: {all}");
+            Cause::new(VERSION_MATCH, message)
+        };
+        (!supported.contains(&given)).then(wrong)
     }
 }
 
@@ -141,18 +196,28 @@ pub fn boolean(value: &str) -> bool {
     value != "0" && !value.eq_ignore_ascii_case("false")
 }
 
-fn number(name: &str, value: &str) -> Result<u64, Status> {
-    let wrong = |_| Status::bad_request(format!("{name}: Invalid value: {value:?}"));
+/// A whole number; negative ones count as 0, which means no limit.
+fn number(value: &str) -> Result<u64, Status> {
+    let wrong = |it| Status::bad_request(unread("ParseInt", value, &it));
+    let number: i64 = value.parse().map_err(wrong)?;
+    Ok(number.max(0).cast_unsigned())
+}
+
+fn version(value: &str) -> Result<u64, Status> {
+    let wrong = |it| {
+        let why = unread("ParseUint", value, &it);
+        Status::bad_request(format!(
+            "invalid resource version: resourceVersion: Invalid value: {value:?}: {why}"
+        ))
+    };
     value.parse().map_err(wrong)
 }
 
-fn version_match(value: &str) -> Result<Match, Status> {
-    match value {
-        "NotOlderThan" => Ok(Match::NotOlderThan),
-        "Exact" => Ok(Match::Exact),
-        _ => Err(Status::invalid_options(
-            "resourceVersionMatch",
-            &format!("Unsupported value: {value:?}"),
-        )),
-    }
+/// Why a number is none, in the words of Go's `strconv`.
+fn unread(function: &str, value: &str, error: &ParseIntError) -> String {
+    let why = match error.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+        _ => "invalid syntax",
+    };
+    format!("strconv.{function}: parsing {value:?}: {why}")
 }

@@ -1,5 +1,6 @@
 //! Paths of requests.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::resource::{Registry, Resource};
@@ -61,6 +62,23 @@ impl Target {
             },
             _ => Self::Nothing,
         }
+    }
+}
+
+/// The path of a watch as clients before `?watch=1` asked for it, `/api/v1/watch/namespaces/a/pods`, without `watch`; any
+/// other path as it is. The paths are deprecated and still served (`endpoints/request/requestinfo.go`).
+pub(crate) fn without_watch(path: &str) -> Cow<'_, str> {
+    let version = match path.split('/').nth(1) {
+        Some("api") => 2,
+        Some("apis") => 3,
+        _ => return path.into(),
+    };
+    let parts: Vec<_> = path.split('/').collect();
+    match parts.get(version + 1..) {
+        Some(["watch", rest @ ..]) if !rest.is_empty() => {
+            [&parts[..=version], rest].concat().join("/").into()
+        }
+        _ => path.into(),
     }
 }
 

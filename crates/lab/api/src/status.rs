@@ -158,9 +158,8 @@ impl Status {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
     }
 
-    /// 406: the client does not accept JSON.
-    pub fn not_acceptable() -> Self {
-        let message = "only application/json can be sent";
+    /// 406: what the client accepts is not served.
+    pub fn not_acceptable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 
@@ -191,33 +190,52 @@ impl Status {
         Self::new(StatusCode::GONE, "Expired", message)
     }
 
-    /// 415: the content type is not supported.
-    pub fn unsupported_media_type(message: impl Into<String>) -> Self {
+    /// 413: the request asks for too much.
+    pub fn too_large(why: impl fmt::Display) -> Self {
+        let message = format!("Request entity too large: {why}");
+        let code = StatusCode::PAYLOAD_TOO_LARGE;
+        Self::new(code, "RequestEntityTooLarge", message)
+    }
+
+    /// 415: the content type is not one of these.
+    pub fn unsupported_media_type(accepted: &[&str]) -> Self {
+        let message = format!(
+            "the body of the request was in an unknown format - accepted media types include: {}",
+            accepted.join(", ")
+        );
         let code = StatusCode::UNSUPPORTED_MEDIA_TYPE;
         Self::new(code, "UnsupportedMediaType", message)
     }
 
-    /// 422: the request can be read, but not carried out.
-    pub fn unprocessable(message: impl Into<String>) -> Self {
-        let code = StatusCode::UNPROCESSABLE_ENTITY;
-        Self::new(code, "Invalid", message)
+    /// 422: the request can be read, but not carried out (`NewGenericServerResponse` in `api/errors/errors.go`).
+    pub fn rejected() -> Self {
+        let message = "the server rejected our request due to an error in our request";
+        let mut status = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
+        status.details = json!({});
+        status
     }
 
-    /// 422: query parameters contradict each other.
-    pub fn invalid_options(field: &str, why: &str) -> Self {
-        Self::invalid_field("ListOptions", field, why)
+    /// 422: a patch makes an object that cannot be read. `patch` is what the refusal shows.
+    pub(crate) fn invalid_patch(patch: &str, why: &str) -> Self {
+        let cause = Cause::new("patch", format!("Invalid value: {patch:?}: {why}"));
+        let causes = [cause];
+        let message = format!(" \"\" is invalid: {}", each(&causes));
+        let status = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
+        status.because(&causes)
+    }
+
+    /// 422: parameters contradict each other, or have values that do not exist. `kind` is `ListOptions`, `PatchOptions`
+    /// and so on.
+    pub fn invalid_options(kind: &str, causes: &[Cause]) -> Self {
+        let message = format!("{kind}.meta.k8s.io \"\" is invalid: {}", each(causes));
+        let mut status = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
+        status.details = json!({"group": "meta.k8s.io", "kind": kind});
+        status.because(causes)
     }
 
     /// 422: the options of a deletion contradict each other, or have a value that does not exist.
     pub fn invalid_delete_options(field: &str, why: &str) -> Self {
-        Self::invalid_field("DeleteOptions", field, why)
-    }
-
-    fn invalid_field(kind: &str, field: &str, why: &str) -> Self {
-        let message = format!("{kind}.meta.k8s.io \"\" is invalid: {field}: {why}");
-        let mut status = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
-        status.details = json!({"group": "meta.k8s.io", "kind": kind});
-        status.because(&[Cause::new(field, why)])
+        Self::invalid_options("DeleteOptions", &[Cause::new(field, why)])
     }
 
     /// 422: fields of the object are invalid.
@@ -226,14 +244,7 @@ impl Status {
             "" => resource.kind.clone(),
             group => format!("{}.{group}", resource.kind),
         };
-        let each = causes
-            .iter()
-            .map(|it| format!("{}: {}", it.field, it.message));
-        let whole = match each.collect::<Vec<_>>() {
-            one if one.len() == 1 => one.concat(),
-            many => format!("[{}]", many.join(", ")),
-        };
-        let message = format!("{kind} {name:?} is invalid: {whole}");
+        let message = format!("{kind} {name:?} is invalid: {}", each(causes));
         let status = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
         let mut status = status.about(resource, name).because(causes);
         status.details["kind"] = resource.kind.clone().into();
@@ -295,6 +306,17 @@ impl Status {
     /// The ERROR event as a line, which ends a watch.
     pub fn event(&self) -> String {
         format!("{}\n", json!({"type": "ERROR", "object": self.body()}))
+    }
+}
+
+/// The causes as the message of a refusal lists them.
+fn each(causes: &[Cause]) -> String {
+    let each = causes
+        .iter()
+        .map(|it| format!("{}: {}", it.field, it.message));
+    match each.collect::<Vec<_>>() {
+        one if one.len() == 1 => one.concat(),
+        many => format!("[{}]", many.join(", ")),
     }
 }
 

@@ -19,17 +19,16 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::format::Include;
+use crate::format::{Include, metadata};
 use crate::list::Page;
-use crate::object::Object;
 use crate::resource::Resource;
 pub(crate) use columns::{Column, Source, Table};
 pub(crate) use path::Path;
 
 /// A table with one row.
-pub(crate) fn of_object(resource: &Resource, object: &Object, include: Include) -> Value {
-    let metadata = json!({"resourceVersion": object.revision.to_string()});
-    let rows = vec![row(resource, &object.value(), include, Timestamp::now())];
+pub(crate) fn of_object(resource: &Resource, object: &Arc<Value>, include: Include) -> Value {
+    let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
+    let rows = vec![row(resource, object, include, Timestamp::now())];
     table(resource, &metadata, rows)
 }
 
@@ -43,21 +42,14 @@ pub(crate) fn of_page(resource: &Resource, page: &Page, include: Include) -> Val
     table(resource, &page.metadata(), rows.collect())
 }
 
-/// A table without rows, as in a bookmark.
-pub(crate) fn blank(metadata: &Value) -> Value {
-    json!({
+fn table(resource: &Resource, metadata: &Value, rows: Vec<Value>) -> Value {
+    let columns = resource.table.columns.iter().map(Column::definition);
+    let mut table = json!({
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": metadata,
-        "columnDefinitions": [],
-        "rows": [],
-    })
-}
-
-fn table(resource: &Resource, metadata: &Value, rows: Vec<Value>) -> Value {
-    let mut table = blank(metadata);
-    let columns = resource.table.columns.iter();
-    table["columnDefinitions"] = columns.map(Column::definition).collect();
+        "columnDefinitions": columns.collect::<Vec<_>>(),
+    });
     table["rows"] = rows.into();
     table
 }
@@ -67,13 +59,7 @@ fn row(resource: &Resource, object: &Arc<Value>, include: Include, now: Timestam
     let mut row = json!({"cells": resource.table.cells(object, now)});
     match include {
         Include::None => {}
-        Include::Metadata => {
-            row["object"] = json!({
-                "kind": "PartialObjectMetadata",
-                "apiVersion": "meta.k8s.io/v1",
-                "metadata": object["metadata"],
-            });
-        }
+        Include::Metadata => row["object"] = metadata(object),
         Include::Object => row["object"] = Value::clone(&resource.show(object.clone())),
     }
     row

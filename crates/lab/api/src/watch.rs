@@ -206,12 +206,15 @@ impl Watching {
             lines.len() >= PIECE
         };
         for object in self.initial.by_ref() {
-            if push(&self.format.line(&self.resource, EventType::Added, &object)) {
+            let line = self.format.line(&self.resource, EventType::Added, &object);
+            self.format = self.format.later();
+            if push(&line) {
                 return Ok(Some(lines.freeze()));
             }
         }
         if self.end_after == Some(0) {
             push(&self.format.bookmark(&self.resource, self.position, true));
+            self.format = self.format.later();
             self.end_after = None;
         }
         self.changes.mark_unchanged();
@@ -219,10 +222,11 @@ impl Watching {
         let events = state.collection(&self.resource).since(self.position);
         for event in events?.take_while(|it| it.revision <= until) {
             self.position = event.revision;
-            let mut is_full = self
-                .format
-                .event(&self.resource, event, &self.filter)
-                .is_some_and(|line| push(&line));
+            let line = self.format.event(&self.resource, event, &self.filter);
+            if line.is_some() {
+                self.format = self.format.later();
+            }
+            let mut is_full = line.is_some_and(|line| push(&line));
             self.end_after = self.end_after.map(|it| it - 1);
             if self.end_after == Some(0) {
                 is_full = push(&self.format.bookmark(&self.resource, self.position, true));

@@ -1,5 +1,6 @@
 //! YAML bodies, read as kubectl reads them.
 
+use bytes::Bytes;
 use serde::de::IgnoredAny;
 use serde_json::{Number, Value};
 use sluice_yaml::{Meaning, Node, parse_json, parse_yaml};
@@ -27,6 +28,18 @@ pub(crate) fn read(body: &[u8]) -> Result<Value, Status> {
     match parsed.documents.as_slice() {
         [one] => value(one).ok_or_else(|| bad("a number does not fit in 64 bits")),
         many => Err(bad(&format!("{} documents", many.len()))),
+    }
+}
+
+/// JSON as YAML.
+pub(crate) fn write(json: &[u8]) -> Bytes {
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+    let value = serde_json::from_slice::<Value>(json);
+    let text = value.map(|it| serde_saphyr::to_string_with_options(&it, options));
+    match text {
+        Ok(Ok(text)) => text.into(),
+        // JSON is YAML, too.
+        _ => Bytes::copy_from_slice(json),
     }
 }
 
@@ -95,3 +108,6 @@ fn value(node: &Node<'_>) -> Option<Value> {
         sluice_yaml::Value::Shared(shared) => value(shared)?,
     })
 }
+
+#[cfg(test)]
+mod tests;

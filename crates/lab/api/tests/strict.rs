@@ -3,7 +3,8 @@
 use crate::http::Client;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
-const TWICE: &str = "metadata: {name: a}\ndata:\n  k: a\n  k: b\n  l: c\n  l: d\n";
+const TWICE: &str =
+    "metadata: {name: a}\ndata:\n  k: a\n  k: b\n  l: c\n  l: d\nkind: ConfigMap\napiVersion: v1\n";
 const APPLY: &str = "application/apply-patch+yaml";
 
 fn write(method: &str, path: &str, sort: &str, body: &str) -> (u16, String, Vec<String>) {
@@ -68,7 +69,7 @@ fn keys_that_yaml_gives_twice_are_told_with_their_lines() {
 #[test]
 fn json_that_is_applied_is_yaml_too() {
     let path = format!("{MAPS}/a?fieldManager=m&fieldValidation=Strict");
-    let body = r#"{"metadata": {"name": "a"}, "data": {"k": "a", "k": "b"}}"#;
+    let body = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "a", "k": "b"}}"#;
     let (code, message, _) = write("PATCH", &path, APPLY, body);
     assert_eq!(code, 400);
     assert!(
@@ -82,8 +83,8 @@ fn json_that_is_applied_is_yaml_too() {
 fn unknown_fields_cannot_be_applied() {
     let path =
         "/apis/apps/v1/namespaces/default/deployments/d?fieldManager=m&fieldValidation=Ignore";
-    let body = r#"{"metadata": {"name": "d"}, "spec": {"odd": 1, "selector": {"matchLabels": {"a": "b"}}, "template":
-        {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i", "imagee": 1}]}}}}"#;
+    let body = r#"{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
+        "spec": {"odd": 1, "selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i", "imagee": 1}]}}}}"#;
     let (code, message, _) = write("PATCH", path, APPLY, body);
     assert_eq!(code, 500);
     assert_eq!(

@@ -143,7 +143,13 @@ impl Task<'_> {
             namespace: query.filter.namespace.unwrap_or_default(),
             name,
         };
-        read::get(&self.shared.history, resource, &key, Format::Plain)
+        read::get(
+            &self.shared.history,
+            resource,
+            &key,
+            query.version,
+            Format::Plain,
+        )
     }
 
     fn list(&self, resource: &Arc<Resource>, query: &Query) -> Result<Answer, Status> {

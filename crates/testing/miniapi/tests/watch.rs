@@ -199,7 +199,7 @@ fn extreme_numbers_do_no_harm() {
         ..Options::default()
     });
     put(&api, &["a"]);
-    let most = u64::MAX.to_string();
+    let most = i64::MAX.to_string();
     let parameters = [
         ("resourceVersion", "0"),
         ("timeoutSeconds", &most),
@@ -211,6 +211,7 @@ fn extreme_numbers_do_no_harm() {
     assert_eq!(stream.short(), "ADDED a");
     assert_eq!(stream.short(), "BOOKMARK");
     // A version that will never come.
+    let most = u64::MAX.to_string();
     let parameters = [("resourceVersion", most.as_str())];
     let mut connection = Connection::to(&api).unwrap();
     let stream = connection.get(&watch(SERVICES, &parameters)).unwrap();

@@ -26,6 +26,20 @@ struct Entry {
 #[derive(Debug)]
 pub(super) struct Managers(Vec<Entry>);
 
+/// Gives the wish of a client that no manager owns anything, an empty list, its other form, a list of one empty entry: an
+/// object in its one form has no empty lists (`isResetManagedFields`).
+pub(crate) fn keep_reset(object: &mut Value) {
+    if let Some(given) = object.pointer_mut("/metadata/managedFields")
+        && *given == json!([])
+    {
+        *given = json!([{}]);
+    }
+}
+
+pub(super) fn is_reset(given: &Value) -> bool {
+    *given == json!([{}])
+}
+
 impl Managers {
     /// Reads `metadata.managedFields`.
     pub(super) fn of(object: &Value) -> Self {
@@ -43,6 +57,10 @@ impl Managers {
             fields: Fields::read(&entry["fieldsV1"]),
         });
         Self(entries.collect())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Removes the entry of a manager and returns its fields and its time.
@@ -81,16 +99,21 @@ impl Managers {
         });
     }
 
-    /// Which managers own some of `paths`. A manager has the name that conflict messages use.
-    pub(super) fn owning(&self, paths: &Fields) -> Vec<(String, Path)> {
+    /// Which managers own some of `paths`. A manager has the name that conflict messages use; `version` takes the place of
+    /// the one in which it wrote.
+    pub(super) fn owning(&self, paths: &Fields, version: Option<&str>) -> Vec<(String, Path)> {
         let owned = paths.paths().flat_map(|path| {
             let owners = self.0.iter().filter(|it| it.fields.contains(path));
             owners.map(|it| {
-                let version = match it.operation {
-                    Operation::Apply => String::new(),
-                    Operation::Update => format!(" using {}", it.api_version),
-                };
-                (format!("{:?}{version}", it.manager), path.clone())
+                let mut shown = format!("{:?}", it.manager);
+                if !it.subresource.is_empty() {
+                    shown.push_str(&format!(" with subresource {:?}", it.subresource));
+                }
+                if it.operation == Operation::Update {
+                    let version = version.unwrap_or(&it.api_version);
+                    shown.push_str(&format!(" using {version}"));
+                }
+                (shown, path.clone())
             })
         });
         owned.collect()
@@ -111,8 +134,24 @@ impl Managers {
     /// Writes `metadata.managedFields`.
     pub(super) fn write(mut self, object: &mut Value) {
         self.0.retain(|it| !it.fields.is_empty());
-        let order = |it: &Entry| (it.operation == Operation::Update, it.time.clone());
-        self.0.sort_by_key(order);
+        // `sortEncodedManagedFields` in `managedfields/internal/managedfields.go`.
+        self.0.sort_by(|a, b| {
+            let order = |it: &Entry| it.operation == Operation::Update;
+            (
+                order(a),
+                &a.time,
+                &a.manager,
+                &a.api_version,
+                &a.subresource,
+            )
+                .cmp(&(
+                    order(b),
+                    &b.time,
+                    &b.manager,
+                    &b.api_version,
+                    &b.subresource,
+                ))
+        });
         let entries = self.0.iter().map(|it| {
             let mut entry = json!({
                 "manager": it.manager,

@@ -105,8 +105,8 @@ fn other_managers_are_asked() {
     let error = apply(Some(&live), "two", &two, Conflicts::Refused).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "Apply failed with 2 conflicts: conflict with \"one\": .metadata.labels.a\n\
-         conflict with \"one\": .spec.ports[port=80,protocol=\"TCP\"].name"
+        "Apply failed with 2 conflicts: conflicts with \"one\":\n- .metadata.labels.a\n\
+         - .spec.ports[port=80,protocol=\"TCP\"].name"
     );
     let forced = apply(Some(&live), "two", &two, Conflicts::Forced).unwrap();
     assert_eq!(plain(&forced), two);
@@ -176,4 +176,34 @@ fn a_write_of_many_ports_takes_time_in_proportion() {
     assert_eq!(managers.len(), 2);
     // A minute says that it hangs: quadratic, it took many.
     assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
+}
+
+/// The expected orders are those of structured-merge-diff v6.4.2, asked by a program.
+#[test]
+fn applied_items_come_in_their_order() {
+    let numbers = |text: &str| -> Value {
+        let numbers = text.split_whitespace();
+        numbers
+            .map(|it| json!({"port": it.parse::<u16>().unwrap()}))
+            .collect()
+    };
+    for (live, config, expect) in [
+        ("1 2 3", "3 1 2", "3 1 2"),
+        ("1 2 3", "3 4 1", "2 3 4 1"),
+        ("1 2 3", "1 4 3", "1 2 4 3"),
+        ("1 2 3", "2", "1 2 3"),
+        ("1 2 3", "4", "1 2 3 4"),
+        ("1 2", "3 1", "3 1 2"),
+        ("", "2 1", "2 1"),
+        ("1 2 3 4 5", "5 9 2", "1 3 4 5 9 2"),
+        ("1 2 3 4 5 6", "4 7 2 8 6", "1 3 4 5 7 2 8 6"),
+        ("7 1 2", "2 1", "7 2 1"),
+        ("1 2 3 4", "2 1", "2 3 4 1"),
+    ] {
+        let other = service(json!({}), numbers(live));
+        let live = apply(None, "other", &other, Conflicts::Refused).unwrap();
+        let config = service(json!({}), numbers(config));
+        let after = apply(Some(&live), "me", &config, Conflicts::Refused).unwrap();
+        assert_eq!(after["spec"]["ports"], numbers(expect), "{config}");
+    }
 }

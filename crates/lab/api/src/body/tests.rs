@@ -1,4 +1,5 @@
 use futures::stream;
+use hyper::StatusCode;
 
 use super::*;
 use crate::answer::{Content, refuse};

@@ -1,7 +1,7 @@
 //! The parameters of write requests.
 
 use crate::query::{boolean, parameter};
-use crate::status::Status;
+use crate::status::{Cause, Status};
 use crate::store::Effect;
 
 /// What happens to fields that the kind does not have: parameter `fieldValidation`.
@@ -12,32 +12,77 @@ pub(super) enum Unknown {
     Refused,
 }
 
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Create,
+    Update,
+    Patch,
+    /// A patch by server-side apply.
+    Apply,
+}
+
 /// `CreateOptions`, `UpdateOptions` and `PatchOptions` of `meta.k8s.io/v1`.
 #[derive(Debug)]
 pub(super) struct WriteOptions {
     pub(super) effect: Effect,
     pub(super) unknown: Unknown,
-    /// The parameter `fieldManager`, or else the program of the `User-Agent`.
+    /// The parameter `fieldManager`, which apply requires, or else the program of the `User-Agent`.
     pub(super) manager: String,
-    /// Whether the parameter `fieldManager` is given, as apply requires.
-    pub(super) is_named: bool,
     pub(super) force: bool,
 }
 
+/// Longest name of a field manager in bytes (`FieldManagerMaxLength`).
+const LONGEST_MANAGER: usize = 128;
+
 impl WriteOptions {
-    pub(super) fn parse(query: &str, user_agent: Option<&str>) -> Result<Self, Status> {
+    /// Reads and validates the parameters (`apimachinery/pkg/apis/meta/v1/validation`).
+    ///
+    /// # Errors
+    ///
+    /// 422.
+    pub(super) fn parse(query: &str, user_agent: Option<&str>, verb: Verb) -> Result<Self, Status> {
         let given = |name: &str| parameter(query, name).filter(|it| !it.is_empty());
+        let mut causes = Vec::new();
+        let (named, force) = (given("fieldManager"), given("force"));
+        match verb {
+            Verb::Apply if named.is_none() => {
+                let why = "Required value: is required for apply patch";
+                causes.push(Cause::new("fieldManager", why));
+            }
+            Verb::Patch if force.is_some() => {
+                let why = "Forbidden: may not be specified for non-apply patch";
+                causes.push(Cause::new("force", why));
+            }
+            _ => {}
+        }
+        if named.as_ref().is_some_and(|it| it.len() > LONGEST_MANAGER) {
+            let why = format!("Too long: may not be more than {LONGEST_MANAGER} bytes");
+            causes.push(Cause::new("fieldManager", why));
+        }
+        let effect = effect(query).unwrap_or_else(|cause| {
+            causes.push(cause);
+            Effect::DryRun
+        });
         let unknown = match given("fieldValidation").as_deref() {
             None | Some("Warn") => Unknown::Warned,
             Some("Ignore") => Unknown::Ignored,
             Some("Strict") => Unknown::Refused,
             Some(other) => {
-                let message = format!("fieldValidation: Unsupported value: {other:?}");
-                return Err(Status::unprocessable(message));
+                let all = r#""", "Ignore", "Strict", "Warn""#;
+                let why = format!("Unsupported value: {other:?}: supported values: {all}");
+                causes.push(Cause::new("fieldValidation", why));
+                Unknown::Refused
             }
         };
-        let named = given("fieldManager");
-        let is_named = named.is_some();
+        if !causes.is_empty() {
+            let kind = match verb {
+                Verb::Create => "CreateOptions",
+                Verb::Update => "UpdateOptions",
+                Verb::Patch | Verb::Apply => "PatchOptions",
+            };
+            return Err(Status::invalid_options(kind, &causes));
+        }
         let program = || {
             let agent = user_agent.unwrap_or_default();
             agent
@@ -48,22 +93,22 @@ impl WriteOptions {
                 .to_owned()
         };
         Ok(Self {
-            effect: effect(query)?,
+            effect,
             unknown,
             manager: named.unwrap_or_else(program),
-            is_named,
-            force: given("force").is_some_and(|it| boolean(&it)),
+            force: force.is_some_and(|it| boolean(&it)),
         })
     }
 }
 
 /// Reads the parameter `dryRun`.
-pub(super) fn effect(query: &str) -> Result<Effect, Status> {
+pub(super) fn effect(query: &str) -> Result<Effect, Cause> {
     match parameter(query, "dryRun").as_deref() {
         None | Some("") => Ok(Effect::Stored),
         Some("All") => Ok(Effect::DryRun),
-        Some(other) => Err(Status::unprocessable(format!(
-            "dryRun: Unsupported value: {other:?}: supported values: \"All\""
-        ))),
+        Some(other) => {
+            let why = format!("Unsupported value: [{other:?}]: supported values: \"All\"");
+            Err(Cause::new("dryRun", why))
+        }
     }
 }

@@ -10,9 +10,10 @@ use super::options::WriteOptions;
 use super::writing::{Part, manager, with_warnings};
 use crate::answer::Answer;
 use crate::apply::{self, Conflicts, applied};
+use crate::body;
 use crate::history::now;
-use crate::patch::{PatchType, patched};
-use crate::status::{Cause, Status};
+use crate::patch::{PatchType, patched, shown};
+use crate::status::Status;
 use crate::validation;
 use crate::yaml;
 
@@ -21,14 +22,8 @@ const ATTEMPTS: usize = 5;
 
 impl Call<'_> {
     pub(super) fn patch(&self, name: &str, part: Part) -> Result<Answer, Status> {
-        let options = self.options()?;
-        let patch_type = PatchType::of(self.content_type)?;
-        if self.resource.custom && patch_type == PatchType::Strategic {
-            let kinds = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
-            return Err(Status::unsupported_media_type(format!(
-                "the body of the request was in an unknown format - accepted media types include: {kinds}"
-            )));
-        }
+        let patch_type = self.patch_type()?;
+        let options = self.options(patch_type.verb())?;
         for _ in 1..ATTEMPTS {
             match self.attempt(name, part, patch_type, &options) {
                 Err(Refused::Outdated(_)) => {}
@@ -37,6 +32,19 @@ impl Call<'_> {
         }
         let last = self.attempt(name, part, patch_type, &options);
         last.map_err(Refused::status)
+    }
+
+    /// The type of the patch, which the kind must know.
+    pub(super) fn patch_type(&self) -> Result<PatchType, Status> {
+        let patch_type = PatchType::of(self.content_type)?;
+        if self.resource.custom && patch_type == PatchType::Strategic {
+            return Err(Status::unsupported_media_type(&[
+                "application/json-patch+json",
+                "application/merge-patch+json",
+                "application/apply-patch+yaml",
+            ]));
+        }
+        Ok(patch_type)
     }
 
     fn attempt(
@@ -59,15 +67,35 @@ impl Call<'_> {
             },
             _ => {
                 let old = self.find(name)?;
-                let mut new = patched(&self.resource.schema, &old, patch_type, self.body)?;
-                self.fit(name, &mut new)?;
-                let warnings = self.check(&mut new, options)?;
+                let (new, warnings) = self.patched(&old, name, patch_type, options)?;
                 let is_latest = version(&new) == version(&old);
                 let stored = self.store(&old, new, part, options);
                 (stored.map_err(|it| Refused::of(it, is_latest))?, warnings)
             }
         };
         Ok(with_warnings(self.shown(&stored)?, &warnings))
+    }
+
+    /// The object after the patch, and what the client is told.
+    fn patched(
+        &self,
+        old: &Value,
+        name: &str,
+        patch_type: PatchType,
+        options: &WriteOptions,
+    ) -> Result<(Value, Vec<String>), Status> {
+        let schema = &self.resource.schema;
+        let mut new = patched(schema, old, patch_type, self.body)?;
+        let refused = |why: &str| match patched(schema, old, patch_type, self.body) {
+            Ok(new) => Status::invalid_patch(&shown(patch_type, self.body, &new), why),
+            Err(status) => status,
+        };
+        apply::keep_reset(&mut new);
+        let decoded = schema.decode(&mut new);
+        let unknown = decoded.map_err(|it| refused(&it.to_string()))?;
+        let warnings = self.strict(&new, &unknown, options, refused)?;
+        self.fit(name, &mut new)?;
+        Ok((new, warnings))
     }
 
     fn apply(
@@ -77,32 +105,30 @@ impl Call<'_> {
         part: Part,
         options: &WriteOptions,
     ) -> Result<(Arc<Value>, Vec<String>), Refused> {
-        if !options.is_named {
-            let cause = Cause {
-                reason: "FieldValueRequired",
-                field: "fieldManager".to_owned(),
-                message: "Required value: is required for apply patch".to_owned(),
-            };
-            return Err(Status::invalid(&self.resource, name, &[cause]).into());
+        let mut config = self.config(&self.resource.api_version(), &self.resource.kind)?;
+        body::fit(&self.resource, self.namespace.as_deref(), &mut config)?;
+        if old.is_some() && config["metadata"]["name"].is_null() {
+            config["metadata"]["name"] = name.into();
         }
-        let mut config = yaml::read(self.body)?;
         self.fit(name, &mut config)?;
-        if !config["metadata"]["managedFields"].is_null() {
-            return Err(Status::bad_request("metadata.managedFields must be nil").into());
+        if let (None, Some(uid)) = (
+            old,
+            config["metadata"]["uid"]
+                .as_str()
+                .filter(|it| !it.is_empty()),
+        ) {
+            let why = format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            );
+            return Err(Status::conflict(&self.resource, name, &why).into());
         }
         let unknown = validation::prune(&self.resource, &mut config)?;
-        apply::all_declared(&self.resource, &config, &unknown)?;
-        let warnings = self.strict(&config, &[], options)?;
-        if let (Part::Status, Some(config)) = (part, config.as_object_mut()) {
-            config.retain(|field, _| {
-                ["apiVersion", "kind", "metadata", "status"].contains(&field.as_str())
-            });
+        apply::all_fit(&self.resource, &config, &unknown)?;
+        let warnings = self.strict(&config, &[], options, |it| Status::bad_request(it))?;
+        if let Some(config) = config.as_object_mut() {
+            config.retain(|field, _| part.may_own(&self.resource, field));
         }
-        let conflicts = if options.force {
-            Conflicts::Forced
-        } else {
-            Conflicts::Refused
-        };
+        let conflicts = conflicts(options);
         let manager = manager(options, part);
         let new = applied(&self.resource, old, &config, &manager, conflicts, &now())?;
         let store = &self.api.store;
@@ -115,6 +141,41 @@ impl Call<'_> {
         };
         let is_latest = config["metadata"]["resourceVersion"].is_null();
         Ok((stored.map_err(|it| Refused::of(it, is_latest))?, warnings))
+    }
+
+    /// The configuration that the body applies to an object of this version and kind (`managedfields/internal`).
+    pub(super) fn config(&self, api_version: &str, kind: &str) -> Result<Value, Status> {
+        let config = yaml::read(self.body)?;
+        let given = |field: &str| config[field].as_str().unwrap_or_default();
+        if given("apiVersion") != api_version {
+            return Err(Status::bad_request(format!(
+                "Incorrect version specified in apply patch. Specified patch version: {}, expected: {api_version}",
+                given("apiVersion")
+            )));
+        }
+        if !config["metadata"]["managedFields"].is_null() {
+            return Err(Status::bad_request("metadata.managedFields must be nil"));
+        }
+        if given("kind").is_empty() {
+            let group = if api_version.contains('/') { "" } else { "/" };
+            let none = format!("no corresponding type for {group}{api_version}, Kind=");
+            return Err(apply::untyped(&config, &none));
+        }
+        if given("kind") != kind {
+            return Err(Status::bad_request(format!(
+                "{} in version {api_version:?} cannot be handled as a {kind}",
+                given("kind")
+            )));
+        }
+        Ok(config)
+    }
+}
+
+pub(super) fn conflicts(options: &WriteOptions) -> Conflicts {
+    if options.force {
+        Conflicts::Forced
+    } else {
+        Conflicts::Refused
     }
 }
 

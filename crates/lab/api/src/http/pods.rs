@@ -4,6 +4,7 @@ use hyper::{Method, StatusCode};
 use serde_json::Value;
 
 use super::Call;
+use super::options::Verb;
 use super::proxy::OF_PODS;
 use super::streams;
 use super::writing::Part as Written;
@@ -131,7 +132,7 @@ impl Call<'_> {
         }
         let mut bound = Value::clone(&pod);
         bound["spec"]["nodeName"] = node.into();
-        self.store(&pod, bound, Written::Whole, &self.options()?)?;
+        self.store(&pod, bound, Written::Whole, &self.options(Verb::Create)?)?;
         Ok(created())
     }
 }

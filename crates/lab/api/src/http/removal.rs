@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::Call;
 use super::options::effect;
 use crate::answer::{Answer, json_value, success};
+use crate::format::{Format, Include};
 use crate::list;
 use crate::query::Query;
 use crate::status::Status;
@@ -18,7 +19,7 @@ impl Call<'_> {
         // As kube-apiserver: the object while it still exists, else a Status `Success`.
         let object = self.api.store.object(&self.resource, &key);
         if object.is_some_and(|it| it.value()["metadata"]["uid"] == last["metadata"]["uid"]) {
-            return Ok(json_value(&self.resource.show(last)));
+            return self.shown(&last);
         }
         Ok(success(&json!({
             "name": name,
@@ -68,6 +69,7 @@ impl Call<'_> {
 
     /// Reads the options of a `DeleteOptions` body and of the query parameters.
     pub(super) fn delete_options(&self, body: &Value) -> Result<DeleteOptions, Status> {
+        Format::of(self.accept, Include::None)?;
         let kind = body["kind"].as_str().unwrap_or_default();
         if !["", "DeleteOptions"].contains(&kind) {
             let version = body["apiVersion"].as_str().unwrap_or_default();
@@ -105,7 +107,8 @@ impl Call<'_> {
             effect: if dry {
                 crate::store::Effect::DryRun
             } else {
-                effect(self.query)?
+                let wrong = |it| Status::invalid_options("DeleteOptions", &[it]);
+                effect(self.query).map_err(wrong)?
             },
         })
     }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Call;
+use super::options::Verb;
 use crate::answer::{Answer, created};
 use crate::body;
 use crate::format::{Format, Include};
@@ -29,14 +30,14 @@ impl Call<'_> {
             return Err(Status::method_not_allowed());
         }
         if Format::of(self.accept, Include::None)? != Format::Plain {
-            return Err(Status::not_acceptable());
+            return Err(Status::not_acceptable("a review has no other form"));
         }
         let mut review = self.content()?;
         if let Some(fields) = review.as_object_mut() {
             fields.entry("metadata").or_insert_with(|| json!({}));
         }
         body::fit(&self.resource, self.namespace.as_deref(), &mut review)?;
-        let warnings = self.check(&mut review, &self.options()?)?;
+        let warnings = self.check(&mut review, &self.options(Verb::Create)?)?;
         if self.resource.kind == "TokenReview"
             && review["spec"]["token"].as_str().is_none_or(str::is_empty)
         {

@@ -6,10 +6,14 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use super::Call;
-use super::writing::Part;
+use super::options::Verb;
+use super::patching::conflicts;
+use super::writing::{Part, manager};
 use crate::answer::{Answer, json_value};
+use crate::apply::applied;
+use crate::history::now;
 use crate::patch::{PatchType, patched};
-use crate::resource::Scale;
+use crate::resource::{Resource, Scale};
 use crate::schema::of_kind;
 use crate::selector::selector_text;
 use crate::status::{Cause, Status};
@@ -22,13 +26,43 @@ impl Call<'_> {
             Method::GET => return Ok(json_value(&scale)),
             Method::PUT => self.content()?,
             Method::PATCH => {
-                let patch_type = PatchType::of(self.content_type)?;
+                let patch_type = self.patch_type()?;
+                if patch_type == PatchType::Apply {
+                    return self.apply_scale(of, name, &workload);
+                }
                 let schema = of_kind("autoscaling/v1", "Scale").ok_or_else(Status::no_resource)?;
                 patched(schema, &scale, patch_type, self.body)?
             }
             _ => return Err(Status::method_not_allowed()),
         };
         let stored = self.set_replicas(of, name, &workload, &wanted)?;
+        Ok(json_value(&scale_of(of, &self.resource.show(stored))))
+    }
+
+    /// Server-side apply of the number of replicas, which the manager then owns in the workload
+    /// (`managedfields/scalehandler.go`).
+    fn apply_scale(&self, of: &Scale, name: &str, workload: &Value) -> Result<Answer, Status> {
+        let options = self.options(Verb::Apply)?;
+        let config = self.config("autoscaling/v1", "Scale")?;
+        let mut wanted = json!({});
+        if !config["spec"]["replicas"].is_null() {
+            *slot(&mut wanted, &of.replicas) = replicas_of(&self.resource, name, &config)?.into();
+        }
+        wanted["metadata"] = json!({"name": name});
+        let manager = manager(&options, Part::Scale);
+        let conflicts = conflicts(&options);
+        let mut new = applied(
+            &self.resource,
+            Some(workload),
+            &wanted,
+            &manager,
+            conflicts,
+            &now(),
+        )?;
+        if let Some(version) = config["metadata"]["resourceVersion"].as_str() {
+            new["metadata"]["resourceVersion"] = version.into();
+        }
+        let stored = self.api.store.update_with(new, options.effect)?;
         Ok(json_value(&scale_of(of, &self.resource.show(stored))))
     }
 
@@ -39,27 +73,32 @@ impl Call<'_> {
         workload: &Arc<Value>,
         scale: &Value,
     ) -> Result<Arc<Value>, Status> {
-        let replicas = match &scale["spec"]["replicas"] {
-            Value::Null => Some(0),
-            given => given
-                .as_i64()
-                .filter(|it| (0..=i64::from(i32::MAX)).contains(it)),
-        };
-        let Some(replicas) = replicas else {
-            let message = format!(
-                "Invalid value: {}: must be greater than or equal to 0",
-                scale["spec"]["replicas"]
-            );
-            let cause = Cause::new("spec.replicas", message);
-            return Err(Status::invalid(&self.resource, name, &[cause]));
-        };
+        let replicas = replicas_of(&self.resource, name, scale)?;
         let mut new = Value::clone(workload);
         *slot(&mut new, &of.replicas) = replicas.into();
         if let Some(version) = scale["metadata"]["resourceVersion"].as_str() {
             new["metadata"]["resourceVersion"] = version.into();
         }
-        self.store(workload, new, Part::Scale, &self.options()?)
+        self.store(workload, new, Part::Scale, &self.options(Verb::Update)?)
     }
+}
+
+/// The wanted number in a `Scale`; a missing one is 0.
+fn replicas_of(resource: &Resource, name: &str, scale: &Value) -> Result<i64, Status> {
+    let replicas = match &scale["spec"]["replicas"] {
+        Value::Null => Some(0),
+        given => given
+            .as_i64()
+            .filter(|it| (0..=i64::from(i32::MAX)).contains(it)),
+    };
+    replicas.ok_or_else(|| {
+        let message = format!(
+            "Invalid value: {}: must be greater than or equal to 0",
+            scale["spec"]["replicas"]
+        );
+        let cause = Cause::new("spec.replicas", message);
+        Status::invalid(resource, name, &[cause])
+    })
 }
 
 /// The value at a pointer, whose missing fields are made.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hyper::StatusCode;
 use jiff::{Timestamp, ToSpan as _};
 use serde_json::{Value, json};
 
@@ -105,7 +106,8 @@ impl Api {
             let message = format!(
                 "TokenRequest.authentication.k8s.io {name:?} is invalid: spec.expirationSeconds: Invalid value: {seconds}: {why}"
             );
-            return Err(Status::unprocessable(message));
+            let code = StatusCode::UNPROCESSABLE_ENTITY;
+            return Err(Status::new(code, "Invalid", message));
         }
         let audiences = spec["audiences"].as_array().into_iter().flatten();
         let mut audiences: Vec<String> = audiences

@@ -7,14 +7,13 @@ use hyper::{Method, StatusCode};
 use serde_json::Value;
 
 use super::Call;
-use super::options::{Unknown, WriteOptions};
+use super::options::{Unknown, Verb, WriteOptions};
 use crate::answer::{Answer, json_value};
 use crate::apply::{self, Manager};
 use crate::body;
-use crate::format::{Format, Include};
 use crate::history::now;
 use crate::protobuf;
-use crate::resource::{self, Subresource};
+use crate::resource::{self, Resource, Subresource};
 use crate::status::Status;
 use crate::validation;
 use crate::yaml;
@@ -42,6 +41,18 @@ impl Part {
     }
 }
 
+impl Part {
+    /// Whether a client that writes this part can own the field of the object: the others are reset (`GetResetFields` of
+    /// the kinds' strategies).
+    pub(super) fn may_own(self, resource: &Resource, field: &str) -> bool {
+        match (self, field) {
+            (Self::Status, field) => ["apiVersion", "kind", "metadata", "status"].contains(&field),
+            (_, "status") => resource.status == Subresource::Absent,
+            _ => true,
+        }
+    }
+}
+
 /// The subresource of Namespaces.
 pub(crate) const OF_NAMESPACES: &[resource::Part] = &[resource::Part {
     name: "finalize",
@@ -59,12 +70,19 @@ impl Call<'_> {
         if self.resource.namespaced && self.namespace.is_none() {
             return Err(Status::method_not_allowed());
         }
-        let options = self.options()?;
+        let options = self.options(Verb::Create)?;
         let mut object = self.content()?;
         body::fit(&self.resource, self.namespace.as_deref(), &mut object)?;
         let warnings = self.check(&mut object, &options)?;
         let manager = manager(&options, Part::Whole);
+        let mut status = None;
+        if !Part::Whole.may_own(&self.resource, "status") {
+            status = object.as_object_mut().and_then(|it| it.remove("status"));
+        }
         apply::written(&self.resource, None, &mut object, &manager, &now());
+        if let Some(status) = status {
+            object["status"] = status;
+        }
         let stored = self.api.store.create_with(object, options.effect)?;
         let mut answer = self.shown(&stored)?;
         *answer.status_mut() = StatusCode::CREATED;
@@ -72,7 +90,7 @@ impl Call<'_> {
     }
 
     pub(super) fn replace(&self, name: &str, part: Part) -> Result<Answer, Status> {
-        let options = self.options()?;
+        let options = self.options(Verb::Update)?;
         let mut object = self.content()?;
         self.fit(name, &mut object)?;
         let warnings = self.check(&mut object, &options)?;
@@ -128,16 +146,18 @@ impl Call<'_> {
     /// Completes `object` from the path, see [`body::fit`](crate::body::fit).
     pub(super) fn fit(&self, name: &str, object: &mut Value) -> Result<(), Status> {
         body::fit(&self.resource, self.namespace.as_deref(), object)?;
-        let slot = &mut object["metadata"]["name"];
-        if slot.as_str().unwrap_or(name) != name {
-            let message = format!(
-                "the name of the object ({}) does not match the name on the URL ({name})",
-                slot.as_str().unwrap_or_default()
-            );
-            return Err(Status::bad_request(message));
-        }
-        *slot = name.into();
-        Ok(())
+        let why = match object["metadata"]["name"].as_str().unwrap_or_default() {
+            "" => format!(
+                "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+            ),
+            given if given != name => {
+                format!(
+                    "the name of the object ({given}) does not match the name on the URL ({name})"
+                )
+            }
+            _ => return Ok(()),
+        };
+        Err(Status::bad_request(why))
     }
 
     /// Parses the body: JSON, YAML or protobuf.
@@ -152,17 +172,21 @@ impl Call<'_> {
         object: &mut Value,
         options: &WriteOptions,
     ) -> Result<Vec<String>, Status> {
+        apply::keep_reset(object);
         let unknown = validation::conform(&self.resource, object)?;
-        self.strict(object, &unknown, options)
+        self.strict(object, &unknown, options, |it| {
+            validation::undecodable(&self.resource, &it)
+        })
     }
 
     /// What the client is told: what the kind has to say, and what `fieldValidation` makes of unknown fields and of
-    /// fields that the body gives twice, which is an error at worst (`endpoints/handlers/{rest,patch}.go`).
+    /// fields that the body gives twice, which is an error at worst, made by `refused` (`endpoints/handlers/{rest,patch}.go`).
     pub(super) fn strict(
         &self,
         object: &Value,
         unknown: &[String],
         options: &WriteOptions,
+        refused: impl Fn(&str) -> Status,
     ) -> Result<Vec<String>, Status> {
         let told = self.resource.warnings.map(|it| it(&self.resource, object));
         let mut told = told.unwrap_or_default();
@@ -189,7 +213,7 @@ impl Call<'_> {
                 };
                 if !named.is_empty() {
                     let why = format!("strict decoding error: {}", named.join(", "));
-                    return Err(validation::undecodable(&self.resource, &why));
+                    return Err(refused(&why));
                 }
             }
         }
@@ -209,8 +233,7 @@ impl Call<'_> {
 
     /// The object in the form that the client accepts.
     pub(super) fn shown(&self, object: &Arc<Value>) -> Result<Answer, Status> {
-        Format::of(self.accept, Include::None)?;
-        Ok(json_value(&self.resource.show(object.clone())))
+        Ok(json_value(&self.format()?.object(&self.resource, object)))
     }
 }
 
@@ -229,10 +252,11 @@ pub(super) fn content(content_type: Option<&str>, body: &[u8]) -> Result<Value, 
         "application/json" | "" => body::json(body),
         YAML => yaml::read(body),
         "application/vnd.kubernetes.protobuf" => protobuf::read(body),
-        other => Err(Status::unsupported_media_type(format!(
-            "the body of the request was in an unknown format - accepted media types include: \
-             application/json, application/yaml, application/vnd.kubernetes.protobuf; not {other:?}"
-        ))),
+        _ => Err(Status::unsupported_media_type(&[
+            "application/json",
+            YAML,
+            "application/vnd.kubernetes.protobuf",
+        ])),
     }
 }
 

@@ -60,7 +60,8 @@ fn core() -> Vec<Resource> {
         Resource {
             parts: PARTS,
             fields: words(
-                "spec.nodeName spec.restartPolicy spec.schedulerName spec.serviceAccountName status.phase status.podIP",
+                "spec.nodeName spec.restartPolicy spec.schedulerName spec.serviceAccountName spec.hostNetwork status.phase \
+                 status.podIP status.podIPs status.nominatedNodeName",
             ),
             begin: pending,
             ..kind(
@@ -96,7 +97,7 @@ fn core() -> Vec<Resource> {
         },
         Resource {
             fields: words(
-                "type reason reportingComponent involvedObject.kind involvedObject.namespace involvedObject.name \
+                "type reason source reportingComponent involvedObject.kind involvedObject.namespace involvedObject.name \
                  involvedObject.uid involvedObject.apiVersion involvedObject.resourceVersion involvedObject.fieldPath",
             ),
             ..kind("v1 Event events ev", Table::rows(EVENT, objects::event))
@@ -136,16 +137,13 @@ fn apps() -> Vec<Resource> {
                 workload::deployment,
             ),
         ),
-        Resource {
-            fields: words("status.replicas"),
-            ..kind(
-                "apps/v1 ReplicaSet replicasets rs status scale all",
-                Table::rows(
-                    &columns("Desired#, Current#, Ready#"),
-                    workload::replica_set,
-                ),
-            )
-        },
+        kind(
+            "apps/v1 ReplicaSet replicasets rs status scale all",
+            Table::rows(
+                &columns("Desired#, Current#, Ready#"),
+                workload::replica_set,
+            ),
+        ),
         kind(
             "apps/v1 StatefulSet statefulsets sts status scale all",
             Table::rows(
@@ -202,7 +200,6 @@ fn others() -> Vec<Resource> {
         ),
         Resource {
             name: NameRule::Address,
-            fields: words("spec.parentRef.name"),
             ..kind(
                 "networking.k8s.io/v1 IPAddress ipaddresses ip cluster",
                 Table::rows("Name, ParentRef, Age", network::address),
@@ -210,7 +207,8 @@ fn others() -> Vec<Resource> {
         },
         Resource {
             fields: words(
-                "type reason reportingController regarding.kind regarding.namespace regarding.name regarding.uid",
+                "type reason reportingController regarding.kind regarding.namespace regarding.name regarding.uid \
+                 regarding.apiVersion regarding.resourceVersion regarding.fieldPath",
             ),
             ..kind(
                 "events.k8s.io/v1 Event events ev",

@@ -23,36 +23,26 @@ enum Field {
 }
 
 impl FieldSelector {
-    /// Parses `metadata.name=a,spec.clusterIP!=None`.
+    /// Parses `metadata.name=a,spec.clusterIP!=None` (`apimachinery/pkg/fields/selector.go`). In a value, `\` stands
+    /// before `\`, `,` and `=`.
     ///
     /// # Errors
     ///
-    /// A term has no operator, or the collection does not offer the field.
+    /// A term has no operator, a value is not escaped, or the collection does not offer the field.
     pub fn parse(text: &str, resource: &Resource) -> Result<Self, String> {
-        let terms = text.split(',').filter(|it| !it.is_empty());
+        let terms = split(text).into_iter().filter(|it| !it.is_empty());
         let terms = terms.map(|term| {
-            let (field, equal, value) = if let Some((field, value)) = term.split_once("!=") {
-                (field, false, value)
-            } else if let Some((field, value)) = term.split_once("==") {
-                (field, true, value)
-            } else if let Some((field, value)) = term.split_once('=') {
-                (field, true, value)
-            } else {
-                return Err(format!("invalid field selector: {term:?}"));
+            let all = || format!("invalid selector: '{text}'; can't understand '{term}'");
+            // The first operator counts: a value may have others, escaped.
+            let (before, value) = term.split_once('=').ok_or_else(all)?;
+            let (field, equal, value) = match before.strip_suffix('!') {
+                Some(field) => (field, false, value),
+                None => (before, true, value.strip_prefix('=').unwrap_or(value)),
             };
-            let own = |field| resource.fields.iter().position(|it| it == field);
-            let field = match field {
-                "metadata.name" => Field::Name,
-                "metadata.namespace" => Field::Namespace,
-                other => own(other)
-                    .map(Field::Own)
-                    .ok_or_else(|| format!("field label not supported: {field}"))?,
-            };
-            let value = value.to_owned();
             Ok(Term {
-                field,
+                field: Field::of(field, resource)?,
                 equal,
-                value,
+                value: unescaped(value)?,
             })
         });
         terms.collect::<Result<_, _>>().map(Self)
@@ -74,40 +64,76 @@ impl FieldSelector {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::object::Key;
-    use crate::resource::KINDS;
-
-    #[test]
-    fn fields_are_compared() {
-        let resource = KINDS.iter().find(|it| it.kind == "Service").unwrap();
-        let key = Key::new("ns", "web");
-        let body = json!({"metadata": {}, "spec": {"clusterIP": "None"}});
-        let object = Object::freeze(resource.clone(), key, 1, body.as_object().unwrap().clone());
-        for (text, expect) in [
-            ("", true),
-            ("metadata.name=web", true),
-            ("metadata.name==web,metadata.namespace=ns", true),
-            ("metadata.name=web,metadata.namespace=other", false),
-            ("metadata.namespace!=ns", false),
-            ("spec.clusterIP!=None", false),
-            ("spec.clusterIP=None", true),
-            ("spec.type=", true),
-            ("spec.type!=ExternalName", true),
-        ] {
-            let selector = FieldSelector::parse(text, resource).unwrap();
-            assert_eq!(selector.matches(&object), expect, "{text}");
-        }
-        for (text, expect) in [
-            ("metadata.name", "invalid field selector"),
-            ("spec.ports=1", "field label not supported: spec.ports"),
-        ] {
-            let error = FieldSelector::parse(text, resource).unwrap_err();
-            assert!(error.contains(expect), "{error}");
+impl Field {
+    /// The words are those of each kind's conversion function (`pkg/apis/*/v1/conversion.go`), or of
+    /// `DefaultMetaV1FieldSelectorConversion` where there is none. Only that one takes a namespace for objects without.
+    fn of(name: &str, resource: &Resource) -> Result<Self, String> {
+        let has_own = resource.custom || !resource.fields.is_empty();
+        // Pods had this field before v1.
+        let wanted = match name {
+            "spec.host" if resource.is("", "Pod") => "spec.nodeName",
+            name => name,
+        };
+        match resource.fields.iter().position(|it| it == wanted) {
+            _ if wanted == "metadata.name" => Ok(Self::Name),
+            _ if wanted == "metadata.namespace" && (resource.namespaced || !has_own) => {
+                Ok(Self::Namespace)
+            }
+            Some(place) => Ok(Self::Own(place)),
+            None if !has_own => Err(format!(
+                "{name:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+            )),
+            None if resource.is("batch", "Job") => {
+                Err(format!("field label {name:?} not supported for Job"))
+            }
+            None => Err(format!("field label not supported: {name}")),
         }
     }
 }
+
+/// The terms between commas; a comma after `\` belongs to a value.
+fn split(text: &str) -> Vec<&str> {
+    let (mut terms, mut start, mut is_escaped) = (Vec::new(), 0, false);
+    for (place, letter) in text.char_indices() {
+        match letter {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            ',' => {
+                terms.push(&text[start..place]);
+                start = place + 1;
+            }
+            _ => {}
+        }
+    }
+    terms.push(&text[start..]);
+    terms
+}
+
+fn unescaped(value: &str) -> Result<String, String> {
+    let (mut letters, mut plain) = (value.chars(), String::new());
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => match letters.next() {
+                Some(it @ ('\\' | ',' | '=')) => plain.push(it),
+                other => {
+                    let sequence: String = ['\\'].into_iter().chain(other).collect();
+                    return Err(format!(
+                        "invalid field selector: invalid escape sequence: {sequence}"
+                    ));
+                }
+            },
+            // kube-apiserver prints the number of the character.
+            ',' | '=' => {
+                return Err(format!(
+                    "invalid field selector: unescaped character in value: {}",
+                    u32::from(letter)
+                ));
+            }
+            other => plain.push(other),
+        }
+    }
+    Ok(plain)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,23 +1,24 @@
 //! Watch events as lines, in each form.
 
-use bytes::Bytes;
-use serde_json::json;
+use std::sync::Arc;
 
-use crate::format::Format;
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use crate::format::{Format, Include};
 use crate::history::{Event, EventType};
 use crate::object::Object;
 use crate::resource::Resource;
 use crate::selector::Filter;
-use crate::table;
 
 impl Format {
     /// The line of a watch event.
     pub(super) fn line(self, resource: &Resource, change: EventType, object: &Object) -> Bytes {
         match self {
             Self::Plain => change.line(resource, object),
-            Self::Table(include) => {
-                let table = table::of_object(resource, object, include);
-                change.line_with(table.to_string().as_bytes())
+            _ => {
+                let shown = self.object(resource, &object.value());
+                change.line_with(shown.to_string().as_bytes())
             }
         }
     }
@@ -29,13 +30,11 @@ impl Format {
         event: &Event,
         filter: &Filter,
     ) -> Option<Bytes> {
-        match self {
-            Self::Plain => event.line(resource, filter),
-            Self::Table(_) => {
-                let event_type = event.event_type(filter)?;
-                Some(self.line(resource, event_type, &event.object_for(event_type)))
-            }
+        if self == Self::Plain {
+            return event.line(resource, filter);
         }
+        let event_type = event.event_type(filter)?;
+        Some(self.line(resource, event_type, &event.object_for(event_type)))
     }
 
     /// The line of a BOOKMARK: an empty object with a version.
@@ -44,15 +43,26 @@ impl Format {
         if complete {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
+        let mut blank = json!({"metadata": metadata});
+        // Nothing in it can have the wrong type.
+        let _ = resource.schema.decode(&mut blank);
         let object = match self {
-            Self::Plain => {
-                let mut blank = json!({"metadata": metadata});
-                // Nothing in it can have the wrong type.
-                let _ = resource.schema.decode(&mut blank);
-                format!("{}{}", resource.opening(""), &blank.to_string()[1..])
+            Self::Plain => format!("{}{}", resource.opening(""), &blank.to_string()[1..]),
+            // The annotation is in the object, and clients wait for it.
+            Self::Table(Include::None) if complete => {
+                shown(Self::Table(Include::Metadata), resource, blank)
             }
-            Self::Table(_) => table::blank(&metadata).to_string(),
+            Self::Rows(Include::None) if complete => {
+                shown(Self::Rows(Include::Metadata), resource, blank)
+            }
+            _ => shown(self, resource, blank),
         };
         format!("{{\"type\":\"BOOKMARK\",\"object\":{object}}}\n").into()
     }
+}
+
+fn shown(format: Format, resource: &Resource, mut blank: Value) -> String {
+    blank["kind"] = resource.kind.clone().into();
+    blank["apiVersion"] = resource.api_version().into();
+    format.object(resource, &Arc::new(blank)).to_string()
 }

@@ -8,7 +8,7 @@ use hyper::{Response, StatusCode};
 use serde_json::json;
 use sluice_api::answer::{self, Answer, Content, json_text, refuse};
 use sluice_api::list::Page;
-use sluice_api::{Resource, Status};
+use sluice_api::{Cause, Resource, Status};
 use tokio::time::sleep;
 
 use crate::answer::html;
@@ -38,7 +38,8 @@ pub(crate) fn reply(
         Fault::NoStreamingLists => {
             let why = "Forbidden: sendInitialEvents is forbidden for watch unless the WatchList \
                        feature gate is enabled";
-            Status::invalid_options("sendInitialEvents", why)
+            let cause = Cause::new("sendInitialEvents", why);
+            Status::invalid_options("ListOptions", &[cause])
         }
         Fault::TooManyRequests(seconds) => {
             let message = "Too many requests, please try again later.";

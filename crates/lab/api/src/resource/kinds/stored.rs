@@ -114,13 +114,16 @@ fn access() -> Vec<Resource> {
         ),
         role("Role roles -", Table::of(CREATED)),
         role("RoleBinding rolebindings -", binding),
-        kind(
-            "certificates.k8s.io/v1 CertificateSigningRequest certificatesigningrequests csr cluster status",
-            Table::rows(
-                "Name, Age, SignerName, Requestor, RequestedDuration, Condition",
-                policy::certificate_request,
-            ),
-        ),
+        Resource {
+            fields: words("spec.signerName"),
+            ..kind(
+                "certificates.k8s.io/v1 CertificateSigningRequest certificatesigningrequests csr cluster status",
+                Table::rows(
+                    "Name, Age, SignerName, Requestor, RequestedDuration, Condition",
+                    policy::certificate_request,
+                ),
+            )
+        },
     ]
 }
 
