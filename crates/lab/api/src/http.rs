@@ -1,5 +1,6 @@
 //! Routes a request and answers it.
 
+pub(crate) mod components;
 pub(crate) mod metrics;
 mod options;
 mod patching;

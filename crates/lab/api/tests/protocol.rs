@@ -413,3 +413,32 @@ fn patches_end_as_in_kubernetes() {
         assert_eq!(client.0.store.revision(), before, "{body}");
     }
 }
+
+#[test]
+fn the_control_plane_is_healthy() {
+    let client = Client::new();
+    let (_, list) = client.get("/api/v1/componentstatuses");
+    assert_eq!(list["kind"], "ComponentStatusList");
+    assert_eq!(list["items"].as_array().unwrap().len(), 3);
+    let headers = [
+        ("authorization", "Bearer secret"),
+        ("accept", &*format!("application/json;as=Table;{OF_META}")),
+    ];
+    let one = client.raw("GET", "/api/v1/componentstatuses/etcd-0", &headers, b"");
+    assert_eq!(
+        one.warnings,
+        [r#"299 - "v1 ComponentStatus is deprecated in v1.19+""#]
+    );
+    let table = one.content.json();
+    assert_eq!(
+        table["rows"][0]["cells"],
+        json!(["etcd-0", "Healthy", "ok", ""])
+    );
+    assert_eq!(client.get("/api/v1/componentstatuses/none").0, 404);
+    assert_eq!(
+        client
+            .json("DELETE", "/api/v1/componentstatuses/etcd-0", &Value::Null)
+            .0,
+        405
+    );
+}

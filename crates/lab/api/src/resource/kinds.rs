@@ -10,7 +10,7 @@ use super::{NameRule, Registry, Resource, Scale, Subresource};
 use crate::custom;
 use crate::http::pods::PARTS;
 use crate::http::proxy::OF_SERVICES;
-use crate::http::{metrics, reviews, tokens, writing};
+use crate::http::{components, metrics, reviews, tokens, writing};
 use crate::schema;
 use crate::store::namespaces;
 use crate::table::{Table, network, node, objects, pod, workload};
@@ -115,6 +115,14 @@ fn core() -> Vec<Resource> {
             ..kind(
                 "v1 Secret secrets -",
                 Table::rows("Name, Type, Data#, Age", objects::secret),
+            )
+        },
+        Resource {
+            computed: components::HEALTHY,
+            deprecated: Some("v1 ComponentStatus is deprecated in v1.19+".to_owned()),
+            ..kind(
+                "v1 ComponentStatus componentstatuses cs cluster",
+                Table::rows("Name, Status, Message, Error", components::cells),
             )
         },
         Resource {
