@@ -102,11 +102,12 @@ pub fn serve(
     let _server = Server::start(api.clone(), listeners, &identity)?;
     info!(%url, mode = settings.mode, "the lab's API is served");
 
+    // What kubelets tell and what controllers tell is limited apart, as that of different programs.
     let events = Events::new(store.clone());
     let reports = Arc::new(Reports {
         api,
         store: store.clone(),
-        events: events.clone(),
+        events: Events::new(store.clone()),
     });
     let settings = AgentSettings {
         has_agents: settings.agent != "none",
