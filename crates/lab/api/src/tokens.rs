@@ -10,6 +10,7 @@ use ring::signature::{
 };
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -61,6 +62,24 @@ pub(crate) struct Reference {
     pub(crate) uid: String,
 }
 
+/// The issuer of tokens in Secrets.
+pub(crate) const ISSUER_OF_SECRETS: &str = "kubernetes/serviceaccount";
+
+/// What the token in a Secret says (`pkg/serviceaccount/legacy.go`). It never expires.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SecretClaims {
+    pub(crate) iss: String,
+    pub(crate) sub: String,
+    #[serde(rename = "kubernetes.io/serviceaccount/namespace")]
+    pub(crate) namespace: String,
+    #[serde(rename = "kubernetes.io/serviceaccount/secret.name")]
+    pub(crate) secret: String,
+    #[serde(rename = "kubernetes.io/serviceaccount/service-account.name")]
+    pub(crate) account: String,
+    #[serde(rename = "kubernetes.io/serviceaccount/service-account.uid")]
+    pub(crate) uid: String,
+}
+
 impl Tokens {
     /// Reads the key of [`Pems`](crate::Pems), in PEM.
     ///
@@ -77,7 +96,7 @@ impl Tokens {
         Ok(Self { key, random })
     }
 
-    pub(crate) fn sign(&self, claims: &Claims) -> String {
+    pub(crate) fn sign(&self, claims: &impl Serialize) -> String {
         let header = json!({"alg": "ES256", "kid": self.id()});
         let claims = serde_json::to_vec(claims).expect("texts and numbers become JSON");
         let signed = format!(
@@ -92,6 +111,19 @@ impl Tokens {
 
     /// The claims of a token of ours that is valid at `now`; the objects that it is bound to are not looked up.
     pub(crate) fn verify(&self, token: &str, now: i64) -> Option<Claims> {
+        let claims: Claims = self.signed(token)?;
+        let is_valid = claims.iss == ISSUER && claims.nbf <= now && now < claims.exp;
+        is_valid.then_some(claims)
+    }
+
+    /// The claims of a token that a Secret holds; whether it does is not looked up.
+    pub(crate) fn verify_of_secret(&self, token: &str) -> Option<SecretClaims> {
+        let claims: SecretClaims = self.signed(token)?;
+        (claims.iss == ISSUER_OF_SECRETS).then_some(claims)
+    }
+
+    /// What we signed.
+    fn signed<T: DeserializeOwned>(&self, token: &str) -> Option<T> {
         let (signed, signature) = token.rsplit_once('.')?;
         let (header, claims) = signed.split_once('.')?;
         let header: Value = serde_json::from_slice(&decode(header)?).ok()?;
@@ -102,9 +134,7 @@ impl Tokens {
         let public = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, public);
         let signature = decode(signature)?;
         public.verify(signed.as_bytes(), &signature).ok()?;
-        let claims: Claims = serde_json::from_slice(&decode(claims)?).ok()?;
-        let is_valid = claims.iss == ISSUER && claims.nbf <= now && now < claims.exp;
-        is_valid.then_some(claims)
+        serde_json::from_slice(&decode(claims)?).ok()
     }
 
     /// The name of the key: a hash of its public half, as in kube-apiserver.

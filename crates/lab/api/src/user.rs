@@ -43,14 +43,22 @@ impl User {
             }
         }
         Self {
-            name: claims.sub.clone(),
-            uid: bound.serviceaccount.uid.clone(),
+            extra: extras.into_iter().collect(),
+            ..Self::account(&claims.sub, &bound.serviceaccount.uid, &bound.namespace)
+        }
+    }
+
+    /// A ServiceAccount.
+    pub(crate) fn account(name: &str, uid: &str, namespace: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            uid: uid.to_owned(),
             groups: vec![
                 "system:serviceaccounts".to_owned(),
-                format!("system:serviceaccounts:{}", bound.namespace),
+                format!("system:serviceaccounts:{namespace}"),
                 "system:authenticated".to_owned(),
             ],
-            extra: extras.into_iter().collect(),
+            extra: BTreeMap::new(),
         }
     }
 

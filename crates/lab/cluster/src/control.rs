@@ -9,6 +9,7 @@ mod cidrs;
 mod failures;
 mod objects;
 mod refusals;
+mod tokens;
 mod writes;
 
 use std::collections::BTreeSet;
@@ -19,7 +20,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
-use sluice_api::Store;
+use sluice_api::{Api, Store};
 use sluice_controller::{Allocator, Controller, workloads};
 use sluice_reconcile::Waits;
 use tokio::runtime;
@@ -44,6 +45,7 @@ const IDLE: Duration = Duration::from_secs(3600);
 
 pub(crate) struct Control {
     pub(crate) store: Arc<Store>,
+    pub(crate) api: Arc<Api>,
     pub(crate) allocator: Arc<Mutex<Allocator>>,
     pub(crate) nodes: Nodes,
     pub(crate) pods: Pods,
@@ -95,6 +97,7 @@ impl Control {
                 }
                 writes.workloads(plan.writes, &mut failures, &mut refusals);
                 writes.addresses(&objects, &self.allocator, &mut refusals);
+                tokens::keep(&self.api, &objects.tokens, &self.authority, &mut refusals);
                 let again = refusals.end();
                 if refusals.is_stale() {
                     // Back off, observe again.

@@ -105,7 +105,7 @@ pub fn serve(
     // What kubelets tell and what controllers tell is limited apart, as that of different programs.
     let events = Events::new(store.clone());
     let reports = Arc::new(Reports {
-        api,
+        api: api.clone(),
         store: store.clone(),
         events: Events::new(store.clone()),
     });
@@ -117,6 +117,7 @@ pub fn serve(
     };
     let control = Control {
         store,
+        api,
         allocator,
         nodes: Nodes::new(machines.clone(), reports.clone(), settings),
         pods: Pods::new(machines, reports.clone(), reports, records),

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use hyper::StatusCode;
 use jiff::{Timestamp, ToSpan as _};
 use serde_json::{Value, json};
@@ -12,7 +14,7 @@ use crate::answer::{Answer, created};
 use crate::history::now;
 use crate::resource::Part;
 use crate::status::Status;
-use crate::tokens::{Bound, Claims, ISSUER, Reference};
+use crate::tokens::{Bound, Claims, ISSUER, ISSUER_OF_SECRETS, Reference, SecretClaims};
 use crate::user::User;
 
 /// Lifetime in seconds of a token when the request names none.
@@ -53,14 +55,18 @@ impl Api {
 
     /// The user of a token of a ServiceAccount. It is for one of `audiences`, or for this server when there are none.
     pub(super) fn account(&self, token: &str, audiences: &[String]) -> Option<User> {
-        let claims = self
-            .tokens
-            .as_ref()?
-            .verify(token, Timestamp::now().as_second())?;
-        let is_meant = match audiences {
-            [] => claims.aud.iter().any(|it| it == ISSUER),
-            wanted => claims.aud.iter().any(|it| wanted.contains(it)),
+        let is_meant = |it: &String| match audiences {
+            [] => it == ISSUER,
+            wanted => wanted.contains(it),
         };
+        let tokens = self.tokens.as_ref()?;
+        let Some(claims) = tokens.verify(token, Timestamp::now().as_second()) else {
+            // Such a token is for this server.
+            return self
+                .account_of_secret(token)
+                .filter(|_| is_meant(&ISSUER.to_owned()));
+        };
+        let is_meant = claims.aud.iter().any(is_meant);
         let bound = &claims.bound;
         let namespace = bound.namespace.as_str();
         let exists = |kind: &str, namespace: &str, it: &Reference| {
@@ -78,6 +84,37 @@ impl Api {
                 it.as_ref().is_none_or(|it| exists(kind, namespace, it))
             });
         is_valid.then(|| User::of(&claims))
+    }
+
+    /// The user of a token that a Secret holds.
+    fn account_of_secret(&self, token: &str) -> Option<User> {
+        let claims = self.tokens.as_ref()?.verify_of_secret(token)?;
+        let namespace = claims.namespace.as_str();
+        let secret = self.store.get("Secret", namespace, &claims.secret)?;
+        let account = self
+            .store
+            .get("ServiceAccount", namespace, &claims.account)?;
+        let is_valid = secret["data"]["token"] == BASE64_STANDARD.encode(token)
+            && secret["metadata"]["deletionTimestamp"].is_null()
+            && account["metadata"]["uid"] == *claims.uid;
+        is_valid.then(|| User::account(&claims.sub, &claims.uid, namespace))
+    }
+
+    /// The token of a ServiceAccount for a Secret, which must hold it for the token to be valid. `None`: ServiceAccounts have no
+    /// tokens.
+    pub fn token_of_secret(&self, secret: &Value, account: &Value) -> Option<String> {
+        let tokens = self.tokens.as_ref()?;
+        let namespace = secret["metadata"]["namespace"].as_str().unwrap_or_default();
+        let account = reference(account);
+        let claims = SecretClaims {
+            iss: ISSUER_OF_SECRETS.to_owned(),
+            sub: format!("system:serviceaccount:{namespace}:{}", account.name),
+            namespace: namespace.to_owned(),
+            secret: reference(secret).name,
+            account: account.name,
+            uid: account.uid,
+        };
+        Some(tokens.sign(&claims))
     }
 
     /// Answers a `TokenRequest` for a ServiceAccount.

@@ -18,6 +18,7 @@ use sluice_controller::{Change, Object, Typed, workloads};
 use sluice_model::NamespacedName;
 
 use super::failures::Failures;
+use super::tokens::{self, Secrets};
 use crate::object::{key_of, typed};
 use crate::zones;
 
@@ -53,6 +54,8 @@ pub(super) struct Objects {
     pub(super) services: All<Service>,
     /// The key is the name, which is the IP address.
     pub(super) addresses: BTreeMap<String, Arc<IPAddress>>,
+    /// The Secrets that hold tokens.
+    pub(super) tokens: Secrets,
     namespaces: BTreeMap<String, Arc<Namespace>>,
     accounts: All<ServiceAccount>,
     authorities: All<ConfigMap>,
@@ -88,6 +91,14 @@ impl Objects {
             "IPAddress" => set(&mut self.addresses, name, object, exists)?.and(None),
             "Namespace" => set(&mut self.namespaces, name, object, exists)?.and(None),
             "ServiceAccount" => set(&mut self.accounts, key, object, exists)?.and(None),
+            "Secret" if tokens::is_of_account(object) => {
+                if exists {
+                    self.tokens.insert(key, Arc::new(object.clone()));
+                } else {
+                    self.tokens.remove(&key);
+                }
+                None
+            }
             "ConfigMap" if name == workloads::AUTHORITY => {
                 set(&mut self.authorities, key, object, exists)?.and(None)
             }

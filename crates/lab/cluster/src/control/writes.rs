@@ -251,7 +251,7 @@ pub(super) fn controller(object: &Value) -> Option<&Value> {
 }
 
 /// The result of a deletion; an object that does not exist is a success.
-fn gone<T>(deleted: Result<T, Status>) -> Result<(), Status> {
+pub(super) fn gone<T>(deleted: Result<T, Status>) -> Result<(), Status> {
     match deleted {
         Err(status) if status.code == StatusCode::NOT_FOUND => Ok(()),
         other => other.map(drop),
