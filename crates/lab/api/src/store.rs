@@ -36,7 +36,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// A store with the namespaces `default` and `kube-system`.
+    /// A store with the namespaces that every cluster has.
     pub fn new(settings: Settings) -> Arc<Self> {
         let history = Arc::new(History::new(KINDS.clone(), settings.history));
         let mut writer = Writer::new(history.clone(), settings.admission, settings.journal);

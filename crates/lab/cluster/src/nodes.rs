@@ -34,6 +34,9 @@ pub const POWER: &str = "sluice.dev/power";
 /// Address of an agent's web page, on the loopback of its node.
 pub const WEB: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10261);
 
+/// Interval at which the Lease of a node is renewed: a quarter of its duration (`nodeLeaseDurationSeconds`).
+const RENEWAL: Duration = Duration::from_secs(10);
+
 /// Interval at which an agent is checked.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -59,6 +62,9 @@ pub(crate) enum Health {
 pub(crate) trait Report: Send + Sync {
     /// Reports the health and the addresses of a node. Returns whether they are written.
     fn health(&self, node: &str, addresses: Addresses, cidrs: [String; 2], health: Health) -> bool;
+
+    /// Says that the node is alive, by its Lease.
+    fn renew(&self, node: &str);
     /// Writes an Event about a node.
     fn event(&self, node: &str, reason: &str, message: &str, warning: bool);
 }
@@ -131,6 +137,7 @@ impl Nodes {
             reported: None,
             off_since: None,
             is_plugged: None,
+            renewed: None,
         };
         let before = self.ending.remove(&name);
         let thread = thread::spawn(move || {
@@ -274,6 +281,8 @@ struct Worker {
     off_since: Option<Instant>,
     /// Whether the cable is plugged in; `None` when unknown.
     is_plugged: Option<bool>,
+    /// When the Lease was renewed last.
+    renewed: Option<Instant>,
 }
 
 struct Agent {
@@ -323,6 +332,10 @@ impl Worker {
         }
         if self.off_since.take().is_some() {
             self.starts_at = Instant::now();
+        }
+        if self.renewed.is_none_or(|it| it.elapsed() >= RENEWAL) {
+            self.report.renew(&self.name);
+            self.renewed = Some(Instant::now());
         }
         if !self.settings.has_agents {
             self.tell(Health::Ready);

@@ -19,6 +19,9 @@ use crate::pods;
 /// The kubelet version in the status of Nodes.
 const VERSION: &str = "v1.36.0";
 
+/// The namespace of the nodes' Leases.
+const LEASES: &str = "kube-node-lease";
+
 pub(crate) struct Reports {
     pub(crate) api: Arc<Api>,
     pub(crate) store: Arc<Store>,
@@ -149,6 +152,32 @@ impl nodes::Report for Reports {
         told(self.store.update_status(object))
     }
 
+    fn renew(&self, node: &str) {
+        let Some(owner) = self.store.get("Node", "", node) else {
+            return;
+        };
+        let now = jiff::Timestamp::now();
+        let now = now.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
+        let renewed = match self.store.get("Lease", LEASES, node) {
+            Some(held) => {
+                let mut lease = Value::clone(&held);
+                lease["spec"]["renewTime"] = now.into();
+                self.store.update(lease)
+            }
+            None => self.store.create(json!({
+                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "metadata": {
+                    "namespace": LEASES, "name": node,
+                    "ownerReferences": [{
+                        "apiVersion": "v1", "kind": "Node", "name": node, "uid": owner["metadata"]["uid"],
+                    }],
+                },
+                "spec": {"holderIdentity": node, "leaseDurationSeconds": 40, "renewTime": now},
+            })),
+        };
+        told(renewed);
+    }
+
     fn event(&self, node: &str, reason: &str, message: &str, warning: bool) {
         let about = ObjectReference {
             api_version: Some("v1".to_owned()),
@@ -175,7 +204,7 @@ fn told<T>(written: Result<T, Status>) -> bool {
         return true;
     };
     if ![StatusCode::NOT_FOUND, StatusCode::CONFLICT].contains(&status.code) {
-        warn!(%status, "a status cannot be written");
+        warn!(%status, "what a kubelet reports cannot be written");
     }
     status.code == StatusCode::NOT_FOUND
 }

@@ -46,6 +46,13 @@ fn a_lab_serves_and_leaves_the_machine_as_it_was() {
     let web = services.iter().find(|it| it["metadata"]["name"] == "web");
     let address = web.unwrap()["spec"]["clusterIP"].as_str().unwrap();
     assert!(by_name.starts_with(address), "{by_name}");
+    // Who looks whether a node is alive finds its Lease.
+    let leases = lab.items(&["leases", "-n", "kube-node-lease"]);
+    let holders: Vec<_> = leases
+        .iter()
+        .map(|it| it["spec"]["holderIdentity"].as_str().unwrap())
+        .collect();
+    assert_eq!(holders, ["node-a", "node-b", "node-c"]);
     let rules = lab.good(&["exec", "node-a", "--", "nft", "list", "ruleset"]);
     assert!(rules.contains("web"), "{rules}");
     let status = lab.good(&["exec", "node-a", "--", SLUICE, "status"]);

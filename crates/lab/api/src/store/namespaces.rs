@@ -14,8 +14,8 @@ use crate::object::{Key, Object};
 use crate::resource::Resource;
 use crate::status::Status;
 
-/// Namespaces that exist from the start and cannot be deleted.
-const SYSTEM: [&str; 2] = ["default", "kube-system"];
+/// Namespaces that exist from the start and cannot be deleted (`pkg/controlplane/controller/systemnamespaces`).
+const SYSTEM: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
 /// The finalizer in `spec` that goes when a namespace that is being deleted is empty.
 const FINALIZER: &str = "kubernetes";
