@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use hyper::StatusCode;
 use serde_json::{Map, Value};
 
+use super::go;
 use crate::schema::{Patch, Schema};
 use crate::status::Status;
 
@@ -36,15 +38,21 @@ fn merge_map(
     target: &mut Value,
     mut patch: Map<String, Value>,
 ) -> Result<(), Status> {
-    match patch.remove(DIRECTIVE).as_ref().map(Value::as_str) {
+    let directive = patch.get(DIRECTIVE).cloned();
+    match directive.as_ref().map(Value::as_str) {
         None | Some(Some("merge")) => {}
         Some(Some("replace")) => *target = Map::new().into(),
         Some(Some("delete")) => {
             *target = Map::new().into();
             return Ok(());
         }
-        Some(_) => return Err(Status::bad_request("unknown patch directive in $patch")),
+        Some(_) => {
+            let given = directive.as_ref().map(go).unwrap_or_default();
+            let map = go(&patch.into());
+            return Err(broken(format!("unknown patch type: {given} in map: {map}")));
+        }
     }
+    patch.remove(DIRECTIVE);
     if !target.is_object() {
         *target = Map::new().into();
     }
@@ -93,7 +101,7 @@ fn merge_map(
                     .entry(field.clone())
                     .or_insert_with(|| Value::Array(Vec::new()));
                 let schema = schema.and_then(|it| it.field(&field));
-                merge_list(schema, &field, slot, patch)?;
+                merge_list(schema, slot, patch)?;
             }
             value => {
                 target.insert(field, value);
@@ -114,7 +122,6 @@ fn merge_map(
 
 fn merge_list(
     schema: Option<&Schema>,
-    field: &str,
     target: &mut Value,
     mut patch: Vec<Value>,
 ) -> Result<(), Status> {
@@ -146,8 +153,10 @@ fn merge_list(
     }
     for item in patch {
         let Some(wanted) = item.get(key).map(Value::to_string) else {
-            let message = format!("an item of {field} does not contain its merge key {key}");
-            return Err(Status::bad_request(message));
+            let map = go(&item);
+            return Err(broken(format!(
+                "map: {map} does not contain declared merge key: {key}"
+            )));
         };
         if has(&item, "delete") {
             for place in places.remove(&wanted).unwrap_or_default() {
@@ -211,6 +220,22 @@ fn arrange(key: Option<&str>, items: &mut Vec<Value>, order: &[Value]) {
 fn list(directive: &str, value: Value) -> Result<Vec<Value>, Status> {
     match value {
         Value::Array(items) => Ok(items),
-        _ => Err(Status::bad_request(format!("{directive} is no list"))),
+        _ => {
+            let what = if directive == RETAIN_KEYS {
+                "retainKeys"
+            } else if directive.starts_with(ORDER) {
+                "setElementOrder list"
+            } else {
+                "primitive list"
+            };
+            Err(Status::bad_request(format!(
+                "invalid patch format of {what}"
+            )))
+        }
     }
+}
+
+/// 500, which is what kube-apiserver makes of these errors (`interpretStrategicMergePatchError` in `handlers/patch.go`).
+fn broken(message: String) -> Status {
+    Status::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
 }

@@ -181,14 +181,20 @@ fn bad_patches_are_refused_in_kubernetes_words() {
         (
             PatchType::Strategic,
             json!({"spec": {"containers": [{"image": "x"}]}}),
-            400,
-            "an item of containers does not contain its merge key name",
+            500,
+            "map: map[image:x] does not contain declared merge key: name",
         ),
         (
             PatchType::Strategic,
             json!({"$patch": "x"}),
+            500,
+            "unknown patch type: x in map: map[$patch:x]",
+        ),
+        (
+            PatchType::Strategic,
+            json!({"$retainKeys": 1}),
             400,
-            "unknown patch directive in $patch",
+            "invalid patch format of retainKeys",
         ),
         (
             PatchType::Strategic,
