@@ -272,10 +272,19 @@ func TestPorts(t *testing.T) {
 			next(t, closed(ready))
 			ports, err := forwarder.GetPorts()
 			must(t, err)
+			address := fmt.Sprintf("http://127.0.0.1:%d/hostname", ports[0].Local)
+			// A container that runs need not listen yet.
+			eventually(t, func() error {
+				answer, err := http.Get(address)
+				if err == nil {
+					answer.Body.Close()
+				}
+				return err
+			})
 			var all sync.WaitGroup
 			for range 50 {
 				all.Go(func() {
-					answer, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/hostname", ports[0].Local))
+					answer, err := http.Get(address)
 					if err != nil {
 						t.Error(err)
 						return
