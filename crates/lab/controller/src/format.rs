@@ -66,6 +66,8 @@ pub enum Format {
     Wildcard,
     /// `DOMAIN/NAME` of who signs certificates.
     Signer,
+    /// A request for a certificate in PEM, in base64.
+    Request,
     /// The `apiVersion` of an object.
     ApiVersion,
     /// The `kind` of an object.
@@ -101,6 +103,7 @@ impl Format {
             "local" => Self::Local,
             "wildcard" => Self::Wildcard,
             "signer" => Self::Signer,
+            "request" => Self::Request,
             "resources" => Self::Resources,
             "quota" => Self::Quota,
             "limits" => Self::Limits,
@@ -236,9 +239,12 @@ impl Format {
                 return problems.iter().map(|it| format!("{mixed}: {it}")).collect();
             }
             Self::Qualified => return qualified(text),
-            Self::Labels | Self::Annotations | Self::Resources | Self::Quota | Self::Limits => {
-                Vec::new()
-            }
+            Self::Labels
+            | Self::Annotations
+            | Self::Resources
+            | Self::Quota
+            | Self::Limits
+            | Self::Request => Vec::new(),
         };
         let wrong = checks.into_iter().filter(|(is_wrong, _)| *is_wrong);
         wrong.map(|(_, why)| why.to_owned()).collect()

@@ -110,8 +110,11 @@ fn least(schema: &Schema) -> Value {
     }
 }
 
+/// A request for a certificate in PEM, as the API has bytes.
+const REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUFBPQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K";
+
 /// Types with fields that only rules of several fields demand.
-fn related() -> [(&'static str, Value); 10] {
+fn related() -> [(&'static str, Value); 11] {
     let usage = json!({"requests": {"storage": "1Gi"}});
     let role = json!({"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "a"}});
     [
@@ -120,10 +123,14 @@ fn related() -> [(&'static str, Value); 10] {
             "core.v1.PersistentVolumeClaimSpec",
             json!({"accessModes": ["ReadWriteOnce"], "resources": usage}),
         ),
+        (
+            "core.v1.PersistentVolumeSpec",
+            json!({"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/a"}}),
+        ),
         ("core.v1.LimitRangeItem", json!({"type": "Pod"})),
         (
             "certificates.v1.CertificateSigningRequestSpec",
-            json!({"signerName": "example.com/a", "usages": ["client auth"]}),
+            json!({"signerName": "example.com/a", "usages": ["client auth"], "request": REQUEST}),
         ),
         (
             "networking.v1.IngressSpec",

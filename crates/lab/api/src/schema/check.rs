@@ -5,6 +5,8 @@ mod resources;
 
 use std::collections::{BTreeSet, HashMap};
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use regex::bytes::{Regex, RegexBuilder};
 use serde_json::{Map, Value, json};
 
@@ -20,6 +22,9 @@ const BUDGET: u64 = 4_000_000;
 
 /// Most bytes of all messages of one validation. Each may show the whole object.
 const MESSAGES: usize = 4 << 20;
+
+/// The first line of a request for a certificate. What it asks is not read.
+const REQUEST: &str = "-----BEGIN CERTIFICATE REQUEST-----";
 
 /// The words of kube-apiserver for rules in CEL, which have such a budget there.
 const EXHAUSTED: &str = "Invalid value: \"object\": validation failed due to running out of cost budget, no further \
@@ -361,6 +366,13 @@ impl Checker {
             (Format::Resources, _) => self.resources(path, value),
             (Format::Quota, Value::Object(map)) => self.quantities(path, map, Known::Quota),
             (Format::Limits, _) => self.limits(path, value),
+            (Format::Request, Value::String(text)) => {
+                let bytes = BASE64_STANDARD.decode(text).unwrap_or_default();
+                if !String::from_utf8_lossy(&bytes).contains(REQUEST) {
+                    let why = "PEM block type must be CERTIFICATE REQUEST";
+                    self.shown(path, value, why);
+                }
+            }
             (format, Value::String(text)) => wrong(path, value, format, text),
             (format, Value::Number(number)) => wrong(path, value, format, &number.to_string()),
             _ => {}

@@ -10,6 +10,12 @@ fn object(kind: &str) -> Value {
             "v1",
             json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}),
         ),
+        "PersistentVolume" => (
+            "v1",
+            json!({"spec": {
+                "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/data"},
+            }}),
+        ),
         "HorizontalPodAutoscaler" => (
             "autoscaling/v2",
             json!({"spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "a", "apiVersion": "apps/v1"}}}),
@@ -26,7 +32,7 @@ fn object(kind: &str) -> Value {
         ),
         "CertificateSigningRequest" => (
             "certificates.k8s.io/v1",
-            json!({"spec": {"request": "eA==", "signerName": "example.com/mine", "usages": ["client auth"]}}),
+            json!({"spec": {"request": REQUEST, "signerName": "example.com/mine", "usages": ["client auth"]}}),
         ),
         "Role" | "ClusterRole" => (
             "rbac.authorization.k8s.io/v1",
@@ -65,6 +71,13 @@ fn object(kind: &str) -> Value {
     merge(&mut made, &rest);
     made
 }
+
+const LABEL: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start \
+    and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is \
+    '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?') (FieldValueInvalid)";
+
+/// A request for a certificate in PEM, as the API has bytes.
+const REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUFBPQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K";
 
 fn result(written: Result<Arc<Value>, Status>) -> String {
     let found = written.map_or_else(|it| shown(&it), |_| "written".to_owned());
@@ -139,6 +152,43 @@ fn claims() {
 }
 
 #[test]
+fn volumes() {
+    check(
+        "PersistentVolume",
+        &[
+            (
+                json!({"spec": {"accessModes": null, "capacity": {"storage": "0"}}}),
+                "spec.accessModes: Required value (FieldValueRequired)\n\
+                 spec.capacity[storage]: Invalid value: \"0\": must be greater than zero (FieldValueInvalid)",
+            ),
+            (
+                json!({"spec": {"hostPath": null}}),
+                "spec: Required value: must specify a volume type (FieldValueRequired)",
+            ),
+            (
+                json!({"spec": {"nfs": {"server": "s", "path": "/"}}}),
+                "spec.nfs: Forbidden: may not specify more than 1 volume type (FieldValueForbidden)",
+            ),
+            (
+                json!({"spec": {"hostPath": null, "local": {"path": "/data"}}}),
+                "spec.nodeAffinity: Required value: Local volume requires node affinity (FieldValueRequired)",
+            ),
+        ],
+    );
+    check_update(
+        "PersistentVolume",
+        &[
+            (
+                json!({"spec": {"hostPath": {"path": "/other"}}}),
+                "spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation \
+                 (FieldValueForbidden)",
+            ),
+            (json!({"spec": {"capacity": {"storage": "2Gi"}}}), "written"),
+        ],
+    );
+}
+
+#[test]
 fn autoscalers_and_budgets() {
     check(
         "HorizontalPodAutoscaler",
@@ -179,6 +229,12 @@ fn autoscalers_and_budgets() {
     check(
         "PodDisruptionBudget",
         &[
+            (
+                json!({"spec": {"selector": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b c"]}]}}}),
+                &format!(
+                    "spec.selector.matchExpressions[0].values[0]: Invalid value: \"b c\": {LABEL}"
+                ),
+            ),
             (
                 json!({"spec": {"maxUnavailable": "50%"}}),
                 "spec: Invalid value: {\"maxUnavailable\":\"50%\",\"minAvailable\":1}: minAvailable and maxUnavailable cannot \
@@ -349,6 +405,10 @@ fn rights_and_certificates() {
     check(
         "CertificateSigningRequest",
         &[
+            (
+                json!({"spec": {"request": "eA=="}}),
+                "spec.request: Invalid value: \"eA==\": PEM block type must be CERTIFICATE REQUEST (FieldValueInvalid)",
+            ),
             (
                 json!({"spec": {"usages": null}}),
                 "spec.usages: Required value (FieldValueRequired)",
