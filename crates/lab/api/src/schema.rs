@@ -12,7 +12,6 @@ mod crd;
 mod decode;
 mod document;
 mod formats;
-mod quantity;
 mod relations;
 #[cfg(test)]
 mod tests;
@@ -25,7 +24,6 @@ use sluice_controller::Format;
 
 use check::Pattern;
 pub(crate) use document::components;
-pub use quantity::Quantity;
 pub(crate) use text::{of_kind, of_type};
 
 /// What a value may be.

@@ -19,6 +19,7 @@ use std::thread;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use serde_json::Value;
 
+pub(crate) use fields::{NODE_CPU, NODE_MEMORY};
 pub(crate) use record::Record;
 pub(crate) use status::CONDITIONS;
 

@@ -140,7 +140,9 @@ impl nodes::Report for Reports {
             .collect();
         all.push(json!({"type": "Hostname", "address": node}));
         status["addresses"] = all.into();
-        let room = json!({"cpu": "1", "memory": "1Gi", "pods": "250"});
+        let room = json!({
+            "cpu": pods::NODE_CPU, "memory": pods::NODE_MEMORY, "ephemeral-storage": "100Gi", "pods": "250",
+        });
         status["capacity"] = room.clone();
         status["allocatable"] = room;
         status["nodeInfo"] = json!({

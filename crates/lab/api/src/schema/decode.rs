@@ -7,7 +7,9 @@ use base64::prelude::BASE64_STANDARD;
 use jiff::Timestamp;
 use serde_json::{Map, Number, Value};
 
-use super::{Field, Form, Quantity, Schema, Shape, Type};
+use sluice_controller::Quantity;
+
+use super::{Field, Form, Schema, Shape, Type};
 use crate::history::seconds;
 
 /// Why a value has not the type of its field, in the words of Go's decoder.

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use sluice_controller::Quantity;
 
-use super::Quantity;
 use crate::status::Cause;
 
 const RELATIONS: &str = include_str!("relations.txt");

@@ -5,7 +5,11 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{ObjectFieldSelector, Pod, ResourceFieldSelector};
-use sluice_api::Quantity;
+use sluice_controller::Quantity;
+
+/// What each node has, whatever this machine has: a manifest fits everywhere or nowhere.
+pub(crate) const NODE_CPU: &str = "4";
+pub(crate) const NODE_MEMORY: &str = "8Gi";
 
 /// A Pod as its containers see it.
 pub(super) struct Own<'a> {
@@ -77,7 +81,7 @@ impl Own<'_> {
     }
 
     /// The value of a request or limit of a container, in units of the divisor, rounded up. Without a limit it is what the
-    /// node has; the lab's nodes have 1 CPU and 1Gi.
+    /// node has.
     fn resource(&self, own: &str, wanted: &ResourceFieldSelector) -> Option<String> {
         let spec = self.pod.spec.as_ref()?;
         let name = wanted.container_name.as_deref().filter(|it| !it.is_empty());
@@ -97,8 +101,8 @@ impl Own<'_> {
         let given = values.and_then(|it| it.get(kind)).map(|it| it.0.as_str());
         let value = match (given, list, kind) {
             (Some(value), _, _) => value,
-            (None, "limits", "cpu") => "1",
-            (None, "limits", "memory") => "1Gi",
+            (None, "limits", "cpu") => NODE_CPU,
+            (None, "limits", "memory") => NODE_MEMORY,
             (None, _, _) => "0",
         };
         let divisor = wanted.divisor.as_ref().map(|it| it.0.as_str());
@@ -164,8 +168,8 @@ mod tests {
             ("limits.memory", "1Mi", "", "64"),
             ("limits.memory", "", "", "67108864"),
             ("requests.memory", "1", "", "0"),
-            ("limits.cpu", "1", "d", "1"),
-            ("limits.memory", "1M", "d", "1074"),
+            ("limits.cpu", "1", "d", "4"),
+            ("limits.memory", "1M", "d", "8590"),
         ] {
             let wanted = serde_json::from_value(json!({
                 "resource": resource, "containerName": name,

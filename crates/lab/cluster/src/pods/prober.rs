@@ -16,8 +16,12 @@ use sluice_lab::Netns;
 
 use crate::probe::http_status;
 
-/// Delay before the first probe: a server needs a moment to listen. kubelet waits for a random part of the period.
+/// Delay before the first probe of a liveness: a server needs a moment to listen. kubelet waits for a random part of the period.
 const MOMENT: Duration = Duration::from_millis(200);
+
+/// The first of the intervals at which a container is probed that is not ready yet. They double up to the period, so that a
+/// server is found at the latest after twice the time that it took to listen. kubelet would come after a period.
+const FIRST_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Most bytes of a command's output that a failure shows (`maxReadLength` in `pkg/probe/exec`).
 const MOST_SAID: usize = 10 * 1024;
@@ -51,6 +55,8 @@ pub(super) struct Prober {
     probe: Probe,
     /// The time of the next probe; `None` while one runs.
     due: Option<Instant>,
+    /// The next interval while the container was never ready and has run for less than a period; failures do not count then.
+    early: Option<Duration>,
     successes: i32,
     failures: i32,
     /// The result so far.
@@ -61,6 +67,8 @@ pub(super) struct Prober {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Unchanged,
+    /// A failure that does not count: the container has just started.
+    Early,
     Changed,
     /// The container must be restarted.
     Fatal,
@@ -80,10 +88,12 @@ impl Prober {
         probes
             .map(|(kind, probe)| {
                 let delay = seconds(probe.initial_delay_seconds, 0);
+                let early = (kind != Kind::Liveness).then_some(FIRST_INTERVAL);
                 Self {
                     kind,
                     probe,
-                    due: Some(now + delay.max(MOMENT)),
+                    due: Some(now + delay.max(early.unwrap_or(MOMENT))),
+                    early,
                     successes: 0,
                     failures: 0,
                     passed: kind == Kind::Liveness,
@@ -138,7 +148,13 @@ impl Prober {
     /// Counts a result. As in kubelet, the state changes after `failureThreshold` failures or `successThreshold`
     /// successes.
     pub(super) fn answered(&mut self, success: bool, now: Instant) -> Verdict {
-        self.due = Some(now + seconds(self.probe.period_seconds, 10));
+        let period = seconds(self.probe.period_seconds, 10);
+        let early = self.early.take().filter(|it| !success && *it < period);
+        self.due = Some(now + early.unwrap_or(period));
+        if let Some(interval) = early {
+            self.early = Some(interval * 2);
+            return Verdict::Early;
+        }
         let threshold = if success {
             self.successes += 1;
             self.failures = 0;
@@ -270,9 +286,48 @@ mod tests {
             kind,
             probe,
             due: None,
+            early: None,
             successes: 0,
             failures: 0,
             passed: kind == Kind::Liveness,
+        }
+    }
+
+    #[test]
+    fn a_server_is_ready_soon_after_it_listens() {
+        let container = Container {
+            startup_probe: Some(Probe::default()),
+            readiness_probe: Some(Probe {
+                initial_delay_seconds: Some(3),
+                ..Probe::default()
+            }),
+            ..Container::default()
+        };
+        let start = Instant::now();
+        let probers = Prober::of(&container, start);
+        for (mut prober, delay) in probers.into_iter().zip([0, 3]) {
+            let first = start + Duration::from_secs(delay);
+            for took in [0, 30, 500, 4000].map(Duration::from_millis) {
+                let mut prober = Prober::of(&container, start).remove(usize::from(delay > 0));
+                while let Some(now) = prober.due().filter(|_| !prober.passed) {
+                    let verdict = prober.answered(now >= first + took, now);
+                    let expected = [Verdict::Early, Verdict::Changed][usize::from(prober.passed)];
+                    assert_eq!(verdict, expected);
+                    assert!(now <= first + took * 2 + FIRST_INTERVAL, "{took:?}");
+                }
+            }
+            // One that never listens: failures count after a period, at the pace of the period.
+            let count = |prober: &mut Prober| {
+                let now = prober.due().expect("it goes on");
+                (prober.answered(false, now), now)
+            };
+            let mut last = (Verdict::Early, start);
+            while last.0 == Verdict::Early {
+                last = count(&mut prober);
+            }
+            assert!(last.1 > first + Duration::from_secs(9), "{:?}", last.1);
+            let next = count(&mut prober).1;
+            assert_eq!(next, last.1 + Duration::from_secs(10));
         }
     }
 

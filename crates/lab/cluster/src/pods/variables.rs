@@ -333,7 +333,7 @@ mod tests {
         );
         check(
             &value(json!({"resourceFieldRef": {"resource": "limits.cpu"}})),
-            "V=1",
+            "V=4",
         );
         check(
             &json!({

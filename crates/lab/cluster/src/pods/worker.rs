@@ -329,7 +329,9 @@ impl Worker {
         };
         let kind = prober.kind;
         let verdict = prober.answered(answer.is_ok(), Instant::now());
-        if let Err(why) = answer {
+        if let Err(why) = answer
+            && verdict != Verdict::Early
+        {
             let text = format!("{kind:?} probe failed: {why}");
             self.report.event(&self.pod, "Unhealthy", &text, true);
         }

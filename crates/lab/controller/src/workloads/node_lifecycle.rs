@@ -42,6 +42,11 @@ fn condition<'a>(node: &'a Node, type_: &str) -> Option<&'a str> {
     Some(condition.status.as_str())
 }
 
+/// The status of the condition Ready.
+pub(super) fn readiness(node: &Node) -> Option<&str> {
+    condition(node, "Ready")
+}
+
 fn is_lost(node: &Node) -> bool {
     matches!(condition(node, "Ready"), Some("False" | "Unknown"))
 }

@@ -1,8 +1,9 @@
-//! Schedules pods to nodes (`pkg/scheduler`, its default plugins without resources and volumes).
+//! Schedules pods to nodes (`pkg/scheduler`, its default plugins without those of volumes).
 
 mod affinity;
 mod message;
 mod ports;
+mod resources;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,10 +12,14 @@ use k8s_openapi::api::core::v1::{Node, Pod, PodCondition, PodSpec};
 
 use self::message::Misfit;
 use super::plan::Plan;
-use super::{Cluster, fit, ownership, pods};
+use super::{Cluster, fit, node_lifecycle, ownership, pods};
 
 /// The scheduler of pods without `schedulerName`.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
+/// Seconds that pods wait for a node that was just made, so that those that come with the nodes are spread over all of them.
+/// kube-scheduler would take the first node that is ready.
+const PATIENCE: i64 = 10;
 
 /// Nodes with their pods, those of this plan included.
 struct Placement<'a> {
@@ -27,9 +32,18 @@ pub(super) fn reconcile(cluster: &Cluster, plan: &mut Plan) {
         // A node that just stopped answering gets its taints in this plan: wait for the next one.
         return;
     }
+    let pods = cluster.pods.iter();
+    let waiting: Vec<_> = pods
+        .filter(|it| is_waiting(it) && !plan.deletes(&***it))
+        .collect();
+    if waiting.is_empty() {
+        return;
+    }
     let mut placement = Placement::new(cluster);
-    for pod in &cluster.pods {
-        if !is_waiting(pod) || plan.deletes(&**pod) {
+    let nodes = placement.nodes.iter().copied();
+    let starting: Vec<&Node> = nodes.filter(|it| is_starting(it, plan)).collect();
+    for pod in waiting {
+        if starting.iter().any(|it| placement.waits_for(pod, it)) {
             continue;
         }
         match placement.choose(pod) {
@@ -52,6 +66,13 @@ fn is_waiting(pod: &Arc<Pod>) -> bool {
         && gates.is_none_or(Vec::is_empty)
 }
 
+/// Whether a node was just made and has not been ready yet. If so, the plan wakes when nobody waits for it any more.
+fn is_starting(node: &Node, plan: &mut Plan) -> bool {
+    let made = node.metadata.creation_timestamp.as_ref();
+    !matches!(node_lifecycle::readiness(node), Some("True" | "Unknown"))
+        && made.is_some_and(|it| !plan.is_over(it.0, PATIENCE))
+}
+
 impl<'a> Placement<'a> {
     fn new(cluster: &'a Cluster) -> Self {
         let mut pods: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
@@ -68,25 +89,33 @@ impl<'a> Placement<'a> {
 
     /// The node that fits with the fewest taints against the pod, then the fewest pods of the same controller, then the
     /// fewest pods, then the first name. The error says why each node does not fit.
-    fn choose(&self, pod: &Pod) -> Result<&'a str, Vec<Misfit>> {
+    fn choose(&self, pod: &Pod) -> Result<&'a str, Vec<Vec<Misfit>>> {
         let (mut fitting, mut misfits) = (Vec::new(), Vec::new());
         for node in &self.nodes {
-            match self.misfit(pod, node) {
-                None => fitting.push(*node),
-                Some(it) => misfits.push(it),
+            match self.misfits(pod, node) {
+                it if it.is_empty() => fitting.push(*node),
+                it => misfits.push(it),
             }
         }
         let best = fitting.into_iter().min_by_key(|it| self.cost(pod, it));
         best.map(name).ok_or(misfits)
     }
 
-    /// The first reason against a node, in the order of kube-scheduler's plugins.
-    fn misfit(&self, pod: &Pod, node: &Node) -> Option<Misfit> {
+    /// Whether a pod may be wanted on a node that is starting: nothing but that is known against it.
+    fn waits_for(&self, pod: &Pod, node: &Node) -> bool {
+        match &*self.misfits(pod, node) {
+            [] => node_lifecycle::readiness(node).is_none(),
+            misfits => misfits == [Misfit::Taint],
+        }
+    }
+
+    /// What the first of kube-scheduler's plugins that refuses a node has against it.
+    fn misfits(&self, pod: &Pod, node: &Node) -> Vec<Misfit> {
         let none = PodSpec::default();
         let spec = pod.spec.as_ref().unwrap_or(&none);
         let here = self.on(node);
         let is_repelled = |effect| fit::is_repelled(spec, node, effect);
-        if fit::is_unschedulable(spec, node) {
+        let first = if fit::is_unschedulable(spec, node) {
             Some(Misfit::Unschedulable)
         } else if is_repelled("NoSchedule") || is_repelled("NoExecute") {
             Some(Misfit::Taint)
@@ -95,7 +124,13 @@ impl<'a> Placement<'a> {
         } else if ports::conflict(spec, here) {
             Some(Misfit::Ports)
         } else {
-            affinity::misfit(pod, node, self)
+            None
+        };
+        let misfits = first.map_or_else(|| resources::misfits(spec, node, here), |it| vec![it]);
+        if misfits.is_empty() {
+            affinity::misfit(pod, node, self).into_iter().collect()
+        } else {
+            misfits
         }
     }
 

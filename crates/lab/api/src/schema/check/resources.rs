@@ -3,10 +3,9 @@
 use std::cmp::Ordering;
 
 use serde_json::{Map, Value};
-use sluice_controller::Format;
+use sluice_controller::{Format, Quantity};
 
 use super::Checker;
-use crate::schema::Quantity;
 
 /// Which names without a domain a resource may have.
 #[derive(Clone, Copy, Debug)]

@@ -181,3 +181,120 @@ fn pods_of_one_owner_are_spread() {
     nodes.sort();
     assert_eq!(nodes, ["n0", "n0", "n1", "n1", "n2", "n2"]);
 }
+
+#[test]
+fn pods_wait_for_nodes_that_start_and_are_spread_over_them() {
+    let mut simulator = Simulator::new(3);
+    let all = ["n0", "n1", "n2"];
+    all.iter().for_each(|it| simulator.set_ready(it, "False"));
+    for name in ["a", "b", "c"] {
+        simulator.apply(pod(name, &json!({})));
+    }
+    let tolerant = json!({"tolerations": [{"operator": "Exists"}]});
+    simulator.apply(pod("agent", &tolerant));
+    simulator.settle(2);
+    let node = |simulator: &Simulator, name: &str| {
+        let pod = simulator.pods.get("ns", name).unwrap();
+        pod.spec.as_ref().unwrap().node_name.clone()
+    };
+    assert_eq!(node(&simulator, "agent").as_deref(), Some("n0"));
+    simulator.set_ready("n1", "True");
+    simulator.settle(2);
+    assert_eq!(
+        ["a", "b", "c"].map(|it| node(&simulator, it)),
+        [None, None, None]
+    );
+    simulator.set_ready("n2", "True");
+    simulator.set_ready("n0", "True");
+    simulator.settle(2);
+    let mut nodes = ["a", "b", "c"].map(|it| node(&simulator, it).unwrap());
+    nodes.sort();
+    assert_eq!(nodes, all);
+    assert!(
+        simulator
+            .events
+            .iter()
+            .all(|(reason, _)| reason != "FailedScheduling")
+    );
+}
+
+#[test]
+fn a_node_that_never_gets_ready_is_given_up() {
+    let mut simulator = Simulator::new(2);
+    simulator.set_ready("n0", "False");
+    simulator.apply(pod("it", &json!({})));
+    simulator.settle(12);
+    assert_eq!(place(&simulator, "it"), "n1");
+}
+
+#[test]
+fn requests_are_held_against_what_a_node_has() {
+    let allocatable = json!({"cpu": "2", "memory": "1Gi", "pods": "3"});
+    let container =
+        |requests: &Value| json!({"name": "c", "image": "i", "resources": {"requests": requests}});
+    let wants = |requests: Value| json!({"containers": [container(&requests)]});
+    let fits = |first: &Value, specs: &[Value]| {
+        let mut simulator = Simulator::new(1);
+        simulator.edit_node("n0", |it| {
+            let status = it.status.as_mut().unwrap();
+            status.allocatable = Some(serde_json::from_value(allocatable.clone()).unwrap());
+        });
+        assert_eq!(simulator.apply(pod("first", first)), [""; 0]);
+        let mut last = String::new();
+        for (number, spec) in specs.iter().enumerate() {
+            last = format!("pod-{number}");
+            assert_eq!(simulator.apply(pod(&last, spec)), [""; 0]);
+        }
+        simulator.rest();
+        place(&simulator, &last)
+    };
+    let refused = |reasons: &str| {
+        format!(
+            "0/1 nodes are available: {reasons}. preemption: 0/1 nodes are available: \
+             1 No preemption victims found for incoming pod."
+        )
+    };
+    let sidecar = json!({
+        "initContainers": [
+            {"name": "s", "image": "i", "restartPolicy": "Always", "resources": {"requests": {"cpu": "500m"}}},
+            {"name": "i", "image": "i", "resources": {"requests": {"cpu": "600m"}}},
+        ],
+        "containers": [container(&json!({"cpu": "100m"}))],
+    });
+    let one = json!({"example.com/gpu": "1"});
+    let gpu = json!({"name": "c", "image": "i", "resources": {"requests": one, "limits": one}});
+    let gpu = json!({"containers": [gpu]});
+    let half = wants(json!({"cpu": "1", "memory": "512Mi"}));
+    for (first, specs, expected) in [
+        (&half, vec![half.clone()], "n0".to_owned()),
+        (
+            &half,
+            vec![wants(json!({"cpu": "1001m"}))],
+            refused("1 Insufficient cpu"),
+        ),
+        (
+            &half,
+            vec![wants(json!({"cpu": "2", "memory": "1Gi"}))],
+            refused("1 Insufficient cpu, 1 Insufficient memory"),
+        ),
+        (
+            &half,
+            vec![gpu.clone()],
+            refused("1 Insufficient example.com/gpu"),
+        ),
+        (&half, vec![json!({}); 3], refused("1 Too many pods")),
+        // 0.5 and 0.6 at its start.
+        (
+            &sidecar,
+            vec![wants(json!({"cpu": "900m"}))],
+            "n0".to_owned(),
+        ),
+        (
+            &sidecar,
+            vec![wants(json!({"cpu": "901m"}))],
+            refused("1 Insufficient cpu"),
+        ),
+    ] {
+        assert_eq!(fits(first, &specs), expected, "{first} {specs:?}");
+    }
+}

@@ -28,13 +28,24 @@ const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 impl Quantity {
-    pub(crate) const FORMAT: &str = "quantities must match the regular expression \
+    /// Why a text is none, in the words of the API (`ErrFormatWrong`).
+    pub const FORMAT: &str = "quantities must match the regular expression \
          '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+    /// One, in the units of [`nanos`](Self::nanos).
+    pub const ONE: i128 = NANO;
     const NUMBER: &str = "unable to parse numeric part of quantity";
     const SUFFIX: &str = "unable to parse quantity's suffix";
 
-    pub(crate) fn is_negative(&self) -> bool {
+    /// Whether it is below zero.
+    #[must_use]
+    pub fn is_negative(&self) -> bool {
         self.nanos < 0
+    }
+
+    /// The number in units of 1e-9.
+    #[must_use]
+    pub fn nanos(&self) -> i128 {
+        self.nanos
     }
 
     /// How often `unit` fits into it, rounded up; `None` unless the unit is positive.
@@ -46,7 +57,8 @@ impl Quantity {
     }
 
     /// Whether it is a whole number.
-    pub(crate) fn is_whole(&self) -> bool {
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
         self.nanos % NANO == 0
     }
 }
