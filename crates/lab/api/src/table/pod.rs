@@ -34,14 +34,17 @@ pub(crate) fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
 fn gates(pod: &Value) -> String {
     let gates = items(&pod["spec"]["readinessGates"]);
     let total = gates.clone().count();
-    let is_true = |gate: &&Value| {
-        let mut conditions = items(&pod["status"]["conditions"]);
-        conditions.any(|it| it["type"] == gate["conditionType"] && it["status"] == "True")
-    };
+    let is_true = |gate: &&Value| holds(pod, text(&gate["conditionType"], ""));
     match total {
         0 => NONE.to_owned(),
         total => format!("{}/{total}", gates.filter(is_true).count()),
     }
+}
+
+/// Whether a condition is True.
+fn holds(pod: &Value, condition: &str) -> bool {
+    let mut conditions = items(&pod["status"]["conditions"]);
+    conditions.any(|it| it["type"] == condition && it["status"] == "True")
 }
 
 struct Summary<'a> {
@@ -62,7 +65,9 @@ impl<'a> Summary<'a> {
             last_restart: None,
             reason: text(&status["reason"], text(&status["phase"], "Unknown")).to_owned(),
         };
-        if !summary.look_at_init_containers(pod) {
+        let has_begun = holds(pod, "Initialized");
+        // A sidecar that was ended with the pod has failed, and the pod has not.
+        if !summary.look_at_init_containers(pod) || has_begun {
             summary.look_at_containers(pod);
         }
         if !pod["metadata"]["deletionTimestamp"].is_null() {
@@ -116,9 +121,12 @@ impl<'a> Summary<'a> {
             }
         }
         if self.reason == "Completed" && is_running {
-            let mut conditions = items(&pod["status"]["conditions"]);
-            let is_ready = conditions.any(|it| it["type"] == "Ready" && it["status"] == "True");
-            self.reason = if is_ready { "Running" } else { "NotReady" }.to_owned();
+            self.reason = if holds(pod, "Ready") {
+                "Running"
+            } else {
+                "NotReady"
+            }
+            .to_owned();
         }
     }
 

@@ -103,6 +103,19 @@ fn pods_are_shown_in_one_word() {
         init,
         "x | 0/2 | Init:1/2 | 0 | 24h | <none> | n1 | <none> | <none>",
     );
+    let ended_last =
+        json!({"name": "i", "state": {"terminated": {"exitCode": 137, "reason": "Error"}}});
+    let completed = json!({"state": {"terminated": {"exitCode": 0, "reason": "Completed"}}});
+    let mut done = pod(json!({
+        "phase": "Succeeded", "initContainerStatuses": [ended_last], "containerStatuses": [completed],
+        "conditions": [{"type": "Initialized", "status": "True"}],
+    }));
+    done["spec"]["initContainers"] = json!([{"name": "i", "restartPolicy": "Always"}]);
+    check(
+        "Pod",
+        done,
+        "x | 0/2 | Completed | 0 | 24h | <none> | n1 | <none> | <none>",
+    );
 }
 
 #[test]
