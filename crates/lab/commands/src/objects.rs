@@ -116,13 +116,14 @@ pub(super) fn rolled_out(object: &Value) -> anyhow::Result<()> {
     if number(&status["observedGeneration"]) < number(&object["metadata"]["generation"]) {
         bail!("{name}: the change is not seen yet");
     }
-    let (wanted, updated, available) = match object["kind"].as_str() {
-        Some("DaemonSet") => (
-            number(&status["desiredNumberScheduled"]),
+    // The items of a list do not say their kind.
+    let (wanted, updated, available) = match status["desiredNumberScheduled"].as_u64() {
+        Some(wanted) => (
+            wanted,
             number(&status["updatedNumberScheduled"]),
             number(&status["numberAvailable"]),
         ),
-        _ => (
+        None => (
             object["spec"]["replicas"].as_u64().unwrap_or(1),
             number(&status["updatedReplicas"]),
             number(&status["availableReplicas"]),
@@ -193,4 +194,44 @@ fn cordon(client: &Client, node: &str, unschedulable: bool) -> anyhow::Result<()
     client
         .patch(&format!("/api/v1/nodes/{node}"), Patch::Merge, &spec)
         .map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workloads_are_known_without_their_kind() {
+        let status = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        for (status, expected) in [
+            (
+                status(
+                    "{\"desiredNumberScheduled\": 2, \"updatedNumberScheduled\": 2, \"numberAvailable\": 2}",
+                ),
+                true,
+            ),
+            (
+                status(
+                    "{\"desiredNumberScheduled\": 2, \"updatedNumberScheduled\": 2, \"numberAvailable\": 1}",
+                ),
+                false,
+            ),
+            (
+                status("{\"replicas\": 3, \"updatedReplicas\": 3, \"availableReplicas\": 3}"),
+                true,
+            ),
+            (
+                status("{\"replicas\": 3, \"updatedReplicas\": 3, \"availableReplicas\": 2}"),
+                false,
+            ),
+        ] {
+            let spec = match status["replicas"].as_u64() {
+                Some(replicas) => serde_json::json!({ "replicas": replicas }),
+                None => serde_json::json!({}),
+            };
+            let object =
+                serde_json::json!({"metadata": {"name": "it"}, "spec": spec, "status": status});
+            assert_eq!(rolled_out(&object).is_ok(), expected, "{object}");
+        }
+    }
 }
