@@ -18,6 +18,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sluice_streams::PIECE;
 use tokio::sync::watch;
 
+use crate::enter::Pids;
 use crate::terminal::Terminal;
 
 /// The console of one run of a container. It ends with the lab's server: the container's input ends then, and its terminal
@@ -125,15 +126,15 @@ impl Streams {
     }
 
     /// Starts the process. Its output goes to the log.
-    pub(crate) fn spawn(self, mut command: Command, log: File) -> io::Result<Child> {
+    pub(crate) fn spawn(self, mut command: Command, log: File, pids: &Pids) -> io::Result<Child> {
         match self.kind {
             Kind::Pipe(input) => {
                 let errors = log.try_clone()?;
                 command.stdin(input).stdout(log).stderr(errors);
-                command.process_group(0).spawn()
+                pids.spawn(|| command.process_group(0).spawn())
             }
             Kind::Terminal(terminal) => {
-                let (child, ours) = terminal.spawn(command)?;
+                let (child, ours) = pids.spawn(|| terminal.spawn(command))?;
                 thread::spawn(move || copy(&ours, &log, &self.written));
                 Ok(child)
             }

@@ -1,12 +1,16 @@
 //! Enters the namespaces of a lab, and of a machine in it.
 
+mod confined;
 mod mounts;
+mod pids;
+mod root;
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use nix::mount::{MsFlags, mount};
@@ -17,7 +21,9 @@ use nix::unistd::{chroot, fchdir, sethostname, setsid};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use confined::Confined;
 pub use mounts::Mount;
+pub(crate) use pids::Pids;
 
 use crate::images;
 use crate::lab_dir::{Entry, LabDir};
@@ -26,6 +32,12 @@ use crate::machines::{machine_of_pod, netns_name};
 use crate::process::Identity;
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
+
+/// The command of [`Inside::become_program`].
+const WORD: &str = "inside";
+
+/// Timeout of the start of a container whose mounts are entered.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a process in a machine sees: its network namespace, hostname, `/run/sluice`, `/etc/resolv.conf` and volumes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +50,8 @@ pub struct Inside {
     /// The file that is mounted at `/etc/resolv.conf`; `None` leaves that of this machine.
     pub resolv_conf: Option<PathBuf>,
     pub mounts: Vec<Mount>,
+    /// A root and processes of its own; `None` sees those of the lab.
+    pub confined: Option<Confined>,
     /// A process of the container. While it runs, its mounts count: a file that was mounted may be gone since.
     pub process: Option<Identity>,
     /// Where programs are searched; `None`: where this process does.
@@ -66,12 +80,17 @@ impl Inside {
         let entry = lab_dir.inside(&uid, container);
         let path = entry.path(image_of(pod, container));
         let hostname = hostname(pod["spec"]["hostname"].as_str(), &name);
-        let Entry { mounts, variables } = entry;
+        let Entry {
+            mounts,
+            variables,
+            confined,
+        } = entry;
         let inside = Self {
             netns: netns_name(&machine),
             hostname,
             resolv_conf: lab_dir.resolv_conf(&uid),
             mounts,
+            confined,
             process: lab_dir.process(&uid, container),
             path: Some(path),
             ..Self::default()
@@ -82,7 +101,7 @@ impl Inside {
     /// The command line that runs `program` in the machine. For a process of the lab.
     #[must_use]
     pub fn command(&self, lab: Program<'_>, program: &Path) -> Command {
-        let mut command = lab.command("inside");
+        let mut command = lab.command(WORD);
         let machine = serde_json::to_string(self).expect("names and paths become JSON");
         command.arg(machine).arg("--").arg(program);
         command
@@ -96,7 +115,9 @@ impl Inside {
         variables: &[(String, String)],
         has_terminal: bool,
     ) {
-        command.env_clear().env("HOME", "/root");
+        let is_root = self.confined.as_ref().is_none_or(|it| it.user == 0);
+        command.env_clear();
+        command.env("HOME", if is_root { "/root" } else { "/" });
         command.env("HOSTNAME", &self.hostname);
         if has_terminal {
             command.env("TERM", "xterm");
@@ -135,6 +156,14 @@ impl Inside {
         if !process.map_or(Ok(false), follow)? {
             self.make_mounts()?;
         }
+        if let Some(confined) = &self.confined {
+            let users = sluice_lab::owner(&netns).context("find the users of the network")?;
+            confined.become_user(&users)?;
+        }
+        if self.ends_with_parent {
+            // The kernel forgets it where the user changes.
+            set_pdeathsig(Signal::SIGKILL).context("follow the parent")?;
+        }
         let Some((name, arguments)) = program.split_first() else {
             bail!("name a program after --");
         };
@@ -148,12 +177,15 @@ impl Inside {
     }
 
     fn make_mounts(&self) -> anyhow::Result<()> {
-        unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWUTS)
-            .context("make a mount namespace")?;
+        let flags = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWUTS | CloneFlags::CLONE_NEWIPC;
+        unshare(flags).context("make a mount namespace")?;
         sethostname(&self.hostname).context("set the host name")?;
         let none = None::<&str>;
         mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
             .context("make the mounts private")?;
+        if let Some(confined) = &self.confined {
+            return root::make(self, confined);
+        }
         if let Some(run) = &self.run {
             fs::create_dir_all("/run/sluice").context("/run/sluice")?;
             mount(Some(run), "/run/sluice", none, MsFlags::MS_BIND, none)
@@ -165,7 +197,7 @@ impl Inside {
             mount(Some(file), &target, none, MsFlags::MS_BIND, none)
                 .with_context(|| format!("mount {} at {RESOLV_CONF}", file.display()))?;
         }
-        mounts::make(&self.mounts)
+        mounts::make(&self.mounts, Vec::new())
     }
 }
 
@@ -176,13 +208,25 @@ fn follow(process: &Identity) -> anyhow::Result<bool> {
         File::open(&path).with_context(|| path.clone())
     };
     let pid = process.pid().to_string();
+    let is_made = || (!is_entering(&pid)).then_some(());
+    let made = sluice_lab::eventually(PATIENCE, is_made);
+    made.context("the container does not start")?;
     let (names, mounts) = (open(&pid, "uts")?, open(&pid, "mnt")?);
+    let ipc = open(&pid, "ipc")?;
     if mounts.metadata()?.ino() == open("self", "mnt")?.metadata()?.ino() {
         return Ok(false);
     }
     setns(names, CloneFlags::CLONE_NEWUTS).context("enter the host name")?;
+    setns(ipc, CloneFlags::CLONE_NEWIPC).context("enter the shared memory")?;
     setns(mounts, CloneFlags::CLONE_NEWNS).context("enter the mounts")?;
     Ok(true)
+}
+
+/// Whether a process still makes what it will see.
+fn is_entering(pid: &str) -> bool {
+    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let mut words = words.split(|it| *it == 0).skip(1);
+    words.next() == Some(b"lab") && words.next() == Some(WORD.as_bytes())
 }
 
 /// The hostname of a pod; `named` is the one that it asks for.
@@ -202,14 +246,17 @@ fn image_of<'a>(pod: &'a Value, container: &str) -> &'a str {
         .unwrap_or_default()
 }
 
-/// Runs a command in the lab's namespaces from outside, on this process's terminal. This process stays in the lab's
+/// Runs the command of a machine in the lab's namespaces from outside, on this process's terminal. This process stays in the lab's
 /// namespaces.
 ///
 /// # Errors
 ///
 /// The lab does not run, or belongs to another user.
-pub fn run(lab_dir: &LabDir, command: &mut Command) -> anyhow::Result<ExitStatus> {
+pub fn run(lab_dir: &LabDir, inside: &Inside, command: &mut Command) -> anyhow::Result<ExitStatus> {
     join(lab_dir)?;
+    Pids::of(inside)
+        .enter()
+        .context("enter the processes of the container")?;
     let name = command.get_program().display().to_string();
     let mut child = command.spawn().with_context(|| name.clone())?;
     // Ctrl-C at the terminal goes to the command.

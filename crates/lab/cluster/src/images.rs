@@ -14,7 +14,10 @@ use std::process::Command;
 use crate::enter::Mount;
 
 /// The folder of busybox's applets, in the lab's own `/run`.
-const APPLETS: &str = "/run/sluice-applets";
+pub(crate) const APPLETS: &str = "/run/sluice-applets";
+
+/// The folder of this program, in the lab's own `/run` and in containers.
+pub(crate) const PROGRAMS: &str = "/run/sluice-bin";
 
 /// Images whose programs are busybox's.
 const OF_BUSYBOX: [&str; 2] = ["busybox", "alpine"];
@@ -29,7 +32,7 @@ const SHELLS: [(&str, &str); 5] = [
 ];
 
 /// Images whose arguments are those of a program.
-const PROGRAMS: [(&str, &str); 1] = [("curl", "curl")];
+const OF_ARGUMENTS: [(&str, &str); 1] = [("curl", "curl")];
 
 /// Where programs are without a PATH of the container's: that of containerd (`defaultUnixEnv` in `oci/spec.go`).
 pub(crate) const DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -47,7 +50,7 @@ pub(crate) fn shell(image: &str) -> Option<&'static str> {
 
 /// The program that the arguments of an image are for.
 pub(crate) fn program(image: &str) -> Option<&'static str> {
-    find(&PROGRAMS, image)
+    find(&OF_ARGUMENTS, image)
 }
 
 fn find(table: &[(&str, &'static str)], image: &str) -> Option<&'static str> {
@@ -55,14 +58,9 @@ fn find(table: &[(&str, &'static str)], image: &str) -> Option<&'static str> {
     found.map(|(_, program)| *program)
 }
 
-/// The PATH of a container with this image; `own` is the value of its environment. `sluice` is this program.
+/// The PATH of a container with this image; `own` is the value of its environment. `sluice` is in it.
 pub(crate) fn path(image: &str, own: Option<&str>) -> String {
-    let mut folders = own.unwrap_or(DEFAULT).to_owned();
-    let program = std::env::current_exe().ok();
-    let of_sluice = program.as_deref().and_then(Path::parent);
-    if let Some(it) = of_sluice.filter(|it| std::env::split_paths(&folders).all(|has| has != *it)) {
-        folders = format!("{}:{folders}", it.display());
-    }
+    let folders = format!("{PROGRAMS}:{}", own.unwrap_or(DEFAULT));
     if OF_BUSYBOX.contains(&name(image)) {
         format!("{APPLETS}:{folders}")
     } else {
@@ -70,13 +68,24 @@ pub(crate) fn path(image: &str, own: Option<&str>) -> String {
     }
 }
 
-/// Makes the folder of applets, if this machine has busybox.
-pub(crate) fn install_applets() {
+/// Makes the folder of this program, and that of applets if this machine has busybox.
+pub(crate) fn install(program: &Path) {
+    if let Err(error) = link_program(program) {
+        tracing::warn!(%error, "pods do not find `sluice`");
+    }
     let busybox = file("busybox", DEFAULT);
     let made = busybox.map_or(Ok(()), |it| link_applets(&it));
     if let Err(error) = made {
         tracing::warn!(%error, "busybox stands in for no image");
     }
+}
+
+fn link_program(program: &Path) -> io::Result<()> {
+    fs::create_dir_all(PROGRAMS)?;
+    let link = Path::new(PROGRAMS).join("sluice");
+    // That of an earlier server may lead elsewhere.
+    let _ = fs::remove_file(&link);
+    symlink(program, link)
 }
 
 fn link_applets(busybox: &Path) -> io::Result<()> {
@@ -177,17 +186,8 @@ mod tests {
 
     #[test]
     fn applets_come_first_in_images_of_busybox() {
-        let program = std::env::current_exe().unwrap();
-        let own = program.parent().unwrap().to_str().unwrap();
-        let folders = format!("/a:{own}");
-        assert_eq!(
-            path("busybox:1", Some(&folders)),
-            format!("{APPLETS}:{folders}")
-        );
-        assert_eq!(
-            path("nginx", Some(&folders)),
-            format!("{folders}:{APPLETS}")
-        );
+        let own = PROGRAMS;
+        assert_eq!(path("busybox:1", Some("/a")), format!("{APPLETS}:{own}:/a"));
         assert_eq!(path("nginx", Some("/a")), format!("{own}:/a:{APPLETS}"));
     }
 

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use sluice_lab::{PodNetwork, SERVICE_CIDR_V4, SERVICE_CIDR_V6};
 use sluice_model::IpFamily;
 
-use crate::enter::Mount;
+use crate::enter::{Confined, Mount};
 use crate::images;
 use crate::log_file;
 use crate::pods::Record;
@@ -111,6 +111,8 @@ pub struct Entry {
     pub mounts: Vec<Mount>,
     /// Names and values of its environment.
     pub variables: Vec<(String, String)>,
+    #[serde(default)]
+    pub confined: Option<Confined>,
 }
 
 impl Entry {

@@ -3,9 +3,11 @@
 mod command;
 mod container;
 mod fields;
+mod hosts;
 mod prober;
 mod record;
 mod resolver;
+mod security;
 mod status;
 mod variables;
 mod volumes;

@@ -1,6 +1,7 @@
 //! Processes that outlive the server that started them.
 
 use std::fs;
+use std::path::PathBuf;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -34,6 +35,20 @@ impl Identity {
         read(self.pid) == Some((self.started, true))
     }
 
+    /// Whether the process has a handler of its own for a signal.
+    pub(crate) fn catches(&self, signal: Signal) -> bool {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
+        let mut lines = status.lines();
+        let caught = lines.find_map(|it| it.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|it| u64::from_str_radix(it.trim(), 16).ok());
+        caught.is_some_and(|it| it >> (signal as i32 - 1) & 1 == 1)
+    }
+
+    /// Its root, for processes that see it.
+    pub(crate) fn root(&self) -> PathBuf {
+        format!("/proc/{}/root", self.pid).into()
+    }
+
     /// Sends a signal, unless the process has ended.
     pub(crate) fn signal(&self, signal: Signal) {
         if self.is_running() {
@@ -61,9 +76,27 @@ pub fn stat_fields<'a>(stat: &'a str) -> Option<impl Fn(usize) -> Option<&'a str
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::io::Read as _;
+    use std::process::{Command, Stdio};
 
     use super::*;
+
+    #[test]
+    fn handlers_of_signals_are_known() {
+        let script = "trap 'exit 3' TERM; echo; read it";
+        let mut shell = Command::new("sh");
+        let shell = shell
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = shell.spawn().unwrap();
+        let identity = Identity::of(child.id()).unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        assert!(identity.catches(Signal::SIGTERM));
+        assert!(!identity.catches(Signal::SIGHUP));
+        identity.signal(Signal::SIGTERM);
+        assert_eq!(child.wait().unwrap().code(), Some(3));
+    }
 
     #[test]
     fn a_process_is_known_until_it_ends() {

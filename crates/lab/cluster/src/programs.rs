@@ -21,7 +21,7 @@ use tokio::net::unix::pipe::Sender;
 use tokio::sync::oneshot;
 
 use crate::console::Console;
-use crate::enter::Inside;
+use crate::enter::{Inside, Pids};
 use crate::images;
 use crate::logs;
 use crate::machines::Machines;
@@ -113,7 +113,11 @@ fn exec(
     wanted: Wanted,
     container: Identity,
 ) -> io::Result<Program> {
-    let terminal = wanted.tty.then(Terminal::open).transpose()?;
+    let open = || match &inside.confined {
+        Some(_) => Terminal::open_below(&container.root()),
+        None => Terminal::open(),
+    };
+    let terminal = wanted.tty.then(open).transpose()?;
     let inside = Inside {
         terminal: terminal.as_ref().map(|it| it.path.clone()),
         ends_with_parent: true,
@@ -121,13 +125,13 @@ fn exec(
     };
     let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = machines.command(&inside, program.as_ref());
-    command.args(arguments).current_dir("/");
+    command.args(arguments);
     inside.set_environment(&mut command, variables, wanted.tty);
     let Running {
         identity,
         streams,
         ended,
-    } = spawn(command, terminal, wanted)?;
+    } = spawn(command, Pids::of(&inside), terminal, wanted)?;
     let of_session = OfSession(identity);
     let end = async move {
         let mut ended = ended;
@@ -181,11 +185,18 @@ struct Running {
 }
 
 /// Starts a program on a thread that lives as long as it, and which it does not outlive.
-fn spawn(command: Command, terminal: Option<Terminal>, wanted: Wanted) -> io::Result<Running> {
+fn spawn(
+    command: Command,
+    pids: Pids,
+    terminal: Option<Terminal>,
+    wanted: Wanted,
+) -> io::Result<Running> {
     let (tell_start, started) = std::sync::mpsc::sync_channel(1);
     let (tell_end, ended) = oneshot::channel();
     thread::spawn(move || {
-        let spawned = spawn_with(command, terminal, wanted);
+        let spawned = pids
+            .enter()
+            .and_then(|()| spawn_with(command, terminal, wanted));
         let mut child = match spawned {
             Ok((child, streams)) => {
                 // Before it is waited for: a quick program has a pid until then.

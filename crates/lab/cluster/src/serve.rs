@@ -66,7 +66,7 @@ pub fn serve(
     let of_lab = settings.clone();
     let check_mode: CheckMode = Box::new(move |mode| check_mode(mode, &of_lab));
     let (store, allocator) = open_store(lab_dir, &settings.service_cidrs(), check_mode)?;
-    images::install_applets();
+    images::install(lab.path);
     let (machines, records) = resume::machines(lab_dir, lab.path.to_owned())?;
     let machines = Arc::new(machines);
     let addresses = Cluster::lan_addresses().map(|it| SocketAddr::new(it, own_service::PORT));

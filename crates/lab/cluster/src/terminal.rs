@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
 use nix::fcntl::OFlag;
@@ -24,10 +24,25 @@ pub(crate) struct Terminal {
 
 impl Terminal {
     pub(crate) fn open() -> io::Result<Self> {
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        Self::with(openpt(flags)?, Path::new("/"))
+    }
+
+    /// A terminal of a container that has terminals of its own, below the root of its process.
+    pub(crate) fn open_below(root: &Path) -> io::Result<Self> {
+        let mut open = File::options();
+        let open = open.read(true).write(true);
+        let ours = open
+            .custom_flags(OFlag::O_NOCTTY.bits())
+            .open(root.join("dev/pts/ptmx"))?;
+        Self::with(ours.into(), root)
+    }
+
+    fn with(ours: OwnedFd, root: &Path) -> io::Result<Self> {
         unlockpt(&ours)?;
         let path = ptsname(&ours, Vec::new())?;
-        let path = PathBuf::from(path.into_string().map_err(io::Error::other)?);
+        let path = path.into_string().map_err(io::Error::other)?;
+        let path = root.join(path.trim_start_matches('/'));
         let mut open = File::options();
         let open = open.read(true).write(true);
         let theirs = open.custom_flags(OFlag::O_NOCTTY.bits()).open(&path)?;

@@ -118,7 +118,8 @@ pub(super) fn exec(args: &MachineArgs, words: &[String]) -> anyhow::Result<ExitC
     // Its threads may not come along into the lab.
     drop(client);
     let mut command = command(&lab_dir, &machine, words)?;
-    Ok(code(enter::run(&lab_dir, &mut command)?))
+    let inside = machine.inside(&lab_dir);
+    Ok(code(enter::run(&lab_dir, &inside, &mut command)?))
 }
 
 pub(super) fn code(status: ExitStatus) -> ExitCode {
@@ -150,7 +151,11 @@ pub(super) fn kill(args: &MachineArgs) -> anyhow::Result<ExitCode> {
             let words = ["sh", "-c", script, &netns].map(str::to_owned);
             // Outside the pod's namespace, so that it does not kill itself.
             let mut command = command(&lab_dir, &Machine::Client, &words)?;
-            Ok(code(enter::run(&lab_dir, &mut command)?))
+            Ok(code(enter::run(
+                &lab_dir,
+                &Inside::default(),
+                &mut command,
+            )?))
         }
     }
 }
@@ -197,9 +202,18 @@ pub(super) fn probe(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
 
 /// Sends requests from a machine. This process stays in the lab's namespaces afterwards.
 pub(super) fn ask(lab_dir: &LabDir, from: &Machine, request: &Request) -> anyhow::Result<Answers> {
-    let mut words = vec![std::env::current_exe()?.to_string_lossy().into_owned()];
-    words.extend(request.words());
-    let mut command = command(lab_dir, from, &words)?;
+    let path = std::env::current_exe().context("find the path of this program")?;
+    let lab = Program {
+        path: &path,
+        lab_dir,
+    };
+    // The program itself, whatever else the machine sees.
+    let network = Inside {
+        netns: from.netns(lab_dir),
+        ..Inside::default()
+    };
+    let mut command = network.command(lab, &path);
+    command.args(request.words());
     enter::join(lab_dir)?;
     let output = command.stderr(Stdio::inherit()).output()?;
     serde_json::from_slice(&output.stdout).context("the requests could not be sent")

@@ -18,7 +18,7 @@ use nix::sys::signal::Signal;
 use sluice_cluster::capture::pcapng::Writer;
 use sluice_cluster::capture::{Filter, Packet, Summary, Tap};
 use sluice_cluster::client::Client;
-use sluice_cluster::enter;
+use sluice_cluster::enter::{self, Inside};
 use sluice_cluster::lab_dir::LabDir;
 use sluice_cluster::probe::{Answers, Request};
 use sluice_lab::{Interrupt, Netns};
@@ -88,7 +88,11 @@ pub(super) fn run(args: &PcapArgs) -> anyhow::Result<ExitCode> {
         let file = File::create(path).with_context(|| path.display().to_string())?;
         command.stdout(file);
     }
-    Ok(code(enter::run(&lab_dir, &mut command)?))
+    Ok(code(enter::run(
+        &lab_dir,
+        &Inside::default(),
+        &mut command,
+    )?))
 }
 
 /// Captures until Ctrl-C, the answer or the last wanted packet; `sluice lab capture`.

@@ -76,7 +76,7 @@ pub(super) fn run(args: &WebArgs, host: Host) -> anyhow::Result<ExitCode> {
             lab_dir.name()
         );
     }
-    let status = enter::run(&lab_dir, &mut command)?;
+    let status = enter::run(&lab_dir, &lan, &mut command)?;
     match status.signal() {
         Some(signal) if signal == Signal::SIGKILL as i32 => bail!("lab {} ended", lab_dir.name()),
         _ => Ok(machines::code(status)),

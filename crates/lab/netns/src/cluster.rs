@@ -122,7 +122,11 @@ impl Cluster {
 
     fn try_add_pod(&mut self, name: &str, node: &str) -> Result<(), LabError> {
         let (position, host) = self.allocate(name, node)?;
-        let netns = self.make_netns(name)?;
+        let netns = if self.lasts {
+            Netns::confined(&self.prefix, name)?.lasting()
+        } else {
+            self.make_netns(name)?
+        };
         let node = &self.nodes[position];
         let pod = Pod::new(name.to_owned(), node, host, netns);
         sysctls::apply(pod.netns(), Role::Host)?;

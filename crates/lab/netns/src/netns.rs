@@ -19,7 +19,7 @@ use nix::{
 use sluice_netlink::RequestError;
 use sluice_route::{Connection, Entered, Namespace};
 
-use crate::LabError;
+use crate::{LabError, confined};
 
 /// Where iproute2 keeps the names of namespaces.
 pub(crate) const RUN_NETNS: &str = "/run/netns";
@@ -64,14 +64,27 @@ impl Netns {
             .map(|label| {
                 let name = format!("{prefix}-{label}");
                 let namespace = Namespace::create().map_err(LabError::io("make", &name))?;
-                give_name(&namespace, &name)?;
-                Ok(Self {
-                    name,
-                    namespace,
-                    lasts: false,
-                })
+                Self::named(namespace, name)
             })
             .collect()
+    }
+
+    /// Creates a namespace whose processes can be kept from all others: it belongs to a user namespace of its own where the
+    /// kernel allows one.
+    pub(crate) fn confined(prefix: &str, label: &str) -> Result<Self, LabError> {
+        share_names().map_err(LabError::io("prepare", RUN_NETNS))?;
+        let name = format!("{prefix}-{label}");
+        let made = confined::create().or_else(|_| Namespace::create());
+        Self::named(made.map_err(LabError::io("make", &name))?, name)
+    }
+
+    fn named(namespace: Namespace, name: String) -> Result<Self, LabError> {
+        give_name(&namespace, &name)?;
+        Ok(Self {
+            name,
+            namespace,
+            lasts: false,
+        })
     }
 
     /// A namespace that is there already, under its whole name. Dropping the value leaves it.

@@ -66,6 +66,13 @@ const ICMP_BUDGET: [(&str, &str); 2] = [
     ("net.ipv4.icmp_msgs_burst", "1000000"),
 ];
 
+/// As containerd does for pods (`enable_unprivileged_ports`, `enable_unprivileged_icmp`): a server of any user may listen on
+/// port 80, and any user may send pings.
+const FOR_ALL_USERS: [(&str, &str); 2] = [
+    ("net.ipv4.ip_unprivileged_port_start", "0"),
+    ("net.ipv4.ping_group_range", "0 2147483647"),
+];
+
 const BRIDGE_CALLS: [&str; 2] = [
     "net.bridge.bridge-nf-call-iptables",
     "net.bridge.bridge-nf-call-ip6tables",
@@ -96,6 +103,10 @@ pub(crate) fn apply(netns: &Netns, role: Role) -> Result<(), LabError> {
             if sysctl_path(key).exists() {
                 write_sysctl(key, value)?;
             }
+        }
+        for (key, value) in FOR_ALL_USERS {
+            // A user namespace with few groups has no such range: there everybody is root.
+            let _ = write_sysctl(key, value);
         }
         BRIDGE_CALLS.iter().try_for_each(|key| match role {
             Role::BridgedNode => write_sysctl(key, "1"),

@@ -1,5 +1,7 @@
 //! Pods and the API: ServiceAccounts, their tokens, and the ways to the API.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use serde_json::Value;
@@ -14,6 +16,36 @@ fn pod(name: &str, spec: &str) -> String {
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, namespace: shop, annotations: {{sluice.dev/command: exec sleep 1000}}}}\n\
          spec: {{{spec} containers: [{{name: c, image: any}}]}}\n---\n"
     )
+}
+
+/// A pod that sees the programs of kubectl and the files of the test at their own paths.
+fn with_files(lab: &Lab, pod: &str, programs: &[PathBuf]) -> String {
+    let folders = programs.iter().filter_map(|it| it.parent());
+    let mut folders: Vec<&Path> = folders.filter(|it| !it.starts_with("/usr")).collect();
+    folders.push(lab.files.path());
+    let numbered = || folders.iter().map(|it| it.display()).enumerate();
+    let volumes =
+        numbered().map(|(number, it)| format!("{{name: v{number}, hostPath: {{path: {it}}}}}"));
+    let volumes: Vec<String> = volumes.collect();
+    let mounts = numbered().map(|(number, it)| format!("{{name: v{number}, mountPath: {it}}}"));
+    let mounts: Vec<String> = mounts.collect();
+    pod.replace(
+        "containers:",
+        &format!("volumes: [{}], containers:", volumes.join(", ")),
+    )
+    .replace(
+        "image: any",
+        &format!("image: any, volumeMounts: [{}]", mounts.join(", ")),
+    )
+}
+
+/// The programs of kubectl, without symbolic links.
+fn kubectls() -> Vec<PathBuf> {
+    let paths = programs().into_iter().map(|it| match it.strip_prefix('/') {
+        Some(_) => fs::canonicalize(it).unwrap(),
+        None => Path::new("/usr/bin").join(it),
+    });
+    paths.collect()
 }
 
 fn runs(lab: &Lab, pod: &str) {
@@ -32,7 +64,7 @@ fn pods_reach_the_api_with_a_token() {
         "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: robot, namespace: shop}\n---\n";
     let output = lab.apply(&format!(
         "{namespace}{account}{}{}",
-        pod("own", "serviceAccountName: robot,"),
+        with_files(&lab, &pod("own", "serviceAccountName: robot,"), &kubectls()),
         pod("bare", "automountServiceAccountToken: false,")
     ));
     assert!(output.status.success(), "{output:?}");
@@ -73,11 +105,12 @@ fn pods_reach_the_api_with_a_token() {
         again.status.success().then_some(())
     });
     let question = lab.files.path().join("question.json");
-    std::fs::write(&question, "{}").unwrap();
+    fs::write(&question, "{}").unwrap();
     let question = question.to_str().unwrap();
     let home = lab.files.path().display();
     let review = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
-    for program in programs() {
+    for program in kubectls() {
+        let program = program.display();
         let ask = |token: &str, server: &str| {
             let script = format!(
                 "HOME={home} exec {program} {server} {token} create --raw {review} -f {question}"
@@ -126,13 +159,15 @@ fn a_cluster_of_ipv6_has_an_api_of_ipv6() {
     );
     let slice = lab.json(&["endpointslice", "kubernetes"]);
     assert_eq!(slice["endpoints"][0]["addresses"][0], "fd00:100::2");
-    let output = lab.apply("apiVersion: v1\nkind: Pod\nmetadata: {name: own, annotations: {sluice.dev/command: exec sleep 1000}}\nspec: {containers: [{name: c, image: any}]}\n");
+    let own = "apiVersion: v1\nkind: Pod\nmetadata: {name: own, annotations: {sluice.dev/command: exec sleep 1000}}\nspec: {containers: [{name: c, image: any}]}\n";
+    let output = lab.apply(&with_files(&lab, own, &kubectls()));
     assert!(output.status.success(), "{output:?}");
     lab.until("its address", || {
         let ip = lab.json(&["pod", "own"])["status"]["podIP"].take();
         ip.as_str()?.starts_with("fd00:10:244:").then_some(())
     });
-    for program in programs() {
+    for program in kubectls() {
+        let program = program.display();
         let home = lab.files.path().display();
         let script =
             format!("HOME={home} exec {program} get --raw /api/v1/namespaces/default/pods/own");

@@ -107,11 +107,7 @@ fn volumes_are_files_in_the_container_and_nothing_on_the_machine() {
 fn init_containers_run_one_after_the_other() {
     let Some(lab) = Lab::new() else { return };
     lab.good(&["up", "--nodes", "1"]);
-    let flag = lab.files.path().join("go");
-    let wait = format!(
-        "echo first >> /data/log; until test -e {}; do sleep 0.1; done",
-        flag.display()
-    );
+    let wait = "echo first >> /data/log; until test -e /data/go; do sleep 0.1; done";
     let pod = format!(
         "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  annotations:\n    sluice.dev/command.first: '{wait}'\n    \
          sluice.dev/command.side: 'echo side >> /data/log; exec sleep 1000'\n    \
@@ -142,7 +138,9 @@ fn init_containers_run_one_after_the_other() {
         initialized["message"],
         "containers with incomplete status: [first side nothing]"
     );
-    std::fs::write(&flag, "").unwrap();
+    let uid = lab.json(&["pod", "p"])["metadata"]["uid"].take();
+    let folder = lab.dir().join("pods").join(uid.as_str().unwrap());
+    std::fs::write(folder.join("volumes/d/go"), "").unwrap();
     lab.until("its end", || {
         (lab.json(&["pod", "p"])["status"]["phase"] == "Succeeded").then_some(())
     });

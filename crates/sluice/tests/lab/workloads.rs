@@ -103,12 +103,8 @@ fn command_pod(name: &str, command: &str, spec: &str) -> String {
 fn logs_end(lab: &Lab) {
     // 22 MB of lines, and one that ends when it is told to.
     let loud = command_pod("loud", "seq 3000000; exec sleep 1000", "");
-    let end = lab.files.path().join("end");
-    let command = format!(
-        "echo one; until test -e {}; do sleep 0.1; done; echo two",
-        end.display()
-    );
-    let brief = command_pod("brief", &command, "restartPolicy: Never,");
+    let command = "echo one; until test -e /tmp/end; do sleep 0.1; done; echo two";
+    let brief = command_pod("brief", command, "restartPolicy: Never,");
     let output = lab.apply(&(loud + &brief));
     assert!(output.status.success(), "{output:?}");
     let has = |pod: &str, words: &str| {
@@ -123,7 +119,7 @@ fn logs_end(lab: &Lab) {
     let mut followed = BufReader::new(follow.stdout.take().unwrap());
     let mut lines = String::new();
     followed.read_line(&mut lines).unwrap();
-    std::fs::write(&end, "").unwrap();
+    lab.good(&["exec", "brief", "--", "touch", "/tmp/end"]);
     followed.read_to_string(&mut lines).unwrap();
     assert_eq!(lines, "one\ntwo\n");
     assert!(follow.wait().unwrap().success());
@@ -160,18 +156,13 @@ fn grace_is_shortened(lab: &Lab) {
 fn readiness_and_liveness_probes_decide_about_a_pod() {
     let Some(lab) = Lab::new() else { return };
     lab.good(&["up", "--nodes", "1"]);
-    let flag = lab.files.path().join("ready");
-    let alive = lab.files.path().join("alive");
-    std::fs::write(&alive, "").unwrap();
-    let output = lab.apply(&format!(
-        "apiVersion: v1\nkind: Pod\nmetadata: {{name: probed, labels: {{app: probed}}}}\n\
-         spec:\n  containers:\n  - name: c\n    image: any\n    ports: [{{containerPort: 8080}}]\n    \
-         readinessProbe: {{exec: {{command: [test, -e, {ready}]}}, periodSeconds: 1, failureThreshold: 1}}\n    \
-         livenessProbe: {{exec: {{command: [test, -e, {alive}]}}, periodSeconds: 1, failureThreshold: 1}}\n---\n\
-         apiVersion: v1\nkind: Service\nmetadata: {{name: probed}}\nspec: {{selector: {{app: probed}}, ports: [{{port: 80, targetPort: 8080}}]}}\n",
-        ready = flag.display(),
-        alive = alive.display()
-    ));
+    let output = lab.apply(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: probed, labels: {app: probed}}\n\
+         spec:\n  containers:\n  - name: c\n    image: any\n    ports: [{containerPort: 8080}]\n    \
+         readinessProbe: {exec: {command: [test, -e, /tmp/ready]}, periodSeconds: 1, failureThreshold: 1}\n    \
+         livenessProbe: {exec: {command: [test, '!', -e, /tmp/dead]}, periodSeconds: 1, failureThreshold: 1}\n---\n\
+         apiVersion: v1\nkind: Service\nmetadata: {name: probed}\nspec: {selector: {app: probed}, ports: [{port: 80, targetPort: 8080}]}\n",
+    );
     assert!(output.status.success(), "{output:?}");
     let ready = || {
         let slices = lab.items(&["endpointslices", "-l", "kubernetes.io/service-name=probed"]);
@@ -184,7 +175,7 @@ fn readiness_and_liveness_probes_decide_about_a_pod() {
     });
     assert!(!ready());
     lab.bad(&["probe", "client", "svc/probed", "-n", "1"]);
-    std::fs::write(&flag, "").unwrap();
+    lab.good(&["exec", "probed", "--", "touch", "/tmp/ready"]);
     lab.until("it is ready", || ready().then_some(()));
     lab.until("it is served", || {
         lab.run(&["probe", "node-a", "svc/probed", "-n", "1"])
@@ -192,11 +183,11 @@ fn readiness_and_liveness_probes_decide_about_a_pod() {
             .success()
             .then_some(())
     });
-    std::fs::remove_file(&flag).unwrap();
+    lab.good(&["exec", "probed", "--", "rm", "/tmp/ready"]);
     lab.until("it is not ready", || (!ready()).then_some(()));
     let events = text(&lab.run(&["get", "events"]).stdout);
     assert!(events.contains("Unhealthy"), "{events}");
-    std::fs::remove_file(&alive).unwrap();
+    lab.good(&["exec", "probed", "--", "touch", "/tmp/dead"]);
     lab.until("it is started again", || {
         let pod = lab.json(&["pod", "probed"]);
         let restarts = pod["status"]["containerStatuses"][0]["restartCount"].as_u64();

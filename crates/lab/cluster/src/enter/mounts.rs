@@ -1,5 +1,5 @@
-//! What a container sees at places of its own. There is no image: its root is that of this machine, where most of the places
-//! do not exist and must not be made.
+//! What a container sees at places of its own. There is no image: most of the places do not exist on this machine, and must
+//! not be made there.
 //!
 //! ```text
 //! /etc/nginx/conf.d, and /etc exists:  a tmpfs at /etc with every entry of the old /etc mounted in it, then the folder
@@ -34,12 +34,16 @@ pub struct Mount {
     pub read_only: bool,
 }
 
-/// Makes the mounts in the mount namespace of this process, which must be private.
-pub(super) fn make(mounts: &[Mount]) -> anyhow::Result<()> {
+/// Makes the mounts in the mount namespace of this process, which must be private. `devices` are those on which folders may be
+/// made.
+pub(super) fn make(mounts: &[Mount], devices: Vec<u64>) -> anyhow::Result<()> {
     let mut sorted: Vec<&Mount> = mounts.iter().collect();
     // A mount below another one comes after it.
     sorted.sort_by_key(|it| it.target.components().count());
-    let mut places = Places::default();
+    let mut places = Places {
+        targets: Vec::new(),
+        devices,
+    };
     for it in sorted {
         let at = || format!("mount a volume at {}", it.target.display());
         places.mount(it).with_context(at)?;
@@ -47,11 +51,29 @@ pub(super) fn make(mounts: &[Mount]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Makes a folder one of the container's own, unless it is. Returns its device then.
+pub(super) fn own_folder(folder: &Path, devices: &[u64]) -> anyhow::Result<Option<u64>> {
+    let is_own = devices.contains(&fs::metadata(folder)?.dev());
+    if is_own {
+        Ok(None)
+    } else {
+        copy(folder).map(Some)
+    }
+}
+
+/// Forbids writes to a mount.
+pub(super) fn read_only(target: &Path) -> anyhow::Result<()> {
+    // A user namespace may not take away what the mount forbids already.
+    let held = statvfs(target)?.flags();
+    let flags = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY | kept(held);
+    mount(None::<&str>, target, None::<&str>, flags, None::<&str>)
+        .with_context(|| format!("make {} read-only", target.display()))
+}
+
 /// The places where missing folders may be made.
-#[derive(Default)]
 struct Places {
     targets: Vec<PathBuf>,
-    /// The devices of tmpfs of ours.
+    /// The devices of file systems of ours.
     devices: Vec<u64>,
 }
 
@@ -61,11 +83,7 @@ impl Places {
         let flags = MsFlags::MS_BIND | MsFlags::MS_REC;
         bind(&it.source, &target, flags)?;
         if it.read_only {
-            // A user namespace may not take away what the mount forbids already.
-            let held = statvfs(&target)?.flags();
-            let flags = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY | kept(held);
-            mount(None::<&str>, &target, None::<&str>, flags, None::<&str>)
-                .context("make it read-only")?;
+            read_only(&target)?;
         }
         self.targets.push(target);
         Ok(())
@@ -147,7 +165,7 @@ fn copy(folder: &Path) -> anyhow::Result<u64> {
     Ok(fs::metadata(folder)?.dev())
 }
 
-fn bind(from: &Path, to: &Path, flags: MsFlags) -> anyhow::Result<()> {
+pub(super) fn bind(from: &Path, to: &Path, flags: MsFlags) -> anyhow::Result<()> {
     let none = None::<&str>;
     let at = || format!("{} at {}", from.display(), to.display());
     mount(Some(from), to, none, flags, none).with_context(at)

@@ -16,7 +16,7 @@ use crate::lab_dir::Entry;
 /// that container. A shell reads it.
 const COMMAND: &str = "sluice.dev/command";
 
-/// Ports of a container that declares none: the ports that images in tutorials listen on.
+/// Ports of the first container that declares none: the ports that images in tutorials listen on.
 const DEFAULT_PORTS: [Port; 2] = [Port::Tcp(80), Port::Tcp(8080)];
 
 /// The command of a container that must end and has no annotation.
@@ -84,12 +84,16 @@ pub(super) fn of_container(
     Ok(match words(container, entry)? {
         Words::Program(program, arguments) => {
             let mut command = inside(Path::new(&program));
-            command.args(arguments).current_dir("/");
+            command.args(arguments);
             command
         }
         Words::Ports(ports) => identity(&ports),
         Words::None if role == Role::Init || is_of_job(pod) => shell(NOTHING),
-        Words::None => identity(&ports(container)),
+        Words::None => match &*ports(pod, container) {
+            // Another container has the ports.
+            [] => nothing_in(&inside),
+            ports => identity(ports),
+        },
     })
 }
 
@@ -160,8 +164,18 @@ fn words(container: &Container, entry: &Entry) -> Result<Words, Cannot> {
 }
 
 /// What `pause` does: it serves nothing, and goes on.
+const NOTHING_BUT_LIFE: [&str; 2] = ["sleep", "infinity"];
+
 fn nothing() -> Words {
-    Words::Program("sleep".to_owned(), vec!["infinity".to_owned()])
+    let [program, argument] = NOTHING_BUT_LIFE.map(str::to_owned);
+    Words::Program(program, vec![argument])
+}
+
+fn nothing_in(inside: impl Fn(&Path) -> Command) -> Command {
+    let [program, argument] = NOTHING_BUT_LIFE;
+    let mut command = inside(Path::new(program));
+    command.arg(argument);
+    command
 }
 
 /// The servers of Kubernetes' test image (`test/images/agnhost`) that the identity server plays.
@@ -259,22 +273,50 @@ fn of_annotation<'a>(pod: &'a Pod, container: &Container) -> Option<&'a str> {
     own.or_else(general).map(String::as_str)
 }
 
-fn ports(container: &Container) -> Vec<Port> {
-    let declared = container.ports.iter().flatten();
-    let mut ports: Vec<Port> = declared
-        .filter_map(|it| {
-            let number = u16::try_from(it.container_port).ok()?;
-            match it.protocol.as_deref() {
-                Some("UDP") => Some(Port::Udp(number)),
-                Some("SCTP") => None,
-                _ => Some(Port::Tcp(number)),
-            }
-        })
-        .collect();
-    if ports.is_empty() {
-        ports.extend(DEFAULT_PORTS);
+/// The ports that a server plays for a container. The containers of a pod share its ports: of those that declare none the first
+/// one has the ports that no other one declares.
+fn ports(pod: &Pod, container: &Container) -> Vec<Port> {
+    let own = declared(container);
+    if !own.is_empty() {
+        return own;
     }
-    ports
+    let spec = pod.spec.as_ref();
+    let apps = spec.map_or(&[][..], |it| &it.containers);
+    let sidecars = spec
+        .and_then(|it| it.init_containers.as_deref())
+        .unwrap_or_default();
+    let all = || sidecars.iter().chain(apps);
+    let plays = |it: &&Container| {
+        let words = [&it.command, &it.args];
+        declared(it).is_empty()
+            && words.iter().all(|it| it.iter().flatten().next().is_none())
+            && of_annotation(pod, it).is_none()
+    };
+    let mut candidates = apps.iter().chain(sidecars).filter(plays);
+    if candidates
+        .next()
+        .is_some_and(|it| it.name != container.name)
+    {
+        return Vec::new();
+    }
+    let taken: Vec<Port> = all().flat_map(declared).collect();
+    DEFAULT_PORTS
+        .into_iter()
+        .filter(|it| !taken.contains(it))
+        .collect()
+}
+
+fn declared(container: &Container) -> Vec<Port> {
+    let declared = container.ports.iter().flatten();
+    let ports = declared.filter_map(|it| {
+        let number = u16::try_from(it.container_port).ok()?;
+        match it.protocol.as_deref() {
+            Some("UDP") => Some(Port::Udp(number)),
+            Some("SCTP") => None,
+            _ => Some(Port::Tcp(number)),
+        }
+    });
+    ports.collect()
 }
 
 #[cfg(test)]
@@ -385,6 +427,42 @@ mod tests {
                 show(image, command, args, stdin),
                 expect,
                 "{image} {command:?} {args:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn containers_of_a_pod_share_its_ports() {
+        let pod = |containers: &str| -> Pod {
+            let text = format!("{{\"spec\": {{\"containers\": [{containers}]}}}}");
+            serde_json::from_str(&text).unwrap()
+        };
+        let plain = |name: &str| format!("{{\"name\": \"{name}\", \"image\": \"any\"}}");
+        let serving = "{\"name\": \"s\", \"ports\": [{\"containerPort\": 80}]}";
+        let words = "{\"name\": \"w\", \"command\": [\"sleep\", \"1\"]}";
+        for (containers, expected) in [
+            (plain("a"), "80/tcp,8080/tcp"),
+            (format!("{},{}", plain("a"), plain("b")), "80/tcp,8080/tcp;"),
+            (format!("{serving},{}", plain("b")), "80/tcp;8080/tcp"),
+            (
+                format!("{},{serving},{}", plain("a"), plain("b")),
+                "8080/tcp;80/tcp;",
+            ),
+            (format!("{words},{}", plain("b")), ";80/tcp,8080/tcp"),
+        ] {
+            let pod = pod(&containers);
+            let all = pod.spec.as_ref().unwrap().containers.iter();
+            let shown = all.map(|it| {
+                let ports = ports(&pod, it)
+                    .iter()
+                    .map(Port::to_string)
+                    .collect::<Vec<_>>();
+                ports.join(",")
+            });
+            assert_eq!(
+                shown.collect::<Vec<_>>().join(";"),
+                expected,
+                "{containers}"
             );
         }
     }

@@ -19,6 +19,7 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use super::prober::{Kind, Prober};
 use super::record::Process;
 use crate::console::Streams;
+use crate::enter::Pids;
 use crate::lab_dir::Entry;
 use crate::process::Identity;
 
@@ -30,6 +31,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// The back-off is reset after a run of this length, as in kubelet.
 const LONG_LIFE: Duration = Duration::from_secs(600);
+
+/// Most bytes of a termination message (`MaxContainerTerminationMessageLength`).
+const MOST_WORDS: usize = 4096;
 
 #[derive(Debug)]
 pub(super) enum State {
@@ -73,6 +77,8 @@ pub(super) struct Container {
     folder: PathBuf,
     /// The run that was asked to end.
     asked: Option<u64>,
+    /// When the present run is killed, if it has not ended by then: the container has another image now.
+    pub(super) kill_at: Option<Instant>,
 }
 
 /// A process that was started, to be waited for.
@@ -106,6 +112,7 @@ impl Container {
             pauses: Waits::new(FIRST_PAUSE, LONGEST_PAUSE),
             folder: folder.to_owned(),
             asked: None,
+            kill_at: None,
         }
     }
 
@@ -118,6 +125,21 @@ impl Container {
             process: process.identity.clone(),
             since: Timestamp::from_second(process.started).unwrap_or_default(),
         };
+    }
+
+    /// An empty file for the last words of the next run, and where the container writes them; the error is in kubelet's words.
+    pub(super) fn termination_log(&self) -> Result<(PathBuf, PathBuf), String> {
+        let file = self.words();
+        fs::write(&file, "").map_err(|it| format!("{}: {it}", file.display()))?;
+        let path = self.spec.termination_message_path.as_deref();
+        let path = path
+            .filter(|it| !it.is_empty())
+            .unwrap_or("/dev/termination-log");
+        Ok((file, path.into()))
+    }
+
+    fn words(&self) -> PathBuf {
+        self.folder.join(format!("{}.termination", self.spec.name))
     }
 
     /// The process, as the record stores it.
@@ -133,11 +155,12 @@ impl Container {
         })
     }
 
-    /// Starts the process, with its output in the log. `streams`: what it has besides.
+    /// Starts the process among `pids`, with its output in the log. `streams`: what it has besides.
     pub(super) fn start(
         &mut self,
         mut command: Command,
         streams: Option<Streams>,
+        pids: &Pids,
         now: Instant,
     ) -> anyhow::Result<Started> {
         let log = self.folder.join(format!("{}.log", self.spec.name));
@@ -148,12 +171,12 @@ impl Container {
         let out = File::options().create(true).append(true).open(&log);
         let out = out.with_context(|| log.display().to_string())?;
         let child = match streams {
-            Some(streams) => streams.spawn(command, out)?,
+            Some(streams) => streams.spawn(command, out, pids)?,
             None => {
                 let err = out.try_clone()?;
                 command.stdin(Stdio::null()).stdout(out).stderr(err);
                 // A process group of its own, so that signals reach the children of a shell, too.
-                command.process_group(0).spawn()?
+                pids.spawn(|| command.process_group(0).spawn())?
             }
         };
         self.run += 1;
@@ -164,6 +187,23 @@ impl Container {
             since: Timestamp::now(),
         };
         Ok(Started(child))
+    }
+
+    /// The Pod changed, of which only the image counts. Returns whether the process must end, to be started again.
+    pub(super) fn change(&mut self, spec: &Spec, grace: Duration, now: Instant) -> bool {
+        if self.spec.image == spec.image {
+            return false;
+        }
+        self.spec.image.clone_from(&spec.image);
+        match &mut self.state {
+            State::Waiting { until, .. } => *until = now,
+            State::Running { .. } => {
+                self.kill_at = Some(now + grace);
+                self.signal(Signal::SIGTERM);
+            }
+            State::Terminated(_) => {}
+        }
+        self.is_running()
     }
 
     /// The start failed.
@@ -192,8 +232,11 @@ impl Container {
         // 128 plus the signal, as a shell reports it. The status of an adopted process is unknown.
         let code = status.and_then(|it| it.code());
         let code = code.unwrap_or(128 + signal.unwrap_or(9));
+        let words = fs::read(self.words()).unwrap_or_default();
+        let words = String::from_utf8_lossy(&words[..words.len().min(MOST_WORDS)]).into_owned();
         let ended = ContainerStateTerminated {
             exit_code: code,
+            message: Some(words).filter(|it| !it.is_empty()),
             signal,
             reason: Some(if code == 0 { "Completed" } else { "Error" }.to_owned()),
             started_at: Some(Time(*since)),
@@ -204,14 +247,15 @@ impl Container {
             self.pauses.reset();
         }
         self.probers.clear();
-        if !again(code) {
+        let has_changed = self.kill_at.take().is_some();
+        if !has_changed && !again(code) {
             self.state = State::Terminated(ended);
             return false;
         }
         self.last = Some(ended);
         self.restarts += 1;
-        let first = self.restarts == 1;
-        let pause = if first {
+        let at_once = self.restarts == 1 || has_changed;
+        let pause = if at_once {
             Duration::ZERO
         } else {
             self.pauses.take()
@@ -221,7 +265,7 @@ impl Container {
             message: format!("back-off {pause:?} restarting failed container"),
             until: now + pause,
         };
-        !first
+        !at_once
     }
 
     /// kubelet's message about a container that waits for its restart.
@@ -243,6 +287,10 @@ impl Container {
         {
             // The processes may end by themselves meanwhile.
             let _ = killpg(process.pid(), signal);
+            if signal == Signal::SIGTERM && !process.catches(signal) {
+                // Process 1 of a namespace would go on for the whole grace period, as in a real cluster.
+                process.signal(Signal::SIGKILL);
+            }
         }
     }
 
@@ -335,6 +383,34 @@ mod tests {
     use super::*;
 
     #[test]
+    fn another_image_starts_a_container_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let spec = |image: &str| Spec {
+            name: "app".to_owned(),
+            image: Some(image.to_owned()),
+            ..Spec::default()
+        };
+        let (now, grace) = (Instant::now(), Duration::from_secs(30));
+        let waiting = "ContainerCreating";
+        let mut container = Container::new(spec("a"), Role::App, waiting, None, folder.path(), now);
+        let mut command = Command::new("sleep");
+        command.arg("1000");
+        let started = container.start(command, None, &Pids::Same, now);
+        let Started(mut child) = started.unwrap();
+        assert!(!container.change(&spec("a"), grace, now));
+        assert!(container.change(&spec("b"), grace, now));
+        assert_eq!(container.kill_at, Some(now + grace));
+        // It starts again whatever the policy says, and at once.
+        assert!(!container.ended(child.wait().ok(), |_| false, now));
+        assert!(matches!(container.state, State::Waiting { until, .. } if until == now));
+        assert_eq!(
+            (container.status().image, container.restarts),
+            ("b".to_owned(), 1)
+        );
+        assert_eq!(container.kill_at, None);
+    }
+
+    #[test]
     fn each_restart_but_the_first_waits_and_is_told() {
         let folder = tempfile::tempdir().unwrap();
         let spec = Spec {
@@ -351,7 +427,7 @@ mod tests {
             now,
         );
         let waits = [1, 2, 3].map(|_| {
-            let started = container.start(Command::new("false"), None, now);
+            let started = container.start(Command::new("false"), None, &Pids::Same, now);
             let Started(mut child) = started.unwrap();
             container.ended(child.wait().ok(), |_| true, now)
         });

@@ -14,6 +14,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use sluice_lab::Netns;
 
+use crate::enter::Pids;
 use crate::probe::http_status;
 
 /// Delay before the first probe of a liveness: a server needs a moment to listen. kubelet waits for a random part of the period.
@@ -45,7 +46,7 @@ pub(super) enum Question {
         host: String,
     },
     Tcp(SocketAddr),
-    Exec(Command),
+    Exec(Command, Pids),
 }
 
 /// A probe of one run of a container.
@@ -116,7 +117,7 @@ impl Prober {
         &mut self,
         container: &Container,
         ip: IpAddr,
-        exec: Option<Command>,
+        exec: Option<(Command, Pids)>,
     ) -> Option<Question> {
         self.due = None;
         let address = |host: &Option<String>, port: &IntOrString| {
@@ -133,7 +134,7 @@ impl Prober {
         if let Some(tcp) = &self.probe.tcp_socket {
             return Some(Question::Tcp(address(&tcp.host, &tcp.port)?));
         }
-        exec.map(Question::Exec)
+        exec.map(|(command, pids)| Question::Exec(command, pids))
     }
 
     /// The command of an exec probe.
@@ -202,14 +203,14 @@ impl Question {
                     .map(drop)
                     .map_err(|it| format!("dial tcp {target}: {it}"))
             }
-            Self::Exec(command) => exec(command, timeout),
+            Self::Exec(command, pids) => exec(command, &pids, timeout),
         }
     }
 }
 
 /// Runs the command of a probe. The error is what it said.
-fn exec(command: Command, timeout: Duration) -> Result<(), String> {
-    let (mut child, said) = spawn(command).map_err(|it| it.to_string())?;
+fn exec(command: Command, pids: &Pids, timeout: Duration) -> Result<(), String> {
+    let (mut child, said) = spawn(command, pids).map_err(|it| it.to_string())?;
     let ended = sluice_lab::eventually(timeout, || child.try_wait().ok().flatten());
     match ended {
         Some(status) if status.success() => Ok(()),
@@ -229,10 +230,11 @@ fn exec(command: Command, timeout: Duration) -> Result<(), String> {
 }
 
 /// Starts a command. Its output, of which the first bytes count, comes in pieces until all its processes have closed it.
-fn spawn(mut command: Command) -> io::Result<(Child, Receiver<Vec<u8>>)> {
+fn spawn(mut command: Command, pids: &Pids) -> io::Result<(Child, Receiver<Vec<u8>>)> {
     let (mut output, writer) = io::pipe()?;
     command.stdin(Stdio::null()).stdout(writer.try_clone()?);
-    let child = command.stderr(writer).process_group(0).spawn()?;
+    command.stderr(writer).process_group(0);
+    let child = pids.spawn(|| command.spawn())?;
     // It has our ends of the pipe.
     drop(command);
     let (sender, said) = mpsc::channel();
@@ -381,7 +383,11 @@ mod tests {
         ] {
             let mut command = Command::new("/bin/sh");
             command.args(["-c", script]);
-            assert_eq!(exec(command, Duration::from_secs(20)), expected, "{script}");
+            assert_eq!(
+                exec(command, &Pids::Same, Duration::from_secs(20)),
+                expected,
+                "{script}"
+            );
         }
     }
 

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Pod, PodDNSConfig};
 use crate::machines::NAMESERVERS;
 
 /// The domain of the cluster.
-const DOMAIN: &str = "cluster.local";
+pub(super) const DOMAIN: &str = "cluster.local";
 
 /// The text of the file; `None` for a pod that uses its node's, which is this machine's.
 pub(super) fn text(pod: &Pod) -> Option<String> {

@@ -2,10 +2,12 @@
 
 pub(super) mod content;
 mod files;
+mod group;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -18,6 +20,7 @@ use super::fields::Own;
 use super::variables::expand;
 use crate::enter::Mount;
 use content::Sources;
+use group::{READ, READ_WRITE};
 
 /// Lifetime in seconds of a token when the volume names none.
 const LIFETIME: i64 = 3600;
@@ -88,6 +91,7 @@ impl Volumes {
         if let Some(files) = sources.files(volume) {
             let written = files::write(&path, &files?);
             written.map_err(|it| format!("{}: {it}", path.display()))?;
+            group::give(&path, own, READ);
             return Ok(Ready {
                 path,
                 read_only: true,
@@ -100,7 +104,20 @@ impl Volumes {
             Some(it) => self.claims.join(own.namespace()).join(&it.claim_name),
             None => path,
         };
-        fs::create_dir_all(&path).map_err(|it| format!("{}: {it}", path.display()))?;
+        let is_new = !path.exists();
+        let made = fs::create_dir_all(&path).and_then(|()| {
+            // Kubernetes' own, too, are for all users.
+            let all = Permissions::from_mode(0o777);
+            if is_new {
+                fs::set_permissions(&path, all)
+            } else {
+                Ok(())
+            }
+        });
+        made.map_err(|it| format!("{}: {it}", path.display()))?;
+        if is_new {
+            group::give(&path, own, READ_WRITE);
+        }
         Ok(Ready {
             path,
             read_only: false,

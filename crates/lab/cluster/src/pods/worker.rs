@@ -181,6 +181,7 @@ impl Worker {
                 let written = self.reported.as_ref();
                 self.overwritten |= written.is_some_and(|it| !is_of(it, &pod));
                 (self.pod, self.power) = (pod, power);
+                self.take_images(now);
             }
             News::Refresh => self.refresh(now),
             News::Remove => {
@@ -209,6 +210,27 @@ impl Worker {
                 run,
                 answer,
             } => self.probed(container, prober, run, answer),
+        }
+    }
+
+    /// Ends the containers whose image changed, so that they start again.
+    fn take_images(&mut self, now: Instant) {
+        let Some(spec) = &self.pod.spec else { return };
+        let grace = spec.termination_grace_period_seconds;
+        let grace = grace.and_then(|it| u64::try_from(it).ok()).unwrap_or(30);
+        let specs = spec
+            .init_containers
+            .iter()
+            .flatten()
+            .chain(&spec.containers);
+        for wanted in specs {
+            let mut containers = self.containers.iter_mut();
+            let container = containers.find(|it| it.spec.name == wanted.name);
+            if container.is_some_and(|it| it.change(wanted, Duration::from_secs(grace), now)) {
+                let name = &wanted.name;
+                let text = format!("Container {name} definition changed, will be restarted");
+                self.report.event(&self.pod, "Killing", &text, false);
+            }
         }
     }
 
@@ -251,6 +273,11 @@ impl Worker {
                 }
             }
             next = next.min(self.ask(position, now));
+            match self.containers[position].kill_at {
+                Some(at) if at <= now => self.containers[position].signal(Signal::SIGKILL),
+                Some(at) => next = next.min(at),
+                None => {}
+            }
         }
         self.end_sidecars();
         next

@@ -14,13 +14,14 @@ use sluice_lab::HeldPod;
 
 use super::{IDLE, LOOK, News, Worker};
 use crate::console::{Console, Streams};
-use crate::enter::{Inside, Mount};
+use crate::enter::{Inside, Mount, Pids};
+use crate::images::PROGRAMS;
 use crate::lab_dir::{Entry, INSIDE, RESOLV_CONF, write};
 use crate::machines::{machine_of_pod, netns_name};
 use crate::pods::command::Cannot;
 use crate::pods::container::{Container, Role, Started, State};
 use crate::pods::fields::Own;
-use crate::pods::{command, resolver, variables};
+use crate::pods::{command, resolver, security, variables};
 use crate::process::Identity;
 
 impl Worker {
@@ -154,7 +155,12 @@ impl Worker {
         let (console, streams) = opened.map_err(Cannot::create)?.unzip();
         let terminal = streams.as_ref().and_then(Streams::terminal);
         let command = self.command(position, terminal)?;
-        let started = self.containers[position].start(command, streams, now);
+        let container = &mut self.containers[position];
+        let pids = match container.inside.confined {
+            Some(_) => Pids::New,
+            None => Pids::Same,
+        };
+        let started = container.start(command, streams, &pids, now);
         Ok((started.map_err(Cannot::create)?, console))
     }
 
@@ -171,7 +177,15 @@ impl Worker {
         if let Some(run) = self.run_of_node(spec) {
             mounts.push(run);
         }
-        Ok(Entry { mounts, variables })
+        let mut confined = security::of_container(spec, &own)?;
+        if let Some(it) = &mut confined {
+            it.termination_log = Some(self.containers[position].termination_log()?);
+        }
+        Ok(Entry {
+            mounts,
+            variables,
+            confined,
+        })
     }
 
     /// An agent in a pod has the node's own `/run/sluice`, as the lab's agents have: `sluice status` in the node asks it.
@@ -222,31 +236,33 @@ impl Worker {
             &container.spec,
             container.role,
             &container.inside,
-            |program| self.machine_command(position, program, None, terminal),
-            self.machines.program(),
+            |program| {
+                self.machine_command(position, &self.inside_of(position, None, terminal), program)
+            },
+            &Path::new(PROGRAMS).join("sluice"),
         )
     }
 
     /// A command in a container.
-    pub(super) fn inside(&self, position: usize, words: &[String]) -> Command {
+    pub(super) fn inside(&self, position: usize, words: &[String]) -> (Command, Pids) {
         let (program, arguments) = words
             .split_first()
             .map_or(("true", &[][..]), |(first, rest)| (first.as_str(), rest));
         let container = &self.containers[position];
         let process = container.process().map(|it| it.identity);
-        let mut command = self.machine_command(position, program.as_ref(), process, None);
+        let inside = self.inside_of(position, process, None);
+        let mut command = self.machine_command(position, &inside, program.as_ref());
         command.args(arguments);
-        command
+        (command, Pids::of(&inside))
     }
 
-    /// A command in a container's machine, with its environment.
-    fn machine_command(
+    /// What a program in a container sees.
+    fn inside_of(
         &self,
         position: usize,
-        program: &Path,
         process: Option<Identity>,
         terminal: Option<&Path>,
-    ) -> Command {
+    ) -> Inside {
         let machine = match &self.held {
             Some(held) if held.host.is_none() => held.node.clone(),
             Some(held) => held.name.clone(),
@@ -258,19 +274,26 @@ impl Worker {
             ..
         } = &self.containers[position];
         let image = spec.image.as_deref().unwrap_or_default();
-        let inside = Inside {
+        Inside {
             netns: netns_name(&machine),
             hostname: command::hostname(&self.pod),
             run: None,
             resolv_conf: self.machines.lab_dir().resolv_conf(&self.uid),
             mounts: entry.mounts.clone(),
+            confined: entry.confined.clone(),
             process,
             path: Some(entry.path(image)),
             terminal: terminal.map(Path::to_owned),
             ends_with_parent: false,
-        };
-        let mut command = self.machines.command(&inside, program);
-        inside.set_environment(&mut command, &entry.variables, spec.tty == Some(true));
+        }
+    }
+
+    /// A command in a container, with its environment.
+    fn machine_command(&self, position: usize, inside: &Inside, program: &Path) -> Command {
+        let container = &self.containers[position];
+        let mut command = self.machines.command(inside, program);
+        let has_terminal = container.spec.tty == Some(true);
+        inside.set_environment(&mut command, &container.inside.variables, has_terminal);
         command
     }
 
