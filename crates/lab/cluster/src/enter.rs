@@ -88,7 +88,7 @@ impl Inside {
         let inside = Self {
             netns: netns_name(&machine),
             hostname,
-            resolv_conf: lab_dir.resolv_conf(&uid),
+            resolv_conf: Some(lab_dir.resolv_conf(&uid)),
             mounts,
             confined,
             process: lab_dir.process(&uid, container),
@@ -169,7 +169,7 @@ impl Inside {
         };
         let of_this_process = || {
             let path = std::env::var("PATH").ok().filter(|it| !it.is_empty());
-            images::path("", path.as_deref())
+            images::path("", path.as_deref(), &images::of_sluice())
         };
         let path = self.path.clone().unwrap_or_else(of_this_process);
         let error = Command::new(name).args(arguments).env("PATH", path).exec();
@@ -192,10 +192,11 @@ impl Inside {
                 .with_context(|| format!("mount {} at /run/sluice", run.display()))?;
         }
         if let Some(file) = &self.resolv_conf {
-            // `/etc/resolv.conf` is often a symbolic link.
-            let target = fs::canonicalize(RESOLV_CONF).context(RESOLV_CONF)?;
-            mount(Some(file), &target, none, MsFlags::MS_BIND, none)
-                .with_context(|| format!("mount {} at {RESOLV_CONF}", file.display()))?;
+            // `/etc/resolv.conf` is often a symbolic link, and one to `/run` leads nowhere in a lab.
+            if let Ok(target) = fs::canonicalize(RESOLV_CONF) {
+                mount(Some(file), &target, none, MsFlags::MS_BIND, none)
+                    .with_context(|| format!("mount {} at {RESOLV_CONF}", file.display()))?;
+            }
         }
         mounts::make(&self.mounts, Vec::new())
     }

@@ -16,7 +16,7 @@ use crate::enter::Mount;
 /// The folder of busybox's applets, in the lab's own `/run`.
 pub(crate) const APPLETS: &str = "/run/sluice-applets";
 
-/// The folder of this program, in the lab's own `/run` and in containers.
+/// The folder of this program in confined containers.
 pub(crate) const PROGRAMS: &str = "/run/sluice-bin";
 
 /// Images whose programs are busybox's.
@@ -58,9 +58,16 @@ fn find(table: &[(&str, &'static str)], image: &str) -> Option<&'static str> {
     found.map(|(_, program)| *program)
 }
 
-/// The PATH of a container with this image; `own` is the value of its environment. `sluice` is in it.
-pub(crate) fn path(image: &str, own: Option<&str>) -> String {
-    let folders = format!("{PROGRAMS}:{}", own.unwrap_or(DEFAULT));
+/// The folder of this program on the machine.
+pub(crate) fn of_sluice() -> PathBuf {
+    let program = std::env::current_exe().ok();
+    let folder = program.as_deref().and_then(Path::parent);
+    folder.unwrap_or(Path::new("/")).to_owned()
+}
+
+/// The PATH of a container with this image; `own` is the value of its environment, `sluice` the folder of this program.
+pub(crate) fn path(image: &str, own: Option<&str>, sluice: &Path) -> String {
+    let folders = format!("{}:{}", sluice.display(), own.unwrap_or(DEFAULT));
     if OF_BUSYBOX.contains(&name(image)) {
         format!("{APPLETS}:{folders}")
     } else {
@@ -68,24 +75,13 @@ pub(crate) fn path(image: &str, own: Option<&str>) -> String {
     }
 }
 
-/// Makes the folder of this program, and that of applets if this machine has busybox.
-pub(crate) fn install(program: &Path) {
-    if let Err(error) = link_program(program) {
-        tracing::warn!(%error, "pods do not find `sluice`");
-    }
+/// Makes the folder of applets, if this machine has busybox.
+pub(crate) fn install_applets() {
     let busybox = file("busybox", DEFAULT);
     let made = busybox.map_or(Ok(()), |it| link_applets(&it));
     if let Err(error) = made {
         tracing::warn!(%error, "busybox stands in for no image");
     }
-}
-
-fn link_program(program: &Path) -> io::Result<()> {
-    fs::create_dir_all(PROGRAMS)?;
-    let link = Path::new(PROGRAMS).join("sluice");
-    // That of an earlier server may lead elsewhere.
-    let _ = fs::remove_file(&link);
-    symlink(program, link)
 }
 
 fn link_applets(busybox: &Path) -> io::Result<()> {
@@ -186,9 +182,10 @@ mod tests {
 
     #[test]
     fn applets_come_first_in_images_of_busybox() {
-        let own = PROGRAMS;
-        assert_eq!(path("busybox:1", Some("/a")), format!("{APPLETS}:{own}:/a"));
-        assert_eq!(path("nginx", Some("/a")), format!("{own}:/a:{APPLETS}"));
+        let own = "/sluice";
+        let path = |image: &str, it: &str| path(image, Some(it), Path::new(own));
+        assert_eq!(path("busybox:1", "/a"), format!("{APPLETS}:{own}:/a"));
+        assert_eq!(path("nginx", "/a"), format!("{own}:/a:{APPLETS}"));
     }
 
     #[test]

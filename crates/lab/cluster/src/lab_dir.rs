@@ -120,7 +120,11 @@ impl Entry {
     #[must_use]
     pub fn path(&self, image: &str) -> String {
         let own = self.variables.iter().find(|(name, _)| name == "PATH");
-        images::path(image, own.map(|(_, value)| value.as_str()))
+        let sluice = match self.confined {
+            Some(_) => PathBuf::from(images::PROGRAMS),
+            None => images::of_sluice(),
+        };
+        images::path(image, own.map(|(_, value)| value.as_str()), &sluice)
     }
 }
 
@@ -269,11 +273,21 @@ impl LabDir {
         Some(process.identity)
     }
 
-    /// The file `/etc/resolv.conf` of the pod with this uid; `None` for a pod with this machine's.
+    /// The file `/etc/resolv.conf` of the pod with this uid.
     #[must_use]
-    pub fn resolv_conf(&self, uid: &str) -> Option<PathBuf> {
+    pub fn resolv_conf(&self, uid: &str) -> PathBuf {
         let file = self.pod(uid).join(RESOLV_CONF);
-        file.exists().then_some(file)
+        if file.exists() {
+            file
+        } else {
+            self.resolv_conf_of_nodes()
+        }
+    }
+
+    /// The file `/etc/resolv.conf` of nodes, of the client and of pods that use their node's.
+    #[must_use]
+    pub fn resolv_conf_of_nodes(&self) -> PathBuf {
+        self.dir.join(RESOLV_CONF)
     }
 
     /// Locks the lab: one process at a time starts or ends it.

@@ -33,6 +33,7 @@ mod logs;
 pub mod machines;
 pub mod nodes;
 mod object;
+mod outside;
 mod own_service;
 mod pods;
 mod polled;

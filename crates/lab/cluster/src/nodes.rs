@@ -412,6 +412,7 @@ impl Worker {
             netns: netns_name(name),
             hostname: name.clone(),
             run: Some(run),
+            resolv_conf: Some(self.machines.lab_dir().resolv_conf_of_nodes()),
             ..Inside::default()
         };
         let mut command = self.machines.command(&inside, sluice);

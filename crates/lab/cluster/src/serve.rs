@@ -28,6 +28,7 @@ use crate::launch::Program;
 use crate::logs::{self, Logs};
 use crate::machines;
 use crate::nodes::{AgentSettings, Nodes};
+use crate::outside;
 use crate::own_service;
 use crate::pods::Pods;
 use crate::programs::Programs;
@@ -66,7 +67,7 @@ pub fn serve(
     let of_lab = settings.clone();
     let check_mode: CheckMode = Box::new(move |mode| check_mode(mode, &of_lab));
     let (store, allocator) = open_store(lab_dir, &settings.service_cidrs(), check_mode)?;
-    images::install(lab.path);
+    images::install_applets();
     let (machines, records) = resume::machines(lab_dir, lab.path.to_owned())?;
     let machines = Arc::new(machines);
     let addresses = Cluster::lan_addresses().map(|it| SocketAddr::new(it, own_service::PORT));
@@ -75,6 +76,11 @@ pub fn serve(
         let lan = machines.lock().lan().run(|| TcpListener::bind(address));
         listeners.push(lan.with_context(|| format!("listen on {address} of the LAN"))?);
     }
+    write(
+        &lab_dir.resolv_conf_of_nodes(),
+        outside::resolv_conf().as_bytes(),
+    )?;
+    outside::refuse(&machines)?;
     let identity = Identity::new(pems(lab_dir)?, ClientCertificates::Accepted)?;
     let url = format!("https://{}", listeners[0].local_addr()?);
     let agents = lab_dir.agents_kubeconfig();

@@ -65,12 +65,14 @@ impl Machine {
             Self::Client => Inside {
                 netns: netns_name(CLIENT),
                 hostname: CLIENT.to_owned(),
+                resolv_conf: Some(lab_dir.resolv_conf_of_nodes()),
                 ..Inside::default()
             },
             Self::Node(name) => Inside {
                 netns: netns_name(name),
                 hostname: name.clone(),
                 run: Some(lab_dir.node(name).join("run")),
+                resolv_conf: Some(lab_dir.resolv_conf_of_nodes()),
                 ..Inside::default()
             },
             Self::Pod { object } => inside_pod(lab_dir, object).0,

@@ -8,6 +8,7 @@ mod isolation;
 mod jobs;
 pub(crate) mod kubectl;
 mod life;
+mod names;
 mod pcap;
 mod pictures;
 mod streams;

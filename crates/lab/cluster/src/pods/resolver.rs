@@ -7,7 +7,7 @@ use crate::machines::NAMESERVERS;
 /// The domain of the cluster.
 pub(super) const DOMAIN: &str = "cluster.local";
 
-/// The text of the file; `None` for a pod that uses its node's, which is this machine's.
+/// The text of the file; `None` for a pod that uses its node's.
 pub(super) fn text(pod: &Pod) -> Option<String> {
     let spec = pod.spec.as_ref()?;
     let host_network = spec.host_network == Some(true);

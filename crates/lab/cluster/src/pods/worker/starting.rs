@@ -231,6 +231,11 @@ impl Worker {
 
     fn command(&self, position: usize, terminal: Option<&Path>) -> Result<Command, Cannot> {
         let container = &self.containers[position];
+        let confined = Path::new(PROGRAMS).join("sluice");
+        let sluice = match container.inside.confined {
+            Some(_) => &confined,
+            None => self.machines.program(),
+        };
         command::of_container(
             &self.pod,
             &container.spec,
@@ -239,7 +244,7 @@ impl Worker {
             |program| {
                 self.machine_command(position, &self.inside_of(position, None, terminal), program)
             },
-            &Path::new(PROGRAMS).join("sluice"),
+            sluice,
         )
     }
 
@@ -278,7 +283,7 @@ impl Worker {
             netns: netns_name(&machine),
             hostname: command::hostname(&self.pod),
             run: None,
-            resolv_conf: self.machines.lab_dir().resolv_conf(&self.uid),
+            resolv_conf: Some(self.machines.lab_dir().resolv_conf(&self.uid)),
             mounts: entry.mounts.clone(),
             confined: entry.confined.clone(),
             process,
