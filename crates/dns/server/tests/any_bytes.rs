@@ -3,24 +3,17 @@
 #[path = "../../../../fuzz/oracles/dns.rs"]
 #[expect(unreachable_pub, reason = "shared with the fuzz target")]
 mod oracle;
-
-use std::fs;
-use std::path::Path;
+#[path = "../../../../fuzz/oracles/seeds.rs"]
+#[expect(unreachable_pub, reason = "shared with other crates")]
+mod seeds;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-
-fn seeds() -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus/dns");
-    let files = fs::read_dir(folder).expect("the corpus");
-    files
-        .map(|it| fs::read(it.expect("a file").path()).expect("a seed"))
-        .collect()
-}
+use seeds::seeds;
 
 #[test]
 fn the_corpus() {
-    let seeds = seeds();
+    let seeds = seeds("dns");
     assert!(seeds.len() > 10);
     seeds.iter().for_each(|it| oracle::check(it));
 }
@@ -35,7 +28,7 @@ proptest! {
         changes in prop::collection::vec((any::<Index>(), any::<u8>()), 0..4),
         cut in prop::option::of(any::<Index>()),
     ) {
-        let seeds = seeds();
+        let seeds = seeds("dns");
         let mut query = seed.get(&seeds).clone();
         for (place, byte) in changes {
             let place = place.index(query.len());

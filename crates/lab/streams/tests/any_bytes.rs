@@ -3,25 +3,18 @@
 #[path = "../../../../fuzz/oracles/spdy.rs"]
 #[expect(unreachable_pub, reason = "shared with the fuzz target")]
 mod oracle;
-
-use std::fs;
-use std::path::Path;
+#[path = "../../../../fuzz/oracles/seeds.rs"]
+#[expect(unreachable_pub, reason = "shared with other crates")]
+mod seeds;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
+use seeds::seeds;
 use sluice_streams::spdy::frames_of;
-
-fn seeds() -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus/spdy");
-    let files = fs::read_dir(folder).expect("the corpus");
-    files
-        .map(|it| fs::read(it.expect("a file").path()).expect("a seed"))
-        .collect()
-}
 
 #[test]
 fn the_corpus() {
-    let mut counts: Vec<usize> = seeds().iter().map(|it| frames_of(it)).collect();
+    let mut counts: Vec<usize> = seeds("spdy").iter().map(|it| frames_of(it)).collect();
     counts.sort_unstable();
     // Every frame of every seed is read.
     assert_eq!(counts, [3, 5, 6]);
@@ -35,7 +28,7 @@ proptest! {
         seed in any::<Index>(),
         changes in prop::collection::vec((any::<Index>(), any::<u8>()), 0..4),
     ) {
-        let seeds = seeds();
+        let seeds = seeds("spdy");
         let mut bytes = seed.get(&seeds).clone();
         for (place, byte) in changes {
             *place.get_mut(&mut bytes) = byte;
