@@ -1,6 +1,6 @@
 //! A kernel technology as a map of keyed objects.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -134,33 +134,20 @@ pub trait Backend {
 
     /// The difference that these owners make in objects that are not shared, in parts, each computed when it is its turn.
     /// After each of them every packet is treated as before or as it is to be, while changes of other owners come between.
-    /// Shared objects that these owners need are there before the first part and until the last one.
+    /// Shared objects that these owners need are there before the first part and until the last one. The scene is the one that
+    /// both times are of.
     ///
-    /// A backend without it compares everything at once. The owners of one that has parts do not depend on the
-    /// [`Scene`](Self::Scene).
+    /// A backend without it compares everything at once: one whose owners are small, or who cannot say what depends on what.
     fn parts(
         &self,
+        scene: &Self::Scene,
         changes: &[Change<Self::Plan, Self::Placement>],
     ) -> Option<Box<dyn Parts<Self::Key, Self::Object>>> {
-        let _ = changes;
+        let _ = (scene, changes);
         None
     }
 
-    /// Whether [`divide`](Self::divide) divides. A backend whose owners are small, or who cannot say what depends on what, does
-    /// not.
-    const DIVIDES: bool = false;
-
-    /// The deltas that are together this one, to be applied in their order, each of about `limit` objects: as
-    /// [`parts`](Self::parts), for a backend without those.
-    fn divide(
-        delta: Delta<Self::Key, Self::Object>,
-        limit: usize,
-    ) -> VecDeque<Delta<Self::Key, Self::Object>> {
-        let _ = limit;
-        VecDeque::from([delta])
-    }
-
-    /// The shared objects of an owner, as [`render`](Self::render) has them.
+    /// The shared objects of an owner, each once, as [`render`](Self::render) has them.
     fn render_shared(
         &self,
         scene: &Self::Scene,

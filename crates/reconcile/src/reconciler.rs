@@ -320,7 +320,9 @@ impl<B: Backend> Reconciler<B> {
         });
         let is_alone = belief.begun.is_none();
         let limit = if is_alone { limit } else { usize::MAX };
-        let begun = Begun::new(&self.backend, &steps, limit);
+        let begun = (is_same_scene || !B::SCENE_SHAPES_OWNERS)
+            .then(|| Begun::new(&self.backend, &belief.scene, &steps))
+            .flatten();
         let staged = if begun.is_some() { &[] } else { &steps[..] };
         let staged = stage(&self.backend, standing, staged, &belief.shared);
         let mut delta = Delta::between(staged.observed, staged.desired);

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use crate::{Backend, BackendError, Delta, Objects, Reconciler, Refusal, Report, Upkeep};
+use crate::{
+    Backend, BackendError, Change, Delta, Objects, Parts, Reconciler, Refusal, Report, Upkeep,
+};
 
 type Owner = u8;
 
@@ -148,27 +150,33 @@ impl Backend for Kernel {
         Ok(Upkeep::Resync("there is what nothing leads to".into()))
     }
 
-    const DIVIDES: bool = true;
-
     /// One write in each part.
-    fn divide(delta: Delta<Key, Object>, _: usize) -> VecDeque<Delta<Key, Object>> {
-        let none = Delta::default;
-        let add = delta.add.into_iter();
-        let add = add.map(|it| Delta {
-            add: vec![it],
-            ..none()
-        });
+    fn parts(
+        &self,
+        scene: &u8,
+        changes: &[Change<Plan, Vec<u8>>],
+    ) -> Option<Box<dyn Parts<Key, Object>>> {
+        let render = |held: Option<&(Arc<Plan>, Vec<u8>)>| {
+            let objects = held.map(|(plan, slots)| self.render(scene, plan, slots));
+            let objects = objects.into_iter().flatten();
+            objects.filter(|(key, _)| !Self::is_shared(key))
+        };
+        let old = changes.iter().flat_map(|it| render(it.old.as_ref()));
+        let new = changes.iter().flat_map(|it| render(it.new.as_ref()));
+        let delta = Delta::between(old.collect(), new.collect());
+        let mut parts = Writes::default();
+        let add = delta.add.into_iter().map(|it| (vec![it], vec![], vec![]));
         let replace = delta.replace.into_iter();
-        let replace = replace.map(|it| Delta {
-            replace: vec![it],
-            ..none()
-        });
+        let replace = replace.map(|it| (vec![], vec![it], vec![]));
         let delete = delta.delete.into_iter();
-        let delete = delete.map(|it| Delta {
-            delete: vec![it],
-            ..none()
-        });
-        add.chain(replace).chain(delete).collect()
+        let delete = delete.map(|it| (vec![], vec![], vec![it]));
+        let all = add.chain(replace).chain(delete);
+        parts.0.extend(all.map(|(add, replace, delete)| Delta {
+            add,
+            replace,
+            delete,
+        }));
+        Some(Box::new(parts))
     }
 
     fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), BackendError> {
@@ -196,6 +204,16 @@ impl Backend for Kernel {
             Some(_) => Err(failed()),
             None => Ok(()),
         }
+    }
+}
+
+/// Single writes.
+#[derive(Debug, Default)]
+struct Writes(VecDeque<Delta<Key, Object>>);
+
+impl Parts<Key, Object> for Writes {
+    fn next(&mut self, _: usize) -> Option<Delta<Key, Object>> {
+        self.0.pop_front()
     }
 }
 

@@ -1,11 +1,10 @@
 //! Writes differences, in an order in which every packet finds a whole Service.
 //!
 //! What an element leads to is written before it and deleted after it: frontends after their endpoints, and ClusterIPs,
-//! whose other ports are refused, after their frontends. A slot that takes another endpoint, and a pool that grows or shrinks, leave each
-//! packet with an endpoint of the pool, before or after. So a difference may be written in parts, wherever it is cut.
+//! whose other ports are refused, after their frontends.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 use sluice_bpf::BpfError;
 use sluice_bpf_abi as abi;
@@ -93,43 +92,6 @@ fn ordered(delta: &Delta<Key, Object>) -> Vec<Write<'_>> {
         .into_iter()
         .map(|(key, object)| Write::Set(key, object));
     sets.chain(deletes.into_iter().map(Write::Delete)).collect()
-}
-
-/// The deltas that are together this one, each of `limit` elements at most: its writes in their order, so that between two of
-/// them packets find what they find between two writes.
-pub(crate) fn divide(delta: Delta<Key, Object>, limit: usize) -> VecDeque<Delta<Key, Object>> {
-    if delta.len() <= limit {
-        return [delta].into();
-    }
-    let added = delta.add.into_iter().map(|it| (it, true));
-    let mut sets: Vec<_> = added
-        .chain(delta.replace.into_iter().map(|it| (it, false)))
-        .collect();
-    sets.sort_by_key(|((key, _), _)| class(key));
-    let mut deletes = delta.delete;
-    deletes.sort_by_key(|key| Reverse(class(key)));
-    let mut parts = VecDeque::new();
-    for (set, is_new) in sets {
-        let part = with_room(&mut parts, limit);
-        let sets = if is_new {
-            &mut part.add
-        } else {
-            &mut part.replace
-        };
-        sets.push(set);
-    }
-    for key in deletes {
-        with_room(&mut parts, limit).delete.push(key);
-    }
-    parts
-}
-
-/// The last part, or a new one where that is full.
-fn with_room(parts: &mut VecDeque<Delta<Key, Object>>, limit: usize) -> &mut Delta<Key, Object> {
-    if parts.back().is_none_or(|it| it.len() >= limit) {
-        parts.push_back(Delta::default());
-    }
-    parts.back_mut().expect("there is one")
 }
 
 /// The map of a key, by the order of writing.

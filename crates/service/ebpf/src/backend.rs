@@ -1,6 +1,6 @@
 //! The backend: pure rendering on one side, the maps on the other.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sluice_bpf::BpfError;
@@ -8,7 +8,7 @@ use sluice_bpf_abi::{Counter, Node, node_flags};
 use sluice_plan::settings::Settings;
 use sluice_plan::{Plan, PortKey, PortPlan};
 use sluice_plane::{Scene, ServiceBackend, Sockets};
-use sluice_reconcile::{Backend, BackendError, Delta, Objects};
+use sluice_reconcile::{Backend, BackendError, Change, Delta, Objects};
 use tracing::{info, warn};
 
 use crate::apply::{self, Fill};
@@ -20,6 +20,7 @@ use crate::maps::{AFFINITY, CounterTable, FLOWS, Maps};
 use crate::netfilter::{self, Watch};
 use crate::object::{Key, Object};
 use crate::observe;
+use crate::parts::Parts;
 use crate::placement::{self, Ids, Placement};
 use crate::ports::Ports;
 use crate::programs::{Programs, Setup};
@@ -352,6 +353,23 @@ pub fn render_port(port: &PortPlan, service: u32, facts: &Facts) -> Vec<(Key, Ob
     render::port(port, &placement::place(port, service, None), facts)
 }
 
+/// The difference between service ports with these ids, of what is not shared, as if the first sync had placed both. Pure.
+pub fn port_parts(
+    changes: &[Change<PortPlan, u32>],
+    facts: &Facts,
+) -> Box<dyn sluice_reconcile::Parts<Key, Object>> {
+    let place = |it: &Option<(Arc<PortPlan>, u32)>| {
+        let (plan, service) = it.clone()?;
+        let placement = placement::place(&plan, service, None);
+        Some((plan, placement))
+    };
+    let placed = changes.iter().map(|it| Change {
+        old: place(&it.old),
+        new: place(&it.new),
+    });
+    Box::new(Parts::new(&placed.collect::<Vec<_>>(), *facts))
+}
+
 /// Every object of a plan, as a first sync would write it. Pure.
 pub fn render_plan(plan: &Plan, facts: &Facts) -> BTreeMap<Key, Object> {
     let mut ids = Ids::default();
@@ -375,7 +393,7 @@ impl Backend for Ebpf {
     const SCENE_SHAPES_OWNERS: bool = false;
 
     fn is_shared(key: &Key) -> bool {
-        matches!(key, Key::Source(..) | Key::Address(..))
+        matches!(key, Key::Source(..))
     }
 
     fn standing(&self, scene: &Scene) -> Objects<Self> {
@@ -430,10 +448,16 @@ impl Backend for Ebpf {
         Ok(objects)
     }
 
-    const DIVIDES: bool = true;
+    fn parts(
+        &self,
+        _: &Scene,
+        changes: &[Change<PortPlan, Placement>],
+    ) -> Option<Box<dyn sluice_reconcile::Parts<Key, Object>>> {
+        Some(Box::new(Parts::new(changes, self.facts)))
+    }
 
-    fn divide(delta: Delta<Key, Object>, limit: usize) -> VecDeque<Delta<Key, Object>> {
-        apply::divide(delta, limit)
+    fn render_shared(&self, _: &Scene, port: &PortPlan, _: &Placement) -> Objects<Self> {
+        render::sources(port)
     }
 
     /// Where there is no room for all, what there is room for.

@@ -38,6 +38,7 @@ mod netfilter;
 mod object;
 mod observe;
 mod older;
+mod parts;
 mod placement;
 mod plane;
 mod ports;
@@ -49,7 +50,7 @@ pub mod text;
 mod tunnel;
 mod witness;
 
-pub use backend::{Ebpf, render_plan, render_port};
+pub use backend::{Ebpf, port_parts, render_plan, render_port};
 pub use destroy::{Led, destroy_sockets};
 pub use flows::Timeouts;
 pub use maps::{CounterTable, Maps};

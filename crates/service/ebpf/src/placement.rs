@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use sluice_bpf_abi::Slots;
@@ -22,9 +23,9 @@ pub struct Placement {
     /// The id; 0 before it has one.
     pub(crate) service: u32,
     /// Addresses by slot, of the pool of all endpoints.
-    cluster: Box<[SocketAddr]>,
+    cluster: Arc<[SocketAddr]>,
     /// Addresses by slot, of the pool of this node's endpoints.
-    local: Box<[SocketAddr]>,
+    local: Arc<[SocketAddr]>,
 }
 
 impl Placement {
@@ -39,11 +40,17 @@ impl Placement {
     /// The slots of a pool.
     pub(crate) fn slots(&self, scope: Scope) -> Slots {
         let count = u32::try_from(self.addresses(scope).len()).expect("slices are bounded");
+        let first = self.slot(scope, 0);
+        Slots { first, count }
+    }
+
+    /// The slot of the address at this index of [`addresses`](Self::addresses).
+    pub(crate) fn slot(&self, scope: Scope, index: usize) -> u32 {
         let first = match scope {
             Scope::Cluster => 0,
             Scope::Local => FIRST_LOCAL,
         };
-        Slots { first, count }
+        first + u32::try_from(index).expect("slices are bounded")
     }
 }
 

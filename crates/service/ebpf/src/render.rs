@@ -11,7 +11,7 @@ use sluice_model::{Algorithm, IpFamily, Protocol};
 use sluice_plan::lookup::{Client, treat};
 use sluice_plan::{
     ClusterIpMasquerade, Direct, FamilyPlan, LocalTraffic, NodePlan, PlannedFrontend, Pool,
-    PortPlan, Route, Scope, Verdict,
+    PoolEndpoint, PortPlan, Route, Scope, Verdict,
 };
 
 use sluice_plane::EbpfOptions;
@@ -184,34 +184,64 @@ pub(crate) fn prefix_length(net: &IpNet) -> u32 {
 /// The elements of one service port.
 pub(crate) fn port(port: &PortPlan, placement: &Placement, facts: &Facts) -> Vec<(Key, Object)> {
     let size = maglev_size(port, facts);
-    let mut objects = Vec::with_capacity(port.weight() + 2);
+    let mut objects = sources(port);
     for scope in [Scope::Cluster, Scope::Local] {
         if let Some(pool) = port.pool(scope) {
             endpoints(port, placement, scope, pool, &mut objects);
             if size != 0 {
-                by_hash(placement, scope, pool, size, &mut objects);
+                objects.extend(by_hash(placement, scope, pool, size));
             }
         }
     }
+    objects.extend(frontends(port, placement, facts));
+    objects
+}
+
+/// The lists of sources of a port: all its frontends share one, which is hashed once.
+#[derive(Default)]
+struct Lists<'a>(Vec<(&'a Arc<[IpNet]>, ListId)>);
+
+impl<'a> Lists<'a> {
+    /// The number of a list, and whether it is new here.
+    fn put(&mut self, list: &'a Arc<[IpNet]>) -> (ListId, bool) {
+        let known = self.0.iter().find(|(it, _)| Arc::ptr_eq(it, list));
+        if let Some((_, id)) = known {
+            return (*id, false);
+        }
+        let id = list_id(list);
+        let is_new = self.0.iter().all(|(_, it)| *it != id);
+        self.0.push((list, id));
+        (id, is_new)
+    }
+}
+
+/// The ranges that the frontends of a port lead to, each once. Other ports may have the same.
+pub(crate) fn sources(port: &PortPlan) -> Vec<(Key, Object)> {
+    let mut lists = Lists::default();
+    let mut objects = Vec::new();
+    let restricted = port.frontends.iter();
+    for list in restricted.filter_map(|it| it.allowed_sources.as_ref()) {
+        if let (id, true) = lists.put(list) {
+            let key = |net: &IpNet| (Key::Source(id, *net), Object::Present);
+            objects.extend(list.iter().map(key));
+        }
+    }
+    objects
+}
+
+/// The frontends of a port, and its ClusterIP.
+pub(crate) fn frontends(
+    port: &PortPlan,
+    placement: &Placement,
+    facts: &Facts,
+) -> Vec<(Key, Object)> {
+    let size = maglev_size(port, facts);
     let is_direct = port.has_direct_return();
-    let mut last: Option<(&Arc<[IpNet]>, ListId)> = None;
-    for planned in &port.frontends {
-        let sources = match &planned.allowed_sources {
-            None => [0; 2],
-            // The frontends of a port share one list.
-            Some(list) => match last {
-                Some((known, id)) if Arc::ptr_eq(known, list) => id,
-                _ => {
-                    let id = list_id(list);
-                    let key = |net: &IpNet| (Key::Source(id, *net), Object::Present);
-                    objects.extend(list.iter().map(key));
-                    last = Some((list, id));
-                    id
-                }
-            },
-        };
+    let mut lists = Lists::default();
+    let frontends = port.frontends.iter().map(|planned| {
+        let list = planned.allowed_sources.as_ref();
         let frontend = abi::Frontend {
-            sources,
+            sources: list.map_or([0; 2], |it| lists.put(it).0),
             maglev_size: size,
             flags: if is_direct && !planned.role.is_internal() {
                 frontend_flags::DSR
@@ -220,12 +250,12 @@ pub(crate) fn port(port: &PortPlan, placement: &Placement, facts: &Facts) -> Vec
             },
             ..frontend(port, planned, placement)
         };
-        objects.push((Key::Frontend(planned.frontend), Object::Frontend(frontend)));
-    }
-    if let Some(ip) = port.owned_cluster_ip {
-        objects.push((Key::Address(AddressKind::ClusterIp, ip), Object::Present));
-    }
-    objects
+        (Key::Frontend(planned.frontend), Object::Frontend(frontend))
+    });
+    let cluster_ip = port.owned_cluster_ip;
+    let cluster_ip =
+        cluster_ip.map(|ip| (Key::Address(AddressKind::ClusterIp, ip), Object::Present));
+    frontends.chain(cluster_ip).collect()
 }
 
 fn endpoints(
@@ -236,58 +266,70 @@ fn endpoints(
     objects: &mut Vec<(Key, Object)>,
 ) {
     let service = placement.service;
-    let first = placement.slots(scope).first;
     // Asked once: the answer takes a look at every endpoint.
     let has_members = has_members(port);
-    for (slot, addr) in (first..).zip(placement.addresses(scope)) {
+    for (index, addr) in placement.addresses(scope).iter().enumerate() {
+        let slot = placement.slot(scope, index);
         let all = pool.endpoints();
         let Ok(index) = all.binary_search_by(|it| it.addr.cmp(addr)) else {
             continue;
         };
-        let (node, here) = match all[index].direct {
-            None => (abi::Addr::ANY_V6, 0),
-            Some(Direct::Here) => (abi::Addr::ANY_V6, endpoint_flags::HERE),
-            Some(Direct::Node(ip)) => (ip.into(), 0),
-        };
-        let hairpin = if all[index].may_be_here {
-            endpoint_flags::HAIRPIN
-        } else {
-            0
-        };
-        let endpoint = abi::Endpoint {
-            addr: addr.ip().into(),
-            node,
-            port: addr.port(),
-            flags: hairpin | here,
-        };
-        objects.push((Key::Endpoint(service, slot), Object::Endpoint(endpoint)));
+        let object = Object::Endpoint(endpoint(&all[index]));
+        objects.push((Key::Endpoint(service, slot), object));
         if has_members {
             objects.push((Key::Member(service, scope, *addr), Object::Member(slot)));
         }
     }
 }
 
+/// An endpoint as the programs see it.
+pub(crate) fn endpoint(planned: &PoolEndpoint) -> abi::Endpoint {
+    let (node, here) = match planned.direct {
+        None => (abi::Addr::ANY_V6, 0),
+        Some(Direct::Here) => (abi::Addr::ANY_V6, endpoint_flags::HERE),
+        Some(Direct::Node(ip)) => (ip.into(), 0),
+    };
+    let hairpin = if planned.may_be_here {
+        endpoint_flags::HAIRPIN
+    } else {
+        0
+    };
+    abi::Endpoint {
+        addr: planned.addr.ip().into(),
+        node,
+        port: planned.addr.port(),
+        flags: hairpin | here,
+    }
+}
+
 /// The table of Maglev of a pool.
-fn by_hash(
+pub(crate) fn by_hash(
     placement: &Placement,
     scope: Scope,
     pool: &Pool,
     size: u32,
-    objects: &mut Vec<(Key, Object)>,
-) {
+) -> Vec<(Key, Object)> {
     let table = maglev::table(pool, placement.addresses(scope), size);
-    for (chunk, slots) in (0..).zip(table.chunks(abi::MAGLEV_CHUNK)) {
+    let chunks = (0..).zip(table.chunks(abi::MAGLEV_CHUNK));
+    let objects = chunks.map(|(chunk, slots)| {
         let mut entries = abi::MaglevChunk {
             slots: [0; abi::MAGLEV_CHUNK],
         };
         entries.slots[..slots.len()].copy_from_slice(slots);
         let key = Key::Maglev(placement.service, scope, chunk);
-        objects.push((key, Object::Maglev(Box::new(entries))));
-    }
+        (key, Object::Maglev(Box::new(entries)))
+    });
+    objects.collect()
+}
+
+/// The parts of a table of Maglev of this size.
+pub(crate) fn hash_chunks(size: u32) -> u32 {
+    let chunk = u32::try_from(abi::MAGLEV_CHUNK).expect("a chunk is small");
+    size.div_ceil(chunk)
 }
 
 /// The size of the tables of both pools; 0 where endpoints are chosen by chance.
-fn maglev_size(port: &PortPlan, facts: &Facts) -> u32 {
+pub(crate) fn maglev_size(port: &PortPlan, facts: &Facts) -> u32 {
     if port.algorithm != Some(Algorithm::Maglev) {
         return 0;
     }

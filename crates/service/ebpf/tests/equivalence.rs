@@ -7,14 +7,17 @@ use proptest::prelude::*;
 use sluice_ebpf::evaluate::{Fate, client, evaluate};
 use sluice_ebpf::{AddressKind, Ebpf, Facts, Key, Object, render_plan};
 use sluice_model::LocalAddresses;
-use sluice_plan::Event;
-use sluice_plan::Plan;
 use sluice_plan::lookup::{Client, Packet};
 use sluice_plan::settings::{DirectReturn, Settings};
 use sluice_plan::state::HostAddresses;
 use sluice_plan::testing::{arbitrary_events, arbitrary_packet, arbitrary_settings, host, planner};
-use sluice_reconcile::{Backend, Delta};
+use sluice_plan::{Event, Plan, PortKey};
+use sluice_plane::testing::{Fake, Shape as _};
+use sluice_plane::{Scale, Scene};
+use sluice_reconcile::{Backend, Reconciler};
 use sluice_tracers::chance::{Outcome, planned};
+
+use crate::parts::Ports;
 
 fn outcomes(
     plan: &Plan,
@@ -47,6 +50,15 @@ fn outcomes(
         Fate::Untouched => Outcome::Untouched,
     });
     outcomes.collect()
+}
+
+/// The elements that no Service has.
+fn standing(plan: &Plan) -> BTreeMap<Key, Object> {
+    let plan = Plan {
+        ports: BTreeMap::new(),
+        ..plan.clone()
+    };
+    render_plan(&plan, &Facts::default())
 }
 
 /// Packets that arrive have no address of this node as their source: the kernel drops them (martians).
@@ -95,12 +107,15 @@ proptest! {
         after in arbitrary_events(),
         packets in prop::collection::vec(arbitrary_packet(), 1..20),
     ) {
-        let planned = |events: Vec<Event>| planner(settings.clone(), events);
+        let planned = |events: Vec<Event>| planner(settings.clone(), events).plan().clone();
         let (before, after) = (planned(before), planned(after));
-        let rendered = |plan| render_plan(plan, &Facts::default());
-        let (mut objects, wanted) = (rendered(before.plan()), rendered(after.plan()));
+        let rendered = |plan: &Plan| {
+            let ports = plan.ports.values().flat_map(|it| Ports::render(it));
+            standing(plan).into_iter().chain(ports).collect::<BTreeMap<Key, Object>>()
+        };
+        let (objects, wanted) = (rendered(&before), rendered(&after));
         let host = host();
-        // The settings of the node come last; which of its addresses answer on NodePorts changes before any frontend.
+        // What belongs to no Service is written first.
         let is_of_node = |key: &Key| matches!(key, Key::Node | Key::Address(AddressKind::NodePorts, _));
         let of_node = |objects: &BTreeMap<Key, Object>| -> Vec<(Key, Object)> {
             let all = objects.iter().filter(|(key, _)| is_of_node(key));
@@ -109,7 +124,7 @@ proptest! {
         let is_same_node = of_node(&objects) == of_node(&wanted);
         let packets = if is_same_node { packets } else { Vec::new() };
         let fate = |objects: &_, packet: &_| -> BTreeSet<Outcome> {
-            let all = outcomes(after.plan(), objects, packet, &host).into_iter();
+            let all = outcomes(&after, objects, packet, &host).into_iter();
             // Who masquerades a client of an address that becomes another kind of address may do so for both.
             let all = all.map(|it| match it {
                 Outcome::Translated { to, .. } => Outcome::Translated { to, masqueraded: false },
@@ -129,17 +144,29 @@ proptest! {
             served.chain(of_slots(packet)).collect()
         };
         let right: Vec<_> = packets.iter().map(right).collect();
-        let delta = Delta::between(objects.clone(), wanted.clone().into_iter().collect());
-        for part in Ebpf::divide(delta, 1) {
-            prop_assert!(part.len() <= 1);
-            part.delete.iter().for_each(|key| drop(objects.remove(key)));
-            objects.extend(part.replace.into_iter().chain(part.add));
+        let memory = Fake::<Ports>::default();
+        memory.0.borrow_mut().is_strict = true;
+        let mut reconciler = Reconciler::new(memory.clone());
+        let scene = |plan: &Plan| Scene { node: plan.node.clone(), scale: Scale::Small };
+        let ports: BTreeSet<PortKey> = before.ports.keys().chain(after.ports.keys()).cloned().collect();
+        let written = reconciler.sync(&scene(&before), &before.ports, &ports, usize::MAX);
+        prop_assert!(written.is_ok());
+        let mut written = reconciler.sync(&scene(&after), &after.ports, &ports, 1);
+        loop {
+            let count = written.map(|it| it.added + it.replaced + it.deleted);
+            prop_assert!(count.is_ok_and(|it| it <= 1));
+            let mut objects = standing(&after);
+            objects.extend(memory.0.borrow().objects.clone());
             for (packet, right) in packets.iter().zip(&right) {
                 let seen = fate(&objects, packet);
                 prop_assert!(seen.is_subset(right), "{:?}: {:?}, not {:?}", packet, seen, right);
             }
+            if !reconciler.has_begun() {
+                prop_assert_eq!(objects, wanted);
+                break;
+            }
+            written = reconciler.go_on(1);
         }
-        prop_assert_eq!(objects, wanted);
     }
 
     /// Only keys that say so may be rendered by more than one service port.

@@ -12,6 +12,7 @@ mod kernel;
 mod loaded;
 mod netfilter;
 mod packets;
+mod parts;
 mod pods;
 mod scale;
 mod sockets;

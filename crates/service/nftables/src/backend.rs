@@ -172,7 +172,11 @@ impl<K: Kernel + Send + 'static> Backend for Nftables<K> {
         }
     }
 
-    fn parts(&self, changes: &[Change<PortPlan, Placement>]) -> Option<Box<ObjectParts>> {
+    fn parts(
+        &self,
+        _: &Scene,
+        changes: &[Change<PortPlan, Placement>],
+    ) -> Option<Box<ObjectParts>> {
         let is_served = |it: &&Change<PortPlan, Placement>| {
             let plan = it.old.as_ref().or(it.new.as_ref());
             plan.is_some_and(|(it, _)| self.families.serves(it.key.family))

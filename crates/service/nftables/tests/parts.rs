@@ -8,8 +8,7 @@ use sluice_nftables::{ChainName, Key, Nftables, Object, SetName, port_parts, ren
 use sluice_plan::settings::Settings;
 use sluice_plan::testing::{arbitrary_events, arbitrary_settings, endpoints, planner, service};
 use sluice_plan::{Plan, Pool, PortKey, PortPlan};
-use sluice_plane::Proxy;
-use sluice_plane::testing::{Fake, Shape};
+use sluice_plane::testing::{Shape, parts_add_up};
 use sluice_reconcile::{Backend as _, Change, Delta, Parts};
 
 use crate::equivalence::loose_ends;
@@ -42,9 +41,8 @@ impl Shape for Ports {
 }
 
 /// Every element leads to a chain of service ports that exists, or to one that always does.
-fn references_hold(memory: &Fake<Ports>) {
-    let kernel = memory.0.borrow();
-    let mut ends = loose_ends(&kernel.objects);
+fn references_hold(objects: &BTreeMap<Key, Object>) {
+    let mut ends = loose_ends(objects);
     let own = ends.find(|(_, chain)| !matches!(chain, ChainName::Standing(_)));
     assert_eq!(own, None);
 }
@@ -52,40 +50,14 @@ fn references_hold(memory: &Fake<Ports>) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
+    /// nf_tables would accept another object in the place of one.
     #[test]
     fn parts_add_up_to_the_plan(
         settings in arbitrary_settings(),
         rounds in prop::collection::vec(arbitrary_events(), 1..6),
         doubts in any::<bool>(),
     ) {
-        // nf_tables would accept another object in the place of one.
-        let memory = Fake::<Ports>::default();
-        memory.0.borrow_mut().is_strict = true;
-        let mut proxy = Proxy::new(settings, memory.clone());
-        for events in rounds {
-            events.into_iter().for_each(|it| proxy.absorb(it));
-            proxy.replan();
-            proxy.sync().expect("memory takes everything");
-            references_hold(&memory);
-        }
-        // What is begun and not yet written is no other program's change.
-        if doubts && proxy.reconciler().has_begun() {
-            proxy.reconciler_mut().doubt();
-            proxy.replan();
-            let synced = proxy.sync().expect("memory takes everything");
-            prop_assert!(synced.report.full && synced.report.foreign == 0);
-        }
-        let mut parts = 0;
-        while proxy.planner().is_dirty() || proxy.waiting().next().is_some() {
-            proxy.replan();
-            proxy.sync().expect("memory takes everything");
-            references_hold(&memory);
-            parts += 1;
-            prop_assert!(parts < 1000);
-        }
-        let ports = proxy.plan().ports.values();
-        let wanted: BTreeMap<Key, Object> = ports.flat_map(|it| render_port(it)).collect();
-        prop_assert_eq!(&memory.0.borrow().objects, &wanted);
+        parts_add_up::<Ports>(settings, rounds, doubts, references_hold);
     }
 }
 

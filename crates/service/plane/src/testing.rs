@@ -7,12 +7,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use sluice_plan::explain::Explanation;
-use sluice_plan::{Plan, PortKey, PortPlan};
+use sluice_plan::settings::Settings;
+use sluice_plan::{Event, Plan, PortKey, PortPlan};
 use sluice_reconcile::{Backend, BackendError, Change, Delta, Objects, Parts, Refusal, Upkeep};
 
 use crate::{
-    DataPlane, FailureMetrics, ForeignChange, Keep, Leftovers, Live, Looks, Options, Removal,
-    RenderedObject, Request, RuleMetrics, Scene, ServiceBackend, Sysctl, Unserved,
+    DataPlane, FailureMetrics, ForeignChange, Keep, Leftovers, Live, Looks, Options, Proxy,
+    Removal, RenderedObject, Request, RuleMetrics, Scene, ServiceBackend, Sysctl, Unserved,
 };
 
 /// The objects of a [`Fake`].
@@ -147,6 +148,50 @@ impl<S: Shape> Kernel<S> {
     }
 }
 
+/// Plays rounds of events, of which each comes after one part was written, until everything is. No object is added twice, none is
+/// deleted that another service port needs, and in the end the kernel has what the plan renders. `check` looks at the kernel
+/// after each part. With `doubts` the kernel is read while a part is left: none of it is another program's change.
+///
+/// # Panics
+///
+/// One of these is not so.
+pub fn parts_add_up<S: Shape>(
+    settings: Settings,
+    rounds: Vec<Vec<Event>>,
+    doubts: bool,
+    check: impl Fn(&BTreeMap<S::Key, S::Object>),
+) {
+    const ENOUGH: usize = 1000;
+    let memory = Fake::<S>::default();
+    memory.0.borrow_mut().is_strict = true;
+    let mut proxy = Proxy::new(settings, memory.clone());
+    let sync = |proxy: &mut Proxy<Fake<S>>| {
+        proxy.replan();
+        let synced = proxy.sync().expect("memory takes everything");
+        check(&memory.0.borrow().objects);
+        synced
+    };
+    for events in rounds {
+        events.into_iter().for_each(|it| proxy.absorb(it));
+        sync(&mut proxy);
+    }
+    if doubts && proxy.reconciler().has_begun() {
+        proxy.reconciler_mut().doubt();
+        let report = sync(&mut proxy).report;
+        assert!(report.full && report.foreign == 0);
+    }
+    let mut parts = 0;
+    while proxy.planner().is_dirty() || proxy.waiting().next().is_some() {
+        sync(&mut proxy);
+        parts += 1;
+        assert!(parts < ENOUGH);
+    }
+    let ports = proxy.plan().ports.values();
+    let mut wanted: BTreeMap<_, _> = S::standing().into_iter().collect();
+    wanted.extend(ports.flat_map(|it| S::render(it)));
+    assert_eq!(memory.0.borrow().objects, wanted);
+}
+
 /// A data plane whose kernel is in memory. Clones have one kernel.
 #[derive(Clone, Debug, Default)]
 pub struct Fake<S: Shape = Text>(pub Rc<RefCell<Kernel<S>>>);
@@ -214,7 +259,11 @@ impl<S: Shape> Backend for Fake<S> {
         }
     }
 
-    fn parts(&self, changes: &[Change<PortPlan, ()>]) -> Option<Box<dyn Parts<S::Key, S::Object>>> {
+    fn parts(
+        &self,
+        _: &Scene,
+        changes: &[Change<PortPlan, ()>],
+    ) -> Option<Box<dyn Parts<S::Key, S::Object>>> {
         S::parts(changes)
     }
 
