@@ -72,6 +72,15 @@ impl Changes {
     }
 }
 
+/// What may differ of a Service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Differs {
+    /// What it claims, and everything else.
+    Claims,
+    /// Its endpoints alone.
+    Endpoints,
+}
+
 /// The state, its plan, and the parts that must be planned again.
 ///
 /// Law: after [`replan`](Self::replan) the plan is a function of the state alone, whatever the
@@ -87,8 +96,8 @@ pub struct Planner {
     service_issues: BTreeMap<NamespacedName, Vec<Issue>>,
     problems: BTreeMap<Arc<str>, Vec<String>>,
     changed_problems: BTreeSet<Arc<str>>,
-    /// Services whose claims may differ.
-    dirty: BTreeSet<NamespacedName>,
+    /// Services that changed.
+    dirty: BTreeMap<NamespacedName, Differs>,
     /// Services whose claims are up to date and whose ports are not.
     unplanned: BTreeMap<NamespacedName, Progress>,
     /// The same Services.
@@ -116,7 +125,7 @@ impl Planner {
             service_issues: BTreeMap::new(),
             problems: BTreeMap::new(),
             changed_problems: BTreeSet::new(),
-            dirty: BTreeSet::new(),
+            dirty: BTreeMap::new(),
             unplanned: BTreeMap::new(),
             order: Order::default(),
             planned: Vec::new(),
@@ -235,7 +244,14 @@ impl Planner {
         self.revision += u64::from(touched.is_some());
         match touched {
             None => {}
-            Some(Touched::Services(names)) => self.dirty.extend(names),
+            Some(Touched::Service(name)) => {
+                self.dirty.insert(name, Differs::Claims);
+            }
+            Some(Touched::Endpoints(names)) => {
+                for name in names {
+                    self.dirty.entry(name).or_insert(Differs::Endpoints);
+                }
+            }
             Some(Touched::Node(name)) if name == self.settings.node_name => self.node_dirty = true,
             Some(Touched::Node(_)) => {
                 self.others_dirty |= self.settings.direct_return != DirectReturn::Off
@@ -251,12 +267,12 @@ impl Planner {
 
     /// The Services whose ports are still to be planned.
     pub fn unplanned(&self) -> impl Iterator<Item = &NamespacedName> + Clone {
-        self.dirty.iter().chain(self.unplanned.keys())
+        self.dirty.keys().chain(self.unplanned.keys())
     }
 
     /// Whether the ports of a Service are still to be planned.
     pub fn is_unplanned(&self, name: &NamespacedName) -> bool {
-        self.dirty.contains(name) || self.unplanned.contains_key(name)
+        self.dirty.contains_key(name) || self.unplanned.contains_key(name)
     }
 
     /// The Services that the last replan has planned to the end, changed or not.
@@ -319,7 +335,8 @@ impl Planner {
     /// Marks every Service to be planned again.
     fn replan_all(&mut self) {
         let all = self.state.services();
-        self.dirty.extend(all.map(|(name, _)| name.clone()));
+        let all = all.map(|(name, _)| (name.clone(), Differs::Claims));
+        self.dirty.extend(all);
     }
 
     fn served(&self, name: &NamespacedName) -> Option<&Service> {

@@ -39,8 +39,10 @@ impl ServiceEntry {
 /// What a change of the state affects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Touched {
-    /// These Services, by name: one, or two when a slice moved.
-    Services(Vec<NamespacedName>),
+    /// A Service object.
+    Service(NamespacedName),
+    /// The endpoints of these Services: one, or two when a slice moved.
+    Endpoints(Vec<NamespacedName>),
     /// A Node object.
     Node(Arc<str>),
     /// The addresses of the machine.
@@ -71,7 +73,7 @@ impl ClusterState {
             Event::EndpointSlice(Change::Delete(name)) => {
                 let owner = self.slice_owner.remove(&name)?;
                 self.remove_slice(&owner, &name.name);
-                Some(Touched::Services(vec![owner]))
+                Some(Touched::Endpoints(vec![owner]))
             }
             Event::Node(change) => {
                 let name = change.name().name;
@@ -192,7 +194,7 @@ impl ClusterState {
                 names.insert(place, name.clone());
             }
         }
-        Some(Touched::Services(vec![name]))
+        Some(Touched::Service(name))
     }
 
     fn set_slice(&mut self, slice: &Arc<EndpointSlice>) -> Option<Touched> {
@@ -216,7 +218,7 @@ impl ClusterState {
                 touched.push(owner);
             }
         }
-        (!touched.is_empty()).then_some(Touched::Services(touched))
+        (!touched.is_empty()).then_some(Touched::Endpoints(touched))
     }
 
     fn remove_slice(&mut self, owner: &NamespacedName, slice: &str) {

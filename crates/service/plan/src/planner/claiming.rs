@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::Hash;
 
-use super::{Changes, Planner};
+use super::{Changes, Differs, Planner};
 use crate::claims::{Claim, Claimant, Claims};
 use crate::limit::FRONTENDS;
 use crate::port::{Wanted, cluster_ip, health_check_node_port};
@@ -42,13 +42,13 @@ impl Planner {
     pub(super) fn renew_claims(&mut self, changes: &mut Changes) {
         let dirty = std::mem::take(&mut self.dirty);
         let mut moves = Moves::default();
-        for name in &dirty {
+        for (name, _) in dirty.iter().filter(|it| *it.1 == Differs::Claims) {
             self.renew_claims_of(name, &mut moves);
         }
         for (key, claims) in moves.lost {
             self.release(key, &claims, changes);
         }
-        for name in dirty.into_iter().chain(moves.affected) {
+        for name in dirty.into_keys().chain(moves.affected) {
             self.plan_later(name);
         }
     }

@@ -105,10 +105,12 @@ impl Planner {
             all.flat_map(|family| self.ports(service, family)).collect()
         });
         let wanted: Vec<(PortKey, Vec<Wanted>)> = wanted.unwrap_or_default();
-        let mut gone = self.planned_keys(name);
-        wanted.iter().for_each(|(key, _)| {
-            gone.remove(key);
-        });
+        // A later piece has none: a Service that changes begins anew.
+        let gone = if progress.ports == 0 {
+            self.gone_keys(name, &wanted)
+        } else {
+            Vec::new()
+        };
         for key in gone {
             if *left == 0 {
                 return false;
@@ -402,9 +404,12 @@ impl Planner {
         }
     }
 
-    fn planned_keys(&self, name: &NamespacedName) -> BTreeSet<PortKey> {
-        let planned = PortKey::of_service(&self.plan.ports, name);
-        planned.map(|(key, _)| key.clone()).collect()
+    /// The planned ports that a Service wants no more.
+    fn gone_keys(&self, name: &NamespacedName, wanted: &[(PortKey, Vec<Wanted>)]) -> Vec<PortKey> {
+        let wanted: HashSet<&PortKey> = wanted.iter().map(|(key, _)| key).collect();
+        let planned = PortKey::of_service(&self.plan.ports, name).map(|(key, _)| key);
+        let gone = planned.filter(|it| !wanted.contains(it));
+        gone.cloned().collect()
     }
 }
 
