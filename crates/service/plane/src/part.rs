@@ -7,7 +7,7 @@
 //! those of another.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use sluice_model::NamespacedName;
@@ -191,7 +191,11 @@ impl Queue {
                 continue;
             }
             // What moves from a large Service goes with it.
-            let together = self.close([&key].into());
+            let together = if self.is_alone(&key) {
+                BTreeSet::from([key])
+            } else {
+                self.close([&key].into())
+            };
             let more = self.cost(&together);
             if cost + more <= limit && together.is_disjoint(&left_out) {
                 cost += more;
@@ -249,6 +253,14 @@ impl Queue {
         ports.take_while(move |(key, _)| is_here(key))
     }
 
+    /// Whether nothing moves between a port and another one.
+    fn is_alone(&self, key: &PortKey) -> bool {
+        let claimed = self.waiting.get(key).map(|it| it.claimed.iter());
+        let ports = claimed.into_iter().flatten();
+        let mut ports = ports.filter_map(|it| self.claimed.get(it));
+        ports.all(|it| it.len() == 1)
+    }
+
     /// With all ports that give something to one of these ports, or get something from one.
     fn close(&self, part: BTreeSet<&PortKey>) -> BTreeSet<PortKey> {
         let mut closed: BTreeSet<PortKey> = BTreeSet::new();
@@ -287,8 +299,13 @@ fn cost_of(old: Option<&PortPlan>, new: Option<&PortPlan>, cost: fn(&PortPlan) -
 
 /// How many endpoints only one of two plans has.
 fn changed(old: &PortPlan, new: &PortPlan) -> usize {
-    let addresses = |it: &PortPlan| -> BTreeSet<SocketAddr> {
-        it.reachable().into_iter().map(|it| it.addr).collect()
-    };
-    addresses(old).symmetric_difference(&addresses(new)).count()
+    let (old, new) = (old.reachable(), new.reachable());
+    // Both have the order of their addresses.
+    let mut others = new.iter().map(|it| it.addr).peekable();
+    let both = old.iter().filter(|it| {
+        while others.next_if(|other| *other < it.addr).is_some() {}
+        others.next_if(|other| *other == it.addr).is_some()
+    });
+    let both = both.count();
+    old.len() + new.len() - 2 * both
 }
