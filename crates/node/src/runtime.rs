@@ -17,6 +17,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use sluice_reconcile::Portion;
 use tokio::sync::oneshot;
 
 use crate::consumer::{Consumer, Section};
@@ -28,9 +29,12 @@ use crate::status::{AgentStatus, StatusAnswer};
 const BURST: usize = 1024;
 /// Longest time of inputs before a step, but for the input that is under way: questions must not delay changes.
 const INPUTS_TAKE: Duration = Duration::from_millis(2);
-/// Most events that a consumer absorbs before a step, if more wait. Measured: with what a step does for each of them, some 16 us
-/// each, before it writes anything.
+/// Most events that a consumer absorbs before a step, if more wait; fewer where these take long.
 const EVENTS: usize = 1024;
+/// The fewest.
+const FEW: usize = 256;
+/// What a step should take with the events before it.
+const STEP_TAKES: Duration = Duration::from_millis(40);
 
 /// A message to the loop.
 enum Input {
@@ -165,8 +169,12 @@ struct Slot<C: Consumer> {
     queue: EventQueue<C::Event>,
     /// The slot of the consumer that this one waits for, and its events that wait.
     hold: Option<(usize, Hold<C::Event>)>,
-    /// How many events it may still absorb before the next step.
+    /// How many events it absorbs before a step.
+    portion: Portion,
+    /// How many of these it still may absorb before the next step.
     room: usize,
+    /// The time that it took to absorb the others.
+    absorbed: Duration,
 }
 
 /// The operations of the loop on a consumer of any type.
@@ -208,7 +216,9 @@ impl<C: Consumer> Run for Slot<C> {
         }
         let any = !events.is_empty();
         if any {
+            let begin = Instant::now();
             self.consumer.absorb(events);
+            self.absorbed += begin.elapsed();
         }
         any
     }
@@ -226,8 +236,13 @@ impl<C: Consumer> Run for Slot<C> {
     }
 
     fn step(&mut self, now: Instant) -> Option<Settled> {
-        self.room = EVENTS;
-        self.consumer.step(now)
+        let begin = Instant::now();
+        let settled = self.consumer.step(now);
+        let events = self.portion.limit() - self.room;
+        self.portion.took(events, self.absorbed + begin.elapsed());
+        self.room = self.portion.limit();
+        self.absorbed = Duration::ZERO;
+        settled
     }
 
     fn settle(&mut self, settled: &[Option<Settled>]) {
@@ -343,7 +358,9 @@ impl Runtime {
             items,
             queue: handle.queue,
             hold,
+            portion: Portion::new(FEW, EVENTS, EVENTS, STEP_TAKES),
             room: EVENTS,
+            absorbed: Duration::ZERO,
         }));
     }
 

