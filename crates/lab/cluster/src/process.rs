@@ -35,13 +35,16 @@ impl Identity {
         read(self.pid) == Some((self.started, true))
     }
 
-    /// Whether the process has a handler of its own for a signal.
-    pub(crate) fn catches(&self, signal: Signal) -> bool {
+    /// Whether the process has a handler of its own for a signal, or ignores it.
+    pub(crate) fn handles(&self, signal: Signal) -> bool {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
-        let mut lines = status.lines();
-        let caught = lines.find_map(|it| it.strip_prefix("SigCgt:"));
-        let caught = caught.and_then(|it| u64::from_str_radix(it.trim(), 16).ok());
-        caught.is_some_and(|it| it >> (signal as i32 - 1) & 1 == 1)
+        let has = |line: &str| {
+            let masks = ["SigCgt:", "SigIgn:"];
+            let mask = masks.iter().find_map(|it| line.strip_prefix(it));
+            let mask = mask.and_then(|it| u64::from_str_radix(it.trim(), 16).ok());
+            mask.is_some_and(|it| it >> (signal as i32 - 1) & 1 == 1)
+        };
+        status.lines().any(has)
     }
 
     /// Its root, for processes that see it.
@@ -83,7 +86,7 @@ mod tests {
 
     #[test]
     fn handlers_of_signals_are_known() {
-        let script = "trap 'exit 3' TERM; echo; read it";
+        let script = "trap 'exit 3' TERM; trap '' USR1; echo; read it";
         let mut shell = Command::new("sh");
         let shell = shell
             .args(["-c", script])
@@ -92,8 +95,9 @@ mod tests {
         let mut child = shell.spawn().unwrap();
         let identity = Identity::of(child.id()).unwrap();
         child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
-        assert!(identity.catches(Signal::SIGTERM));
-        assert!(!identity.catches(Signal::SIGHUP));
+        assert!(identity.handles(Signal::SIGTERM));
+        assert!(identity.handles(Signal::SIGUSR1));
+        assert!(!identity.handles(Signal::SIGUSR2));
         identity.signal(Signal::SIGTERM);
         assert_eq!(child.wait().unwrap().code(), Some(3));
     }

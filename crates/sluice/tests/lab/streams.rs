@@ -162,7 +162,7 @@ fn programs_run_in_pods() {
         let all = "cat /proc/[0-9]*/environ 2>/dev/null; true";
         let seen = kubectl.good(&["exec", "box", "-c", "shell", "--", "sh", "-c", all]);
         assert!(
-            seen.contains("SLUICE_LABS=") && !seen.contains("SLUICE_LAB="),
+            seen.contains("HOSTNAME=box") && !seen.contains("SLUICE_LAB"),
             "{seen}"
         );
         let mut cat = kubectl.command(&["exec", "-i", "box", "-c", "shell", "--", "cat"]);
@@ -249,27 +249,12 @@ fn files_are_copied() {
             .map(|it| (it.wrapping_mul(2_654_435_761) >> 24) as u8)
             .collect();
         fs::write(path("data"), &data).unwrap();
-        let inside = path("inside");
-        fs::create_dir(&inside).unwrap();
-        kubectl.good(&[
-            "cp",
-            &path("data"),
-            &format!("box:{inside}/data"),
-            "-c",
-            "shell",
-        ]);
-        kubectl.good(&[
-            "cp",
-            &format!("box:{inside}/data"),
-            &path("back"),
-            "-c",
-            "shell",
-        ]);
+        kubectl.good(&["cp", &path("data"), "box:/tmp/data", "-c", "shell"]);
+        kubectl.good(&["cp", "box:/tmp/data", &path("back"), "-c", "shell"]);
         assert!(
             fs::read(path("back")).unwrap() == data,
             "10 MiB there and back"
         );
-        assert!(fs::read(format!("{inside}/data")).unwrap() == data);
     });
 }
 

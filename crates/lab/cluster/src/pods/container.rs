@@ -287,7 +287,7 @@ impl Container {
         {
             // The processes may end by themselves meanwhile.
             let _ = killpg(process.pid(), signal);
-            if signal == Signal::SIGTERM && !process.catches(signal) {
+            if signal == Signal::SIGTERM && !process.handles(signal) {
                 // Process 1 of a namespace would go on for the whole grace period, as in a real cluster.
                 process.signal(Signal::SIGKILL);
             }
