@@ -86,7 +86,8 @@ pub(super) fn status(
     let mut conditions = old.conditions.unwrap_or_default();
     conditions.retain(|it| CONDITIONS.contains(&&*it.type_));
     let yes = Ok(());
-    let verdicts = [&yes, &yes, &initialized, &ready, &ready];
+    let pod_ready = ready.clone().and_then(|()| gates(pod));
+    let verdicts = [&yes, &yes, &initialized, &ready, &pod_ready];
     for (kind, verdict) in CONDITIONS.into_iter().zip(verdicts) {
         set(&mut conditions, kind, verdict);
     }
@@ -104,6 +105,33 @@ pub(super) fn status(
         qos_class: old.qos_class.or_else(|| Some("BestEffort".to_owned())),
         ..PodStatus::default()
     }
+}
+
+/// What others say of a pod whose containers are ready: the conditions that its `readinessGates` name, in kubelet's words
+/// (`GeneratePodReadyCondition` in `pkg/kubelet/status/generate.go`).
+fn gates(pod: &Pod) -> Verdict<'static> {
+    let spec = pod.spec.as_ref();
+    let gates = spec.and_then(|it| it.readiness_gates.as_deref());
+    let conditions = pod.status.as_ref().and_then(|it| it.conditions.as_deref());
+    let closed = gates.unwrap_or_default().iter().filter_map(|gate| {
+        let kind = &gate.condition_type;
+        let mut conditions = conditions.unwrap_or_default().iter();
+        match conditions.find(|it| it.type_ == *kind) {
+            None => Some(format!(
+                "corresponding condition of pod readiness gate {kind:?} does not exist."
+            )),
+            Some(it) if it.status != "True" => Some(format!(
+                "the status of pod readiness gate {kind:?} is not \"True\", but {}",
+                it.status
+            )),
+            Some(_) => None,
+        }
+    });
+    let closed: Vec<String> = closed.collect();
+    if closed.is_empty() {
+        return Ok(());
+    }
+    Err(("ReadinessGatesNotReady", closed.join("; ")))
 }
 
 type Verdict<'a> = Result<(), (&'a str, String)>;
@@ -140,6 +168,43 @@ mod tests {
     use sluice_controller::Typed;
 
     use super::*;
+
+    #[test]
+    fn others_say_whether_a_pod_with_gates_is_ready() {
+        let ready = |conditions: serde_json::Value| {
+            let gates = json!([{"conditionType": "a/b"}, {"conditionType": "c"}]);
+            let object = json!({
+                "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
+                "spec": {"containers": [], "readinessGates": gates},
+                "status": {"conditions": conditions},
+            });
+            let node = ["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()];
+            let pod = Pod::read(&object).unwrap();
+            let status = status(&pod, None, &[], None, node, Timestamp::UNIX_EPOCH);
+            let [.., containers, ready] = &status.conditions.unwrap()[..] else {
+                panic!("no conditions");
+            };
+            assert_eq!(
+                (&*containers.type_, &*containers.status),
+                ("ContainersReady", "True")
+            );
+            let message = ready.message.clone().unwrap_or_default();
+            format!("{} {message}", ready.status)
+        };
+        let condition = |kind: &str, status: &str| json!({"type": kind, "status": status});
+        let missing = "corresponding condition of pod readiness gate";
+        assert_eq!(
+            ready(json!([])),
+            format!("False {missing} \"a/b\" does not exist.; {missing} \"c\" does not exist.")
+        );
+        let closed = json!([condition("a/b", "True"), condition("c", "Unknown")]);
+        assert_eq!(
+            ready(closed),
+            "False the status of pod readiness gate \"c\" is not \"True\", but Unknown"
+        );
+        let open = json!([condition("a/b", "True"), condition("c", "True")]);
+        assert_eq!(ready(open), "True ");
+    }
 
     #[test]
     fn an_object_that_is_older_changes_nothing() {
