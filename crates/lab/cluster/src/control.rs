@@ -59,7 +59,7 @@ impl Control {
     pub(crate) fn run(mut self) {
         let runtime = runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime.expect("a clock needs nothing of the machine");
-        let (mut failures, mut refusals) = (Failures::new(), Refusals::default());
+        let (mut failures, mut refusals) = (Failures::default(), Refusals::default());
         let mut pauses = Waits::new(FIRST_PAUSE, LONGEST_PAUSE);
         loop {
             let mut changed = self.store.subscribe();

@@ -136,7 +136,7 @@ impl Objects {
             daemon_sets: self.daemon_sets.values().cloned().collect(),
             revisions: self.revisions.values().cloned().collect(),
             claims: self.claims.values().cloned().collect(),
-            failures: failures.clone(),
+            failures: failures.all(),
         }
     }
 }

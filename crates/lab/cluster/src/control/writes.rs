@@ -13,7 +13,7 @@ use sluice_controller::{Allocator, Change, Object, Typed, is_allocated};
 use sluice_model::NamespacedName;
 
 use super::cidrs;
-use super::failures::{self, Failures};
+use super::failures::Failures;
 use super::objects::Objects;
 use super::refusals::{Refusals, id, id_of};
 use crate::events::Events;
@@ -90,7 +90,9 @@ impl Writes<'_> {
         let is_told = ["Pod", "Job"].iter().any(|it| object["kind"] == *it);
         match self.store.create(object.clone()) {
             Ok(_) => {
-                owner.and_then(|it| failures.remove(&it));
+                if let Some(owner) = owner {
+                    failures.forget(&owner);
+                }
                 refusals.record(name, Ok(()));
                 None
             }
@@ -101,7 +103,7 @@ impl Writes<'_> {
                     && it.code != StatusCode::CONFLICT
                     && !it.is_namespace_terminating() =>
             {
-                failures::record(failures, object, &it, self.events)
+                failures.record(object, &it, self.events)
             }
             Err(it) => {
                 refusals.record(name, Err(it));
@@ -360,13 +362,15 @@ mod tests {
             message: "Created pod: web-1".to_owned(),
             warning: false,
         };
-        let (mut failures, mut refusals) = (Failures::new(), Refusals::default());
+        let (mut failures, mut refusals) = (Failures::default(), Refusals::default());
         let round = vec![pod("web-1"), created(), pod("web-2"), created()];
         writes.workloads(round, &mut failures, &mut refusals);
-        assert_eq!(failures["1"].message, "no pods here");
-        let first = failures["1"].wait;
+        let first = failures.all().remove("1").unwrap();
+        assert_eq!(first.message, "no pods here");
         writes.workloads(vec![pod("web-3")], &mut failures, &mut refusals);
-        assert!(failures["1"].wait > first);
+        let later = failures.all().remove("1").unwrap().until;
+        let later = later.duration_since(first.until);
+        assert!(later.as_millis() >= 100, "{later}");
         assert_eq!(refusals.end(), None);
         // An object of another kind waits itself.
         let set = json!({

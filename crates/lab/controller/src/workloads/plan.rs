@@ -1,7 +1,6 @@
 //! The writes that the controllers ask the caller to make.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use jiff::{Timestamp, ToSpan};
 use k8s_openapi::api::apps::v1::{
@@ -37,8 +36,6 @@ pub struct Failure {
     pub message: String,
     /// The controller creates no other pod before this time.
     pub until: Timestamp,
-    /// How long that was from the refusal on.
-    pub wait: Duration,
 }
 
 /// One write to the Kubernetes API.

@@ -1,7 +1,5 @@
 //! Examples of ReplicaSets.
 
-use std::time::Duration;
-
 use jiff::ToSpan as _;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
@@ -162,7 +160,6 @@ fn a_refused_pod_is_a_condition() {
     let failure = Failure {
         message: "pods \"web-1\" is forbidden: no".to_owned(),
         until: simulator.now + 10.seconds(),
-        wait: Duration::from_secs(10),
     };
     simulator.failures = [(set.metadata.uid.clone().unwrap(), failure)].into();
     simulator.apply(deployment("web", "1", &json!({"replicas": 2})));
