@@ -277,11 +277,7 @@ fn requests_are_held_against_what_a_node_has() {
             vec![wants(json!({"cpu": "2", "memory": "1Gi"}))],
             refused("1 Insufficient cpu, 1 Insufficient memory"),
         ),
-        (
-            &half,
-            vec![gpu.clone()],
-            refused("1 Insufficient example.com/gpu"),
-        ),
+        (&half, vec![gpu], refused("1 Insufficient example.com/gpu")),
         (&half, vec![json!({}); 3], refused("1 Too many pods")),
         // 0.5 and 0.6 at its start.
         (
