@@ -6,6 +6,7 @@
 //! Rule ──exprs──▶ KernelRule ─┐                  (as nft list prints them: Rule::write, mod text)
 //! Shape ──set───▶ Set         ├─add_*/delete_*─▶ Batch ──commit──▶ Connection ──▶ kernel
 //! Datum ──KeyBytes─▶ ElementRef, Chain ─┘        (tags)               │ Refused: tags, errno, text
+//! keyed objects of a table that we own ──owned::Difference──▶ Batch
 //! Table, Chain, KernelRule, Set, ElementRef ◀──list── Connection ◀────┘
 //! Notice ◀── Monitor ◀── multicast group of nftables, without our own port ids
 //! Step ◀── Tracer ◀── multicast group of traces
@@ -32,6 +33,7 @@ mod kernel;
 mod monitor;
 mod object;
 mod observe;
+pub mod owned;
 mod ranges;
 mod register;
 pub mod rule;
