@@ -116,7 +116,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("dns/zone", &["model"]),
     (
         "dns/agent",
-        &["model", "netlink", "nft", "node", "plan", "route", "zone"],
+        &["model", "netlink", "nft", "node", "route", "zone"],
     ),
     ("dns/corefile", &["model"]),
     ("dns/upstream", &["corefile"]),

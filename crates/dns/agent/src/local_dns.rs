@@ -12,16 +12,15 @@
 //! socket of UDP on [`DNS_OWNER_PORT`] of the address, which this process has as long as the table.
 //!
 //! The addresses are on `lo` and stay when this process ends, however it ends: they are frontends of the
-//! cluster's DNS Service in every data plane ([`sluice_plan::settings::NodeDns`]). The table belongs to
+//! cluster's DNS Service in every data plane ([`NodeDns`]). The table belongs to
 //! a netlink socket of this process. The kernel deletes it with the socket, also after `kill -9`
 //! (`nft_rcv_nl_event`, `nf_tables_api.c`, Linux 5.12), and the next packet takes the other way. A second
 //! table, for replies, stays as the addresses do ([`clean_up`]).
 //!
 //! ```no_run
-//! # fn start(settings: &sluice_plan::settings::Settings) -> Result<(), Box<dyn std::error::Error>> {
-//! # let dns = settings.dns.as_ref().ok_or("none")?;
+//! # fn start(dns: &sluice_model::NodeDns, detector: &sluice_model::LocalDetector) -> Result<(), Box<dyn std::error::Error>> {
 //! use sluice_dns_agent::local_dns::{DNS_PORT, LocalDns};
-//! let mut local = LocalDns::open(dns, &settings.local_detector, DNS_PORT)?; // needs CAP_NET_ADMIN
+//! let mut local = LocalDns::open(dns, detector, DNS_PORT)?; // needs CAP_NET_ADMIN
 //! for address in local.sockets() { /* bind UDP and TCP: port 53 needs CAP_NET_BIND_SERVICE */ }
 //! // The names are known and the rules are in:
 //! local.take()?;
@@ -38,13 +37,13 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 
 use nix::sys::resource::{Resource, getrlimit};
+use sluice_model::{DNS_OWNER_PORT, LocalDetector, NodeDns};
 use sluice_netlink::duplicate_from;
 use sluice_nft::{Connection, Kernel as _};
 use sluice_node::{NodeError, failed};
-use sluice_plan::settings::{DNS_OWNER_PORT, LocalDetector, NodeDns};
 use tracing::debug;
 
-pub use sluice_plan::settings::DNS_PORT;
+pub use sluice_model::DNS_PORT;
 
 use table::Table;
 

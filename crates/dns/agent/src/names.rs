@@ -11,9 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
-use sluice_model::{Change, ClusterIps, NamespacedName, Notice, Reference, ServiceKind};
+use sluice_model::{Change, ClusterIps, NamespacedName, NodeDns, Notice, Reference, ServiceKind};
 use sluice_node::{Consumer, Keyed, Section, Settled, Wait, chain};
-use sluice_plan::settings::NodeDns;
 use sluice_zone::Event;
 use tracing::{error, info};
 

@@ -1,9 +1,8 @@
 //! The node's own DNS server, whose queries the programs leave alone while it wants them.
 
 use sluice_bpf_abi::{Addr, Dns, MAX_DNS_ADDRESSES};
-use sluice_model::IpFamily;
-use sluice_plan::LocalTraffic;
-use sluice_plan::settings::{DNS_OWNER_PORT, DNS_PORT, Settings};
+use sluice_model::{DNS_OWNER_PORT, DNS_PORT, IpFamily, LocalTraffic};
+use sluice_plan::settings::Settings;
 
 /// What the programs know of the server of these settings.
 pub(crate) fn server(settings: &Settings) -> Dns {

@@ -7,11 +7,11 @@ use ipnet::IpNet;
 use sha2::{Digest, Sha256};
 use sluice_bpf_abi as abi;
 use sluice_bpf_abi::{Treatment, endpoint_flags, frontend_flags};
-use sluice_model::{Algorithm, IpFamily, Protocol};
+use sluice_model::{Algorithm, IpFamily, LocalTraffic, Protocol};
 use sluice_plan::lookup::{Client, treat};
 use sluice_plan::{
-    ClusterIpMasquerade, Direct, FamilyPlan, LocalTraffic, NodePlan, PlannedFrontend, Pool,
-    PoolEndpoint, PortPlan, Route, Scope, Verdict,
+    ClusterIpMasquerade, Direct, FamilyPlan, NodePlan, PlannedFrontend, Pool, PoolEndpoint, PortPlan,
+    Route, Scope, Verdict,
 };
 
 use sluice_plane::EbpfOptions;

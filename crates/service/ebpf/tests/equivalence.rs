@@ -31,7 +31,7 @@ fn outcomes(
     let family = plan.node.family(sluice_model::IpFamily::of(&packet.source));
     // The agent tells the programs which interfaces are pods' by their names.
     let is_pod = family.local_traffic.as_ref().is_some_and(|it| {
-        let by_range = matches!(it, sluice_plan::LocalTraffic::From(_));
+        let by_range = matches!(it, sluice_model::LocalTraffic::From(_));
         !by_range && it.matches(packet.source, packet.interface.as_deref())
     });
     let evaluation = evaluate(objects, packet, client(node, packet, is_pod));

@@ -1,8 +1,8 @@
 //! The constant rules of iptables, with the names and the order of kube-proxy. `README.md` explains them.
 
 use ipnet::IpNet;
-use sluice_model::{IpFamily, Protocol};
-use sluice_plan::{ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan, NodePortMatch};
+use sluice_model::{IpFamily, LocalTraffic, Protocol};
+use sluice_plan::{ClusterIpMasquerade, FamilyPlan, NodePlan, NodePortMatch};
 use sluice_plane::kube_proxy::{
     CLUSTER_IPS, FORWARD, IPVS_FILTER, IPVS_OUT_FILTER, LOAD_BALANCER, MARK_MASQ, NODE_PORT,
     POSTROUTING, PROXY_FIREWALL, SERVICES, SOURCE_RANGES_FIREWALL as SOURCE_RANGES,

@@ -11,9 +11,9 @@
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use sluice_model::IpFamily;
+use sluice_model::{IpFamily, LocalTraffic};
 use sluice_nft::{ChainKind, Hook, HookPoint, Policy};
-use sluice_plan::{ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan, NodePortMatch};
+use sluice_plan::{ClusterIpMasquerade, FamilyPlan, NodePlan, NodePortMatch};
 use sluice_plane::Scale;
 
 use crate::name::*;

@@ -22,8 +22,8 @@ use crate::endpoints::Topology;
 use crate::lookup::{Client, Lookup, Packet, treat};
 use crate::port::external_policy;
 use crate::state::HostAddresses;
-use crate::{LocalTraffic, PlannedFrontend, Planner, PortPlan, Role, Route, Scope, Verdict};
-use sluice_model::{IpFamily, TrafficPolicy};
+use crate::{PlannedFrontend, Planner, PortPlan, Role, Route, Scope, Verdict};
+use sluice_model::{IpFamily, LocalTraffic, TrafficPolicy};
 
 /// The verdict on one packet, with reasons. Displays as a few lines for a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

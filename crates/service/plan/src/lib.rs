@@ -52,9 +52,7 @@ pub use claims::Claims;
 pub use event::Event;
 pub use frontend::{Frontend, Role, Route, Verdict};
 pub use health_check::HealthCheck;
-pub use node::{
-    ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan, NodePortMatch, is_beyond_link,
-};
+pub use node::{ClusterIpMasquerade, FamilyPlan, NodePlan, NodePortMatch, is_beyond_link};
 pub use planner::{Changes, IssueChange, Planner, PortChange};
 pub use pool::{Direct, Pool, PoolEndpoint, Scope};
 pub use port::{PlannedFrontend, PortKey, PortPlan};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use crate::settings::{DirectReturn, LocalDetector, NodeDns, NodePortAddresses, Settings};
+use crate::settings::{DirectReturn, NodeDns, NodePortAddresses, Settings};
 use crate::state::{ClusterState, HostAddresses};
-use sluice_model::{IpFamily, Node};
+use sluice_model::{IpFamily, LocalTraffic, Node};
 
 /// The part of the plan that no Service changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,48 +48,6 @@ pub struct FamilyPlan {
     /// node: a connection of the node to one of them has this address as its source, too, and is
     /// masqueraded, since no endpoint can reply to it.
     pub dns_addresses: Vec<IpAddr>,
-}
-
-/// Packets that come from a pod of this node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LocalTraffic {
-    /// The source address is in this prefix.
-    From(IpNet),
-    /// Arrived through this interface.
-    Interface(Arc<str>),
-    /// Arrived through an interface whose name begins with this prefix.
-    InterfacePrefix(Arc<str>),
-}
-
-impl LocalTraffic {
-    /// How the operator's detector recognises pods of this node in one family; `None` when it cannot.
-    pub fn detected_by(
-        detector: &LocalDetector,
-        node: Option<&Node>,
-        family: IpFamily,
-    ) -> Option<Self> {
-        let first = |nets: &[IpNet]| {
-            let mut of_family = nets.iter().filter(|net| IpFamily::of_net(net) == family);
-            of_family.next().map(|net| Self::From(net.trunc()))
-        };
-        match detector {
-            LocalDetector::None => None,
-            LocalDetector::ClusterCidrs(nets) => first(nets),
-            LocalDetector::NodeCidr => node.and_then(|it| first(&it.pod_cidrs)),
-            LocalDetector::Bridge(name) => Some(Self::Interface(name.clone())),
-            LocalDetector::InterfacePrefix(prefix) => Some(Self::InterfacePrefix(prefix.clone())),
-        }
-    }
-
-    /// Whether a packet comes from a pod of this node. `interface`: where it arrived; `None` for
-    /// a packet that the node itself sends.
-    pub fn matches(&self, source: IpAddr, interface: Option<&str>) -> bool {
-        match self {
-            Self::From(net) => net.contains(&source),
-            Self::Interface(name) => interface == Some(&**name),
-            Self::InterfacePrefix(prefix) => interface.is_some_and(|it| it.starts_with(&**prefix)),
-        }
-    }
 }
 
 /// The clients of ClusterIPs whose packets are masqueraded.

@@ -1,31 +1,16 @@
 //! The operator's settings for this node: the part of the plan's input that is no API object.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use sluice_model::{Forwarding, NamespacedName};
+use sluice_model::Forwarding;
+pub use sluice_model::{LocalDetector, NodeDns};
 
 /// Mark bit that kube-proxy sets on packets to masquerade: `1 << 14`.
 pub const DEFAULT_MASQUERADE_MARK: u32 = 1 << 14;
-
-/// The usual addresses of a node's own DNS server. The IPv4 one is that of Kubernetes' NodeLocal
-/// DNSCache, link-local. The other is unique local, since a link-local IPv6 address needs the name of an
-/// interface, which `resolv.conf` of a pod cannot give.
-pub const DNS_ADDRESSES: [IpAddr; 2] = [
-    IpAddr::V4(Ipv4Addr::new(169, 254, 20, 10)),
-    IpAddr::V6(Ipv6Addr::new(0xfd00, 0x169, 0x254, 0x20, 0, 0, 0, 0x10)),
-];
-
-/// The port that a DNS server of a node answers.
-pub const DNS_PORT: u16 = 53;
-
-/// Its process has sockets of UDP on this port of its addresses while it wants the queries. The kernel closes them with
-/// the process, so whoever cannot ask the process looks for them. Only who may bind ports below 1024 can say so; nothing
-/// else is known to use this one.
-pub const DNS_OWNER_PORT: u16 = 54;
 
 /// The operator's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,35 +57,6 @@ pub struct Settings {
     pub costs: Costs,
     /// The DNS server of this node; `None` without one.
     pub dns: Option<NodeDns>,
-}
-
-/// The DNS server of this node, and who answers in its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeDns {
-    /// The cluster's DNS Service. Its endpoints answer while this node's server does not.
-    pub service: NamespacedName,
-    /// Addresses that every node has for itself: further frontends of that Service, and of no other.
-    pub addresses: Vec<IpAddr>,
-    /// ClusterIPs of that Service that this node's server answers, too.
-    pub cluster_ips: Vec<IpAddr>,
-}
-
-impl NodeDns {
-    /// The DNS server of a node with the usual [addresses](DNS_ADDRESSES), in front of
-    /// `kube-system/kube-dns`.
-    #[must_use]
-    pub fn usual() -> Self {
-        Self {
-            service: NamespacedName::new("kube-system", "kube-dns"),
-            addresses: DNS_ADDRESSES.to_vec(),
-            cluster_ips: Vec::new(),
-        }
-    }
-
-    /// Every address on which this node's server answers.
-    pub fn served(&self) -> impl Iterator<Item = IpAddr> {
-        self.addresses.iter().chain(&self.cluster_ips).copied()
-    }
 }
 
 /// Services with direct server return: endpoints on other nodes reply to clients outside the cluster themselves.
@@ -160,21 +116,6 @@ impl Settings {
             dns: None,
         }
     }
-}
-
-/// How the node recognises traffic of its own pods (`--detect-local-mode`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LocalDetector {
-    /// Not at all: ClusterIPs are not masqueraded, unless all are.
-    None,
-    /// Source address inside one of these; only the first of each family counts, as in kube-proxy.
-    ClusterCidrs(Vec<IpNet>),
-    /// Source address inside the Node object's pod CIDR of the family.
-    NodeCidr,
-    /// Arrives through the interface of this name.
-    Bridge(Arc<str>),
-    /// Arrives through an interface whose name begins with this prefix.
-    InterfacePrefix(Arc<str>),
 }
 
 /// Which addresses of the node answer on NodePorts (`--nodeport-addresses`).

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 use sluice_model::IpFamily;
-use sluice_plan::LocalTraffic;
+use sluice_model::LocalTraffic;
 use sluice_xtables::rule::{Match, Rule, Sense, States, Target};
 
 /// Loopback addresses of a family.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use simple_dns::TYPE;
 use sluice_lab::{eventually, require_netns};
-use sluice_plan::settings::DNS_ADDRESSES;
+use sluice_model::DNS_ADDRESSES;
 
 use crate::common::{Agent, SLUICE, WITHIN};
 use crate::dns::client::ask;

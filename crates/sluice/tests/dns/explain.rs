@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use sluice_lab::require_netns;
-use sluice_plan::settings::DNS_ADDRESSES;
+use sluice_model::DNS_ADDRESSES;
 
 use crate::common::{Agent, SLUICE};
 use crate::dns::world::World;

@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 use simple_dns::TYPE;
 use sluice_agent::status::Status;
 use sluice_lab::require_netns;
-use sluice_plan::settings::DNS_ADDRESSES;
+use sluice_model::DNS_ADDRESSES;
 
 use crate::common::Agent;
 use crate::dns::client::query;

@@ -7,8 +7,8 @@ use std::process::Command;
 use simple_dns::{RCODE, TYPE};
 use sluice_agent::status::Status;
 use sluice_lab::require_netns;
+use sluice_model::DNS_ADDRESSES;
 use sluice_node::client::get;
-use sluice_plan::settings::DNS_ADDRESSES;
 
 use crate::common::{Agent, SLUICE};
 use crate::dns::client::{Answer, ask};

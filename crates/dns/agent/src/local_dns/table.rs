@@ -26,7 +26,7 @@
 
 use std::net::IpAddr;
 
-use sluice_model::{IpFamily, Protocol};
+use sluice_model::{IpFamily, LocalDetector, LocalTraffic, NodeDns, Protocol};
 use sluice_nft::rule::{Action, Field, Match, Sense, Side};
 use sluice_nft::shape::{Shape, Value};
 use sluice_nft::{
@@ -34,8 +34,6 @@ use sluice_nft::{
     Rule, Scope,
 };
 use sluice_node::{NodeError, failed};
-use sluice_plan::LocalTraffic;
-use sluice_plan::settings::{LocalDetector, NodeDns};
 
 use super::DNS_PORT;
 

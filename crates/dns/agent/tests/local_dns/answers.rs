@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use sluice_dns_agent::local_dns::DNS_PORT;
 use sluice_lab::{Protocol, Server, require_netns};
-use sluice_plan::settings::{DNS_OWNER_PORT, LocalDetector};
+use sluice_model::{DNS_OWNER_PORT, LocalDetector};
 
 use crate::holder::Holder;
 use crate::world::{Client, Plane, World, addresses, cluster_ips};

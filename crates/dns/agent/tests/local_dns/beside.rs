@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use sluice_dns_agent::local_dns::{DNS_PORT, LocalDns, clean_up};
 use sluice_lab::require_netns;
+use sluice_model::{LocalDetector, NodeDns};
 use sluice_node::node;
-use sluice_plan::settings::{LocalDetector, NodeDns};
 
 use crate::holder::Holder;
 use crate::world::{Client, Plane, World, addresses};

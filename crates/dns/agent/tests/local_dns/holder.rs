@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::{env, thread};
 
 use sluice_dns_agent::local_dns::LocalDns;
-use sluice_plan::settings::{LocalDetector, NodeDns};
+use sluice_model::{LocalDetector, NodeDns};
 
 use crate::world::World;
 

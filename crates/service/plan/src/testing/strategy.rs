@@ -12,12 +12,12 @@ use proptest::sample::{select, subsequence};
 
 use crate::Event;
 use crate::lookup::Packet;
-use crate::settings::{DNS_ADDRESSES, LocalDetector, NodeDns, NodePortAddresses, Settings};
+use crate::settings::{LocalDetector, NodeDns, NodePortAddresses, Settings};
 use crate::testing::{NODE, ip};
 use sluice_model::{
-    AddressType, Algorithm, Change, ClusterIps, Conditions, Endpoint, EndpointPort, EndpointSlice,
-    Forwarding, Hints, IpMode, LoadBalancerIngress, NamespacedName, Node, Protocol, Service,
-    ServiceCidr, ServiceKind, ServicePort, SessionAffinity, TrafficPolicy,
+    AddressType, Algorithm, Change, ClusterIps, Conditions, DNS_ADDRESSES, Endpoint, EndpointPort,
+    EndpointSlice, Forwarding, Hints, IpMode, LoadBalancerIngress, NamespacedName, Node, Protocol,
+    Service, ServiceCidr, ServiceKind, ServicePort, SessionAffinity, TrafficPolicy,
 };
 
 const SERVICES: &[&str] = &["a", "b", "c"];
