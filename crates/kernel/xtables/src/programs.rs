@@ -22,6 +22,7 @@ use crate::rule::Table;
 use crate::script::Script;
 use run::Run;
 
+pub use detect::Marks;
 pub use error::{FindError, RestoreError, RunError, SaveError};
 pub use find::{Version, search_path};
 pub use running::{end_all, running};
@@ -160,14 +161,14 @@ struct Pair {
 impl Programs {
     /// The programs of the variant that this host uses.
     ///
-    /// The rules of kubernetes-sigs/iptables-wrappers: the variant in which kubelet left its hint,
+    /// The rules of kubernetes-sigs/iptables-wrappers: the variant in which a hint is,
     /// nft before legacy; else the one with more rules; nft when that is equal.
     ///
     /// # Errors
     ///
     /// No variant is installed completely, one that is does not run, or the rules cannot be read.
-    pub fn detect() -> Result<Self, FindError> {
-        detect::detect(&find::search_path())
+    pub fn detect(marks: Marks) -> Result<Self, FindError> {
+        detect::detect(&find::search_path(), marks)
     }
 
     /// The programs of this variant.

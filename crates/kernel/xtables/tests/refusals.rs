@@ -246,14 +246,18 @@ fn a_table_that_only_nft_can_show_is_an_error() {
 }
 
 #[test]
-fn the_variant_with_kubelets_hint_is_chosen() {
+fn the_variant_with_the_hint_is_chosen() {
     require_netns!();
+    let marks = Marks {
+        hints: &["HINT"],
+        own: "OWN",
+    };
     let folder = tempfile::tempdir().unwrap();
     let hint = Script::new(|lines| {
         lines.table(Table::Mangle);
-        lines.declare(&chain("KUBE-IPTABLES-HINT"));
+        lines.declare(&chain("HINT"));
     });
-    let detected = || Programs::detect().unwrap().variant();
+    let detected = || Programs::detect(marks).unwrap().variant();
     Netns::new("detect").unwrap().run(|| {
         assert_eq!(detected(), Variant::Nft);
         let legacy = programs(Variant::Legacy, folder.path());

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use sluice_model::IpFamily;
 use sluice_plan::explain::Explanation;
-use sluice_plane::kube_proxy::{HASHED, SEP, is_chain, is_hashed};
+use sluice_plane::kube_proxy::{HASHED, MARKS, SEP, is_chain, is_hashed};
 use sluice_plane::live::{Chains, End, Evidence, Findings, Question, Step, Walk};
 use sluice_plane::{Live, chains};
 use sluice_reconcile::BackendError;
@@ -27,7 +27,7 @@ const CERTAIN: u32 = 1 << 31;
 /// The programs of iptables are not installed, or fail.
 pub(crate) fn live(explanation: &Explanation) -> Result<Live, BackendError> {
     let question = Question::of(explanation)?;
-    let programs = Programs::detect();
+    let programs = Programs::detect(MARKS);
     let programs = programs
         .map_err(|error| BackendError::new("find out which iptables this host uses", error))?;
     let findings = findings(&question, |table| {

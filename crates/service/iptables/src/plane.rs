@@ -6,6 +6,7 @@ use sluice_model::IpFamily;
 use sluice_netlink::nfacct::Accounts;
 use sluice_plan::explain::Explanation;
 use sluice_plan::{Plan, PortPlan};
+use sluice_plane::kube_proxy::MARKS;
 use sluice_plane::{
     DataPlane, FailureMetrics, ForeignChange, Keep, Leftovers, Live, Options, PacketCounters,
     RenderedObject, RuleCount, RuleMetrics, ServiceBackend, Sysctl, Unserved,
@@ -151,7 +152,7 @@ fn rendered_object((key, object): &(Key, Object)) -> RenderedObject {
 
 /// The programs of the host, which are logged.
 fn programs() -> Result<Programs, BackendError> {
-    let programs = Programs::detect();
+    let programs = Programs::detect(MARKS);
     let programs = programs
         .map_err(|error| BackendError::new("find out which iptables this host uses", error))?;
     let (variant, version) = (programs.variant(), programs.version());

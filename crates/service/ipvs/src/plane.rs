@@ -7,6 +7,7 @@ use sluice_config::IpvsSettings;
 use sluice_netlink::ipvs;
 use sluice_plan::explain::Explanation;
 use sluice_plan::{Plan, PortPlan};
+use sluice_plane::kube_proxy::MARKS;
 use sluice_plane::{
     Counters, DataPlane, FailureMetrics, Keep, Leftovers, Live, Options, RenderedObject, RuleCount,
     RuleMetrics, ServiceBackend, Sysctl, Trace, Unserved,
@@ -60,7 +61,7 @@ impl DataPlane for Ipvs {
 
     fn open(options: &Options<'_>) -> Result<Self, BackendError> {
         let settings = &options.config.ipvs;
-        let programs = Programs::detect();
+        let programs = Programs::detect(MARKS);
         let programs = programs
             .map_err(|error| BackendError::new("find out which iptables this host uses", error))?;
         let options = IpvsOptions {

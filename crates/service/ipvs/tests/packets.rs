@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use sluice_ipvs::{Arp, Ipvs, IpvsOptions, sysctls};
 use sluice_plan::settings::Settings;
 use sluice_plane::Sysctl;
+use sluice_plane::kube_proxy::MARKS;
 use sluice_xtables::programs::Programs;
 
 /// Scenarios that are not played here, and why. First those that IPVS cannot play: `README.md` says what users see
@@ -47,7 +48,7 @@ fn make(settings: &Settings) -> Ipvs {
     }
     // The scenarios of one machine find the same programs.
     static PROGRAMS: LazyLock<Programs> =
-        LazyLock::new(|| Programs::detect().expect("the machine has iptables"));
+        LazyLock::new(|| Programs::detect(MARKS).expect("the machine has iptables"));
     let options = IpvsOptions {
         masquerade_mark: settings.masquerade_mark,
         ..IpvsOptions::default()

@@ -1,6 +1,8 @@
 //! Names of kube-proxy 1.36. Our iptables and ipvs modes use them, so that runbooks hold, and a takeover
 //! finds the objects of a kube-proxy by them.
 
+use sluice_xtables::programs::Marks;
+
 /// The dummy interface of its ipvs mode.
 pub const DEVICE: &str = "kube-ipvs0";
 
@@ -53,6 +55,12 @@ pub const KUBELET: [(&str, &str); 3] = [
     ("KUBE-KUBELET-CANARY", "it is the kubelet's"),
     ("KUBE-IPTABLES-HINT", "it is the kubelet's"),
 ];
+
+/// The chains that tell which iptables a host uses: kubelet creates the first one since 1.24, the second one before.
+pub const MARKS: Marks = Marks {
+    hints: &["KUBE-IPTABLES-HINT", "KUBE-KUBELET-CANARY"],
+    own: CANARY,
+};
 
 /// Chains of its iptables and ipvs modes. Not in here: those of [`KUBELET`].
 pub const CHAINS: [&str; 13] = [

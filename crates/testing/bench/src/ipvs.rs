@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use sluice_ipvs::{Ipvs, IpvsOptions, render_plan, text};
 use sluice_lab::Cluster;
+use sluice_plane::kube_proxy::MARKS;
 use sluice_xtables::programs::Programs;
 
 use super::changes::{Change, Limit, Node};
@@ -52,7 +53,10 @@ fn on_a_node<T: Send>(work: impl FnOnce() -> T + Send) -> anyhow::Result<T> {
 }
 
 fn open() -> anyhow::Result<Ipvs> {
-    Ok(Ipvs::with(Programs::detect()?, IpvsOptions::default())?)
+    Ok(Ipvs::with(
+        Programs::detect(MARKS)?,
+        IpvsOptions::default(),
+    )?)
 }
 
 fn one_size(services: u32) -> anyhow::Result<String> {

@@ -17,6 +17,7 @@ use sluice_nftables::Nftables;
 use sluice_plan::Event;
 use sluice_plan::settings::Settings;
 use sluice_plan::testing::{NODE, endpoints, node, service, slices};
+use sluice_plane::kube_proxy::MARKS;
 use sluice_plane::{DataPlane, Proxy, ServiceBackend, Sysctl};
 use sluice_xtables::programs::{Lock, Programs, Variant};
 
@@ -108,7 +109,7 @@ impl World {
                 for Sysctl { path, value, .. } in sysctls(Arp::Loose).unwrap() {
                     fs::write(path, value.to_string()).unwrap();
                 }
-                let programs = Programs::detect().unwrap();
+                let programs = Programs::detect(MARKS).unwrap();
                 let plane = Ipvs::with(programs, IpvsOptions::default()).unwrap();
                 program(settings, plane, events);
                 None

@@ -7,16 +7,19 @@ use sluice_model::IpFamily;
 use super::{FindError, Programs, SaveError, Variant};
 use crate::rule::Table;
 
-/// A chain of kube-proxy and of Sluice: its variant stays in use, unless kubelet's hint is in the other one.
-const CANARY: &str = ":KUBE-PROXY-CANARY ";
+/// Chains of table mangle by which programs say which variant they use.
+#[derive(Clone, Copy, Debug)]
+pub struct Marks {
+    /// Chains that the host's programs create in the variant that they use.
+    pub hints: &'static [&'static str],
+    /// A chain of the caller: its variant stays in use, unless a hint is in the other one.
+    pub own: &'static str,
+}
 
-/// Chains that kubelet creates in the variant that it uses: the hint since 1.24, the canary before.
-const HINTS: [&str; 2] = [":KUBE-IPTABLES-HINT ", ":KUBE-KUBELET-CANARY "];
-
-pub(super) fn detect(path: &OsStr) -> Result<Programs, FindError> {
+pub(super) fn detect(path: &OsStr, marks: Marks) -> Result<Programs, FindError> {
     let find = |variant| Programs::find_in(variant, path);
     match (find(Variant::Nft), find(Variant::Legacy)) {
-        (Ok(nft), Ok(legacy)) => in_use(nft, legacy),
+        (Ok(nft), Ok(legacy)) => in_use(nft, legacy, marks),
         // The variant is installed, and may be the one in use.
         (Err(error @ FindError::Run(_)), _) | (_, Err(error @ FindError::Run(_))) => Err(error),
         (Ok(only), Err(_)) | (Err(_), Ok(only)) => Ok(only),
@@ -27,15 +30,15 @@ pub(super) fn detect(path: &OsStr) -> Result<Programs, FindError> {
     }
 }
 
-fn in_use(nft: Programs, legacy: Programs) -> Result<Programs, FindError> {
+fn in_use(nft: Programs, legacy: Programs, marks: Marks) -> Result<Programs, FindError> {
     // `iptables-nft-save` takes a minute for all rules of a large node, and no time for one small table.
     let mangle = mangle(&nft);
-    if has(&mangle, &HINTS)
-        || has(&mangle, &[CANARY]) && !Seen::by(&legacy).is_ok_and(|it| it.is_hinted)
+    if has(&mangle, marks.hints)
+        || has(&mangle, &[marks.own]) && !Seen::by(&legacy, marks).is_ok_and(|it| it.is_hinted)
     {
         return Ok(nft);
     }
-    let (in_nft, in_legacy) = (Seen::by(&nft), Seen::by(&legacy));
+    let (in_nft, in_legacy) = (Seen::by(&nft, marks), Seen::by(&legacy, marks));
     Ok(match choose(in_nft, in_legacy)? {
         Variant::Nft => nft,
         Variant::Legacy => legacy,
@@ -52,7 +55,10 @@ fn mangle(programs: &Programs) -> String {
 /// Whether a line declares one of these chains.
 fn has(text: &str, chains: &[&str]) -> bool {
     let mut lines = text.lines();
-    lines.any(|line| chains.iter().any(|it| line.starts_with(it)))
+    lines.any(|line| {
+        let chain = line.strip_prefix(':').and_then(|it| it.split(' ').next());
+        chain.is_some_and(|it| chains.contains(&it))
+    })
 }
 
 /// Hints and rules in a variant's tables.
@@ -63,13 +69,13 @@ struct Seen {
 }
 
 impl Seen {
-    fn by(programs: &Programs) -> Result<Self, SaveError> {
+    fn by(programs: &Programs, marks: Marks) -> Result<Self, SaveError> {
         let mut seen = Self::default();
         let mut failures = Vec::new();
         for family in IpFamily::ALL {
             match programs.text(family, &["-c"]) {
                 Ok((text, hidden)) => {
-                    seen.add(&text);
+                    seen.add(&text, marks);
                     // A table that cannot be listed has at least one rule.
                     seen.rules += hidden.len();
                 }
@@ -83,13 +89,13 @@ impl Seen {
         }
     }
 
-    fn add(&mut self, text: &str) {
+    fn add(&mut self, text: &str, marks: Marks) {
         let mut table = "";
         for line in text.lines() {
             match line.as_bytes().first() {
                 Some(b'*') => table = &line[1..],
                 Some(b':') if table == "mangle" => {
-                    self.is_hinted |= has(line, &HINTS);
+                    self.is_hinted |= has(line, marks.hints);
                 }
                 // With counters.
                 Some(b'[') => self.rules += 1,
@@ -121,6 +127,11 @@ mod tests {
     use super::super::find::tests::{folder, named};
     use super::*;
 
+    const MARKS: Marks = Marks {
+        hints: &["HINT", "OLD-HINT"],
+        own: "OWN",
+    };
+
     /// Only these are there: programs that say these words.
     fn detected(nft: &str, legacy: &str) -> Result<Variant, String> {
         let names = [named("-nft"), named("-legacy")];
@@ -130,7 +141,7 @@ mod tests {
             .chain(of_legacy)
             .filter(|(_, words)| !words.is_empty());
         let folder = folder(&said.collect::<Vec<_>>());
-        let detected = detect(folder.path().as_os_str());
+        let detected = detect(folder.path().as_os_str(), MARKS);
         detected.map(|it| it.variant()).map_err(|it| it.to_string())
     }
 
@@ -187,7 +198,7 @@ mod tests {
                 .map(|(name, words)| (*name, &**words))
                 .collect();
             let folder = folder(&programs);
-            let detected = detect(folder.path().as_os_str());
+            let detected = detect(folder.path().as_os_str(), MARKS);
             assert_eq!(detected.is_ok(), is_enough, "{broken:?} {detected:?}");
         }
     }
@@ -196,12 +207,12 @@ mod tests {
     fn hints_win_then_the_number_of_rules() {
         let seen = |text: &str| {
             let mut seen = Seen::default();
-            seen.add(text);
+            seen.add(text, MARKS);
             seen
         };
-        let hint = "*mangle\n:KUBE-IPTABLES-HINT - [0:0]\nCOMMIT\n";
-        let canary = "*mangle\n:KUBE-KUBELET-CANARY - [0:0]\nCOMMIT\n";
-        let elsewhere = "*nat\n:KUBE-IPTABLES-HINT - [0:0]\nCOMMIT\n";
+        let hint = "*mangle\n:HINT - [0:0]\nCOMMIT\n";
+        let canary = "*mangle\n:OLD-HINT - [0:0]\nCOMMIT\n";
+        let elsewhere = "*nat\n:HINT - [0:0]\nCOMMIT\n";
         let rules = "*nat\n:A - [0:0]\n[0:0] -A A -j RETURN\n[1:2] -A A -j RETURN\nCOMMIT\n";
         for (nft, legacy, expected) in [
             ("", "", Variant::Nft),

@@ -20,6 +20,7 @@ use sluice_model::{Change, IpFamily, NamespacedName};
 use sluice_plan::Event;
 use sluice_plan::settings::Settings;
 use sluice_plan::testing::{endpoints, node, service};
+use sluice_plane::kube_proxy::MARKS;
 use sluice_plane::{DataPlane as _, Proxy, Purpose, Removal, Request, Sysctl};
 use sluice_reconcile::Upkeep;
 use sluice_scenarios::Drive as _;
@@ -92,7 +93,7 @@ fn options() -> IpvsOptions {
 
 /// node-a with these objects, opened anew.
 fn start(events: Vec<Event>) -> Node {
-    let ipvs = Ipvs::with(Programs::detect().unwrap(), options()).unwrap();
+    let ipvs = Ipvs::with(Programs::detect(MARKS).unwrap(), options()).unwrap();
     let mut node = Proxy::new(Settings::for_node("node-a"), ipvs);
     node.tell(events);
     node

@@ -2,6 +2,7 @@
 
 use sluice_ipvs::{Ipvs, IpvsOptions};
 use sluice_plan::testing::{endpoints, service};
+use sluice_plane::kube_proxy::MARKS;
 
 use sluice_scenarios::Drive as _;
 use sluice_xtables::programs::Programs;
@@ -50,7 +51,7 @@ pub(super) fn schedulers(proxy: &mut Node) {
         scheduler: "nosuch".into(),
         ..options()
     };
-    let opened = Ipvs::with(Programs::detect().unwrap(), unknown);
+    let opened = Ipvs::with(Programs::detect(MARKS).unwrap(), unknown);
     let error = opened.err().unwrap().to_string();
     assert!(
         error.contains("nosuch") && error.contains("rr, wrr"),
