@@ -41,13 +41,15 @@ pub struct Addresses {
 
 impl Addresses {
     /// Sends the addresses of the caller's network namespace before it returns, and then whenever
-    /// they change. An IPv6 address counts as soon as it may be used. `own` has the same addresses.
+    /// they change. An IPv6 address counts as soon as it may be used. `own` has the same addresses. Those of the
+    /// interface `except` are not the node's.
     ///
     /// # Errors
     /// [`NodeError`]: no subscription, no listing or no thread.
     pub fn follow(
         send: impl Fn(LocalAddresses) + Send + 'static,
         own: Own,
+        except: &'static str,
     ) -> Result<Self, NodeError> {
         // Subscribed before the first listing, so that no change is lost.
         let monitor = Monitor::open().map_err(failed("watch for changes of addresses"))?;
@@ -56,9 +58,10 @@ impl Addresses {
             known: LocalAddresses::default(),
             send: Box::new(send),
             own,
+            except,
             forwarding: Forwarding::now(),
         };
-        let first = read(&follower.known).map_err(failed("list the addresses"))?;
+        let first = read(&follower.known, except).map_err(failed("list the addresses"))?;
         follower.found(first);
         let thread = thread::Builder::new()
             .name("addresses".into())
@@ -86,6 +89,7 @@ struct Follower {
     /// Sends the addresses to the consumers.
     send: Box<dyn Fn(LocalAddresses) + Send>,
     own: Own,
+    except: &'static str,
     forwarding: Forwarding,
 }
 
@@ -107,7 +111,7 @@ impl Follower {
                 }
             }
             self.forwarding.look();
-            match read(&self.known) {
+            match read(&self.known, self.except) {
                 Ok(found) => {
                     retry.succeed();
                     if found != self.known {
@@ -140,16 +144,17 @@ impl Follower {
 }
 
 /// The addresses of this machine, if it is the node: it has one of the addresses of the Node object, or there is no
-/// Node object. `None` for another machine, and where they cannot be listed.
-pub fn if_node(node: Option<&Node>) -> Option<LocalAddresses> {
-    let found = read(&LocalAddresses::default()).ok()?;
+/// Node object. `None` for another machine, and where they cannot be listed. Those of the interface `except` are not the
+/// node's.
+pub fn if_node(node: Option<&Node>, except: &str) -> Option<LocalAddresses> {
+    let found = read(&LocalAddresses::default(), except).ok()?;
     let is_here = |node: &Node| node.addresses.iter().any(|it| found.all.contains(it));
     node.is_none_or(is_here).then_some(found)
 }
 
-fn read(before: &LocalAddresses) -> Result<LocalAddresses, RequestError> {
+fn read(before: &LocalAddresses, except: &str) -> Result<LocalAddresses, RequestError> {
     for _ in 1..ROUTE_ATTEMPTS {
-        let (all, chosen) = (node::addresses()?, node::default_route_addresses());
+        let (all, chosen) = (node::addresses(except)?, node::default_route_addresses());
         if chosen.iter().all(|it| all.contains(it)) {
             return Ok(settle(before, all, &chosen));
         }
@@ -157,7 +162,7 @@ fn read(before: &LocalAddresses) -> Result<LocalAddresses, RequestError> {
         thread::sleep(PAUSE);
     }
     let chosen = node::default_route_addresses();
-    Ok(settle(before, node::addresses()?, &chosen))
+    Ok(settle(before, node::addresses(except)?, &chosen))
 }
 
 /// A family whose default route is gone keeps its address while the machine has it: a router that

@@ -61,8 +61,7 @@ impl Section {
         }
     }
 
-    /// The fields of a struct, beside those of the runtime. For the Service proxy, whose fields scripts have always
-    /// found there.
+    /// The fields of a struct, beside those of the runtime. For a consumer whose fields scripts have always found there.
     pub fn beside(status: &impl Serialize) -> Self {
         Self {
             name: None,

@@ -76,7 +76,7 @@ pub struct HealthReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FamilyHealth {
-    /// When all Services last had their rules of this family, RFC 3339.
+    /// When everything of this family was last written, RFC 3339.
     pub last_updated: String,
     /// No sync is overdue, and the last successful one wrote this family.
     pub healthy: bool,
@@ -99,9 +99,9 @@ pub struct Health {
 #[derive(Clone, Debug)]
 struct State {
     clocks: Vec<Clock>,
-    /// End of the last successful sync of Services, or the start.
+    /// The end of the last sync that a consumer reported, or the start.
     updated: Timestamp,
-    /// The end of the last sync after which all Services had their rules of a family.
+    /// The end of the last sync after which nothing of a family was left to write.
     families: PerFamily<Timestamp>,
     node: NodeState,
     /// One line for each kind that is not up to date.
@@ -201,7 +201,7 @@ impl Health {
         }
     }
 
-    /// Records a successful sync of Services, after which all Services have their rules of the `complete` families.
+    /// Records a successful sync, after which nothing of the `complete` families is left to write.
     pub fn updated(&self, at: Timestamp, complete: &[IpFamily]) {
         let mut state = self.lock();
         state.updated = at;

@@ -7,12 +7,8 @@ use nix::net::if_::if_nametoindex;
 use sluice_netlink::RequestError;
 use sluice_route::Address;
 
-/// The device on which kube-proxy's IPVS mode, and ours, has the addresses of Services.
-const IPVS_DEVICE: &str = "kube-ipvs0";
-
-/// The metric of addresses on `lo` that are the agent's own, `sdns` as a number: nobody gives an address on
-/// `lo` a metric by chance, and this one not by hand. NodePorts do not answer there, and no Service shadows
-/// them.
+/// The metric of addresses on `lo` that are the agent's own: nobody gives an address on `lo` a metric by chance, and
+/// this one (four letters as a number) not by hand. They do not count as addresses of the node.
 pub const OWN_METRIC: u32 = u32::from_be_bytes(*b"sdns");
 
 /// Addresses in documentation prefixes (RFC 5737, RFC 3849), which only the default route leads to.
@@ -30,15 +26,15 @@ pub fn default_route_addresses() -> Vec<IpAddr> {
     FAR_AWAY.into_iter().filter_map(source).collect()
 }
 
-/// Every usable address of the node, loopback included, without the Service addresses that
-/// kube-proxy's IPVS mode assigns to its device, and without those of the node's DNS server.
+/// Every usable address of the node, loopback included, without those of the interface `except`, whose addresses are
+/// not the node's, and without [the agent's own](OWN_METRIC).
 ///
 /// # Errors
 /// The kernel could not list them.
-pub fn addresses() -> Result<BTreeSet<IpAddr>, RequestError> {
-    let ipvs = if_nametoindex(IPVS_DEVICE).ok();
+pub fn addresses(except: &str) -> Result<BTreeSet<IpAddr>, RequestError> {
+    let except = if_nametoindex(except).ok();
     let all = sluice_route::addresses()?.into_iter();
-    let own = all.filter(|it| it.is_usable && Some(it.interface) != ipvs);
+    let own = all.filter(|it| it.is_usable && Some(it.interface) != except);
     let own = own.filter(|it| !is_ours(it));
     Ok(own.map(|it| it.ip).collect())
 }
@@ -62,7 +58,7 @@ mod tests {
 
     #[test]
     fn the_node_has_addresses_and_the_default_route_is_one_of_them() {
-        let all = addresses().expect("permitted to everybody");
+        let all = addresses("").expect("permitted to everybody");
         for ip in default_route_addresses() {
             assert!(all.contains(&ip), "{ip} is not among {all:?}");
         }

@@ -107,7 +107,7 @@ fn plan_of(args: &NodeArgs, mut objects: Option<&mut Objects>) -> anyhow::Result
     let read = read(&config.source, wants, &mut absorb)?;
     let node_name = &config.settings.node_name;
     let node = planner.state().node(node_name).cloned();
-    if let Some(found) = addresses::if_node(node.as_deref()) {
+    if let Some(found) = addresses::if_node(node.as_deref(), sluice_plane::kube_proxy::DEVICE) {
         planner.absorb(Event::LocalAddresses(found));
     }
     planner.replan();

@@ -304,7 +304,7 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
     }
     let to = proxy.clone();
     let tell = move |it| to.events([TimedEvent::from(Event::LocalAddresses(it))]);
-    let _addresses = Addresses::follow(tell, own)?;
+    let _addresses = Addresses::follow(tell, own, sluice_plane::kube_proxy::DEVICE)?;
     let mut reload = reload::Reloading::new(proxy.clone(), control, effective.clone(), memory);
     let restart = reload.restart();
     let watched = config_watch::watch(args, host_name, config, move |it| reload.apply(it));

@@ -284,7 +284,9 @@ fn addresses_of_the_dns_server_are_removed_and_others_stay() {
         let line = format!("removed address {address} of the DNS server on lo\n");
         assert!(said.contains(&line), "{said}");
     }
-    let left = node.netns.run(|| sluice_node::node::addresses().unwrap());
+    let left = node
+        .netns
+        .run(|| sluice_node::node::addresses("kube-ipvs0").unwrap());
     let expected = ["127.0.0.1", "192.0.2.1", "::1"].map(|it| it.parse().unwrap());
     assert_eq!(left, expected.into_iter().collect());
 }

@@ -78,7 +78,7 @@ impl Machine {
             // The test may have ended.
             let _ = sender.send(found);
         };
-        let addresses = netns.run(|| Addresses::follow(send, own.clone()));
+        let addresses = netns.run(|| Addresses::follow(send, own.clone(), "strange0"));
         Self {
             netns,
             received,
@@ -187,7 +187,7 @@ fn addresses_that_ipvs_holds_for_services_are_not_the_machines() {
     require_netns!();
     let machine = Machine::new();
     // A bridge will do for the dummy device.
-    let wiring = "link add kube-ipvs0 type bridge\naddress add 10.96.0.1/32 dev kube-ipvs0\n\
+    let wiring = "link add strange0 type bridge\naddress add 10.96.0.1/32 dev strange0\n\
         address add 10.0.0.9/24 dev x\n";
     ip(&machine.netns, wiring);
     machine.until("the last one", |it| {

@@ -24,6 +24,7 @@ use sluice_node::{chain, node};
 use sluice_plan::Frontend;
 use sluice_plan::stale::{Keep, StaleFlows};
 use sluice_plane::FlowTable;
+use sluice_plane::kube_proxy::DEVICE;
 use sluice_reconcile::Backoff;
 use tracing::{debug, info, warn};
 
@@ -147,7 +148,7 @@ fn walked(wanted: &mut Wanted) -> bool {
 fn local_addresses(wanted: &Wanted) -> Result<BTreeSet<IpAddr>, String> {
     let is_node_port = |it: &Frontend| matches!(it, Frontend::NodePort { .. });
     if wanted.keys().any(is_node_port) {
-        node::addresses().map_err(|error| chain(&error))
+        node::addresses(DEVICE).map_err(|error| chain(&error))
     } else {
         Ok(BTreeSet::new())
     }

@@ -19,7 +19,7 @@ fn on_lo(world: &World) -> String {
 fn the_addresses_stay_are_none_of_the_node_and_are_cleaned_up() {
     require_netns!();
     let world = World::new(Plane::Nftables, World::recognising_pods(), true);
-    let before = world.node().run(|| node::addresses().unwrap());
+    let before = world.node().run(|| node::addresses("").unwrap());
     Holder::taking(&world, DNS_PORT).kill();
     let listed = on_lo(&world);
     for address in world.dns().served() {
@@ -30,7 +30,7 @@ fn the_addresses_stay_are_none_of_the_node_and_are_cleaned_up() {
     }
     assert!(listed.contains("169.254.20.10/32 metric"), "{listed}");
     assert!(listed.contains("scope host lo:sluice-dns"), "{listed}");
-    assert_eq!(world.node().run(|| node::addresses().unwrap()), before);
+    assert_eq!(world.node().run(|| node::addresses("").unwrap()), before);
 
     world.run("ip", &["address", "add", "192.0.2.1/32", "dev", "lo"]);
     let tables = || world.run("nft", &["list", "tables"]);

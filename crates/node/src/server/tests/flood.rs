@@ -181,7 +181,9 @@ fn a_local_client_of_a_secondary_address_is_local() {
     let node = cluster.node("node-a");
     run(node.netns(), "ip addr add 192.168.100.20/24 dev eth0");
     let own = Own::default();
-    let following = node.netns().run(|| Addresses::follow(|_| {}, own.clone()));
+    let following = node
+        .netns()
+        .run(|| Addresses::follow(|_| {}, own.clone(), ""));
     let _following = following.expect("permitted");
     let (peer, source) = node.netns().run(|| {
         let listener = std::net::TcpListener::bind("0.0.0.0:10256").expect("free");
