@@ -16,8 +16,7 @@ use anyhow::{Context, bail};
 use jiff::Timestamp;
 use sluice_agent::takeover::{AllLeftovers, Carried};
 use sluice_agent::{
-    Connections, Links, Outputs, Plans, ServiceMetrics, TimedEvent, conntrack, health_checks,
-    takeover,
+    Connections, Links, Outputs, ServiceMetrics, TimedEvent, conntrack, health_checks, takeover,
 };
 use sluice_config::{Mode, encode};
 use sluice_dns_agent::{NameEvent, Names};
@@ -219,7 +218,7 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
     let services = runtime.inbox::<sluice_agent::Services<P>>();
     let names = runtime.inbox::<Names>();
     let (proxy, control) = (services.handle(), runtime.control());
-    let plans = Plans::of(proxy.clone());
+    let plans = sluice_agent::Services::plans(proxy.clone());
     if let Some(counters) = plane.counters()? {
         let connections = Connections::start(counters, plans.clone());
         metrics.show_connections(connections.context("start counting connections")?);

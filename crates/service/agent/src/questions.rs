@@ -3,14 +3,11 @@
 use std::sync::Arc;
 
 use axum::response::Response;
-use sluice_node::Handle;
 use sluice_node::server::await_answer;
 use sluice_plan::Planner;
 use sluice_plan::inventory::Walk;
-use sluice_plane::DataPlane;
 use tokio::sync::oneshot;
 
-use crate::services::Services;
 use crate::status::SyncStatus;
 
 /// The facts that questions read.
@@ -28,11 +25,7 @@ type Question = Box<dyn FnOnce(&dyn Facts) + Send>;
 pub struct Plans(Arc<dyn Fn(Question) -> bool + Send + Sync>);
 
 impl Plans {
-    /// Asks this proxy.
-    pub fn of<P: DataPlane>(proxy: Handle<Services<P>>) -> Self {
-        Self::through(move |question| proxy.tell(move |it| question(it)))
-    }
-
+    /// `ask` hands a question to the thread of the proxy; `false`: it has stopped.
     pub(crate) fn through(ask: impl Fn(Question) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(ask))
     }

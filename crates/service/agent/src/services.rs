@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use sluice_model::{Announcement, IpFamily, NamespacedName};
 use sluice_node::metrics::seconds_since_epoch;
-use sluice_node::{Consumer, Health, NodeState, Section, Settled, StepClock, chain};
+use sluice_node::{Consumer, Handle, Health, NodeState, Section, Settled, StepClock, chain};
 use sluice_plan::Planner;
 use sluice_plan::settings::Settings;
 use sluice_plan::stale::StaleFlows;
@@ -38,7 +38,7 @@ use crate::change::TimedEvent;
 use crate::health_check::HealthChecks;
 use crate::metrics::ServiceMetrics;
 use crate::pace::{Pace, Periods, Resync};
-use crate::questions::Facts;
+use crate::questions::{Facts, Plans};
 use crate::status::SyncStatus;
 use crate::takeover::Carried;
 
@@ -103,6 +103,11 @@ pub struct Services<P: DataPlane> {
 }
 
 impl<P: DataPlane> Services<P> {
+    /// Where questions to this proxy are asked.
+    pub fn plans(proxy: Handle<Self>) -> Plans {
+        Plans::through(move |question| proxy.tell(move |it| question(it)))
+    }
+
     /// A proxy without a cluster state. It writes nothing before its source is complete.
     pub fn new(settings: Settings, plane: P, periods: Periods, outputs: Outputs) -> Self {
         outputs.metrics.sync_requested();
