@@ -1,49 +1,14 @@
 //! What the API server says beside a plan: the pods of a Service, and pods by name.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use serde::Deserialize;
 use sluice_diagnose::doctor::{Container, ContainerPort, PodState, ServicePods, Target};
 use sluice_model::NamespacedName;
-use sluice_node::client;
-use sluice_node::privileges::is_secure_execution;
-use sluice_source::apiserver::{self, Access, Client, Plugins};
-
-use crate::status::Whole;
-use crate::view::View;
+use sluice_source::apiserver::{self, Client};
 
 /// Most pods of a Service that are read.
 const PODS: usize = 500;
-
-/// The API server of a view: that of the plan, or the one that the agent follows, where this process may read the agent's
-/// kubeconfig. `None` without one.
-pub(crate) fn client_of(view: &View) -> Option<Client> {
-    match view {
-        View::Plan(planned) => planned.client.clone(),
-        View::Agent(socket) => {
-            let whole: Whole = client::get(socket, "/status").ok()?;
-            let kubeconfig = whole.status.agent.kubeconfig?;
-            let plugins = if is_secure_execution() {
-                Plugins::Refuse
-            } else {
-                Plugins::Run
-            };
-            let access = Access {
-                kubeconfig: Some(kubeconfig),
-                plugins,
-                ..Access::default()
-            };
-            apiserver::connect(&access).ok()
-        }
-    }
-}
-
-/// The addresses of a pod; none where no API server is there, or it does not know the pod.
-pub(crate) fn addresses_of_pod(view: &View, name: &NamespacedName) -> Vec<IpAddr> {
-    let found = client_of(view).and_then(|it| apiserver::pod_addresses(&it, name).ok());
-    found.unwrap_or_default()
-}
 
 /// One pod, and why not.
 pub(crate) fn pod(client: &Client, name: &NamespacedName) -> Result<PodState, String> {

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     };
     let elsewhere = client::in_other_namespace(&args.socket);
     let asked = plan.as_ref().filter(|_| args.service.is_some());
-    let client = asked.and_then(|it| cluster::client_of(&it.view));
+    let client = asked.and_then(|it| it.view.api_server());
     let machine = Machine {
         agent,
         elsewhere,

@@ -1,18 +1,18 @@
 //! Who answers a command's questions about Services: the running agent, or a plan of our own.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use sluice_model::NamespacedName;
 use sluice_node::client::{self, ClientError};
+use sluice_node::privileges::is_secure_execution;
 use sluice_plan::explain::{self, Explanation};
 use sluice_plan::inventory::{self, ServiceDetail, ServiceSummary};
-use sluice_source::apiserver;
+use sluice_source::apiserver::{self, Access, Client, Plugins};
 use sluice_zone::Resolution;
 
 use crate::cli::NodeArgs;
-use crate::cluster::addresses_of_pod;
 use crate::planned::{self, Planned};
 use crate::resolution::Asked;
 use crate::status::Whole;
@@ -42,6 +42,36 @@ impl View {
         } else {
             Ok(Self::Agent(socket.to_owned()))
         }
+    }
+
+    /// The API server: that of the plan, or the one that the agent follows, where this process may read the agent's
+    /// kubeconfig. `None` without one.
+    pub(crate) fn api_server(&self) -> Option<Client> {
+        match self {
+            Self::Plan(planned) => planned.client.clone(),
+            Self::Agent(socket) => {
+                let whole: Whole = client::get(socket, "/status").ok()?;
+                let kubeconfig = whole.status.agent.kubeconfig?;
+                let plugins = if is_secure_execution() {
+                    Plugins::Refuse
+                } else {
+                    Plugins::Run
+                };
+                let access = Access {
+                    kubeconfig: Some(kubeconfig),
+                    plugins,
+                    ..Access::default()
+                };
+                apiserver::connect(&access).ok()
+            }
+        }
+    }
+
+    /// The addresses of a pod; none where no API server is there, or it does not know the pod.
+    fn addresses_of_pod(&self, name: &NamespacedName) -> Vec<IpAddr> {
+        let server = self.api_server();
+        let found = server.and_then(|it| apiserver::pod_addresses(&it, name).ok());
+        found.unwrap_or_default()
     }
 
     /// Whether names can be asked for: an agent knows them when it has a DNS server.
@@ -107,7 +137,7 @@ impl View {
             bail!(why);
         };
         let named = explain::sender_pod(from);
-        let addresses = named.map_or_else(Vec::new, |it| addresses_of_pod(self, &it));
+        let addresses = named.map_or_else(Vec::new, |it| self.addresses_of_pod(&it));
         // The family of the destination decides which of them sends.
         for ip in addresses {
             let ip = ip.to_string();
@@ -118,7 +148,7 @@ impl View {
             }
         }
         let service = explain::service_of(to).ok().flatten();
-        let pod = service.map_or_else(Vec::new, |it| addresses_of_pod(self, &it));
+        let pod = service.map_or_else(Vec::new, |it| self.addresses_of_pod(&it));
         match pod.first() {
             Some(ip) => {
                 let to = SocketAddr::new(*ip, 80);
