@@ -260,7 +260,8 @@ impl Planner {
         }
     }
 
-    /// Whether a [`replan`](Self::replan) has something to do.
+    /// Whether a [`replan`](Self::replan) has something to do. For tests, which plan in parts until it has not.
+    #[cfg(any(test, feature = "testing"))]
     pub fn is_dirty(&self) -> bool {
         self.node_dirty || self.others_dirty || !self.dirty.is_empty() || !self.unplanned.is_empty()
     }
@@ -288,8 +289,6 @@ impl Planner {
     /// Plans a part of what changed: some `work`, in endpoints and objects to write. The namespaces with the
     /// least work come first, and the largest Service gets a piece in each part, so that neither waits for
     /// ever. A frontend leaves its former owner before, or together with, its way to the new one.
-    ///
-    /// [`is_dirty`](Self::is_dirty) says whether there is more to plan.
     pub fn replan_part(&mut self, work: usize) -> Changes {
         self.planned.clear();
         let mut changes = Changes {

@@ -101,7 +101,7 @@ impl<B: ServiceBackend> Proxy<B> {
     }
 
     /// Plans the service ports that events changed: all of them before a full sync, which deletes what
-    /// is not planned, and else as many as are written at once. [`Planner::is_dirty`] says whether there is more.
+    /// is not planned, and else as many as are written at once.
     pub fn replan(&mut self) -> Changes {
         let changes = if self.reconciler.is_resync_due() {
             self.planner.replan()

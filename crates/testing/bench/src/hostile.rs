@@ -153,5 +153,5 @@ fn step<P: ServiceBackend>(node: &mut Node<P>) -> anyhow::Result<Instant> {
 }
 
 fn is_busy<P: ServiceBackend>(node: &Node<P>) -> bool {
-    node.0.planner().is_dirty() || node.0.waiting().next().is_some()
+    node.0.is_any_left()
 }
