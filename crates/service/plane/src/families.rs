@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use sluice_model::IpFamily;
-use sluice_reconcile::{Backoff, Upkeep};
+use sluice_reconcile::{Backoff, Upkeep, Waits};
 
 use crate::Unserved;
 
@@ -31,8 +31,8 @@ pub struct Families {
     unserved: Option<Unserved>,
     /// When the unserved family is tried again.
     backoff: Backoff,
-    /// How many writes in a row failed.
-    unwritten: u32,
+    /// The waits after writes that fail in a row.
+    unwritten: Waits,
     /// The duration of the longest listing when families were listed last.
     listing: Option<Duration>,
 }
@@ -60,7 +60,7 @@ impl Families {
             all,
             unserved: None,
             backoff: Backoff::default(),
-            unwritten: 0,
+            unwritten: Waits::new(Backoff::FIRST, LONGEST),
             listing: None,
         }
     }
@@ -127,8 +127,7 @@ impl Families {
     ///
     /// No other family is served. The next sync tries both.
     pub fn lose<E: Display>(&mut self, family: IpFamily, error: E) -> Result<(), E> {
-        let rest = Backoff::FIRST * (1 << self.unwritten.min(12));
-        self.unwritten += 1;
+        let rest = self.unwritten.take();
         let listing = self.listing.unwrap_or_default() * PARTS;
         self.leave(family, error, rest.max(listing))
     }
@@ -137,7 +136,7 @@ impl Families {
     pub fn written(&mut self) {
         if self.unserved.is_none() {
             self.backoff.succeed();
-            self.unwritten = 0;
+            self.unwritten.reset();
         }
     }
 

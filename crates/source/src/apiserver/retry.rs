@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use sluice_reconcile::Waits;
+
 use super::Timeouts;
 use super::failure::Failure;
 
@@ -68,8 +70,9 @@ impl End {
 #[derive(Debug)]
 pub(super) struct Retry {
     timeouts: Timeouts,
-    /// Failures in a row since the watch last worked.
-    failures: u32,
+    waits: Waits,
+    /// Nothing has failed since the watch last worked.
+    is_steady: bool,
     /// When a request last got no answer.
     unreachable_at: Option<Instant>,
     was_unreachable: bool,
@@ -77,9 +80,11 @@ pub(super) struct Retry {
 
 impl Retry {
     pub(super) fn new(timeouts: Timeouts) -> Self {
+        let longest = timeouts.longest_retry.max(timeouts.reconnect);
         Self {
+            waits: Waits::new(timeouts.retry, longest),
             timeouts,
-            failures: 0,
+            is_steady: true,
             unreachable_at: None,
             was_unreachable: false,
         }
@@ -87,12 +92,13 @@ impl Retry {
 
     /// The watch works: earlier failures do not count any more.
     pub(super) fn succeed(&mut self) {
-        self.failures = 0;
+        self.waits.reset();
+        self.is_steady = true;
     }
 
     /// Nothing has failed since the watch last worked.
     pub(super) fn is_steady(&self) -> bool {
-        self.failures == 0
+        self.is_steady
     }
 
     /// The wait before the next request. `chance` is 0 to 1.
@@ -100,15 +106,18 @@ impl Retry {
         let is_unreachable = end.is_unreachable();
         // The server answers: the time without a server does not count any more.
         if self.was_unreachable && !is_unreachable {
-            self.failures = 0;
+            self.succeed();
         }
         self.was_unreachable = is_unreachable;
         if is_unreachable {
             self.unreachable_at = Some(now);
         }
+        if *end == End::NoStream {
+            return Duration::ZERO;
+        }
+        let is_first = std::mem::take(&mut self.is_steady);
+        let doubled = self.waits.take();
         let timeouts = &self.timeouts;
-        let is_first = self.failures == 0;
-        let doubled = timeouts.retry.saturating_mul(1 << self.failures.min(16));
         let starts = |at| now.duration_since(at) < timeouts.recovery;
         let longest = if self.unreachable_at.is_some_and(starts) {
             timeouts.reconnect
@@ -117,10 +126,6 @@ impl Retry {
         };
         // Half of it more or less, so that the nodes of a cluster do not all come at once.
         let wait = doubled.min(longest).mul_f64(0.5 + chance);
-        if *end == End::NoStream {
-            return Duration::ZERO;
-        }
-        self.failures = self.failures.saturating_add(1);
         match end {
             End::Closed | End::Cut(_) | End::Silent if is_first => Duration::ZERO,
             // The versions of all nodes may have expired at once.
