@@ -131,8 +131,34 @@ pub struct Follow {
     thread: Option<JoinHandle<()>>,
 }
 
+impl Hub {
+    /// Feeds this hub from an API server. A hub has one feed. `observer` is called for every request.
+    ///
+    /// The first list of each kind is one batch. The consumer's [`Notice::Synced`] comes with or after the last first
+    /// list for which it waits. From then on a batch is what one read of a watch brought, or the differences that a
+    /// new list showed.
+    ///
+    /// An object that cannot be used keeps its last good version; [`Notice::Problems`] say so, with
+    /// the object as origin (`Service default/web`). While a kind cannot be followed, the origin
+    /// [`ORIGIN`] says which and since when.
+    ///
+    /// # Errors
+    /// [`SourceError::Follow`] when the machine has no thread left.
+    ///
+    /// [`Notice::Synced`]: sluice_model::Notice::Synced
+    /// [`Notice::Problems`]: sluice_model::Notice::Problems
+    pub fn follow(
+        &self,
+        client: &Client,
+        timeouts: Timeouts,
+        observer: Observer,
+    ) -> Result<Follow, SourceError> {
+        follow_hub(client, self.clone(), timeouts, observer)
+    }
+}
+
 /// Follows what the consumers of a hub want.
-pub(crate) fn follow_hub(
+fn follow_hub(
     client: &Client,
     hub: Hub,
     timeouts: Timeouts,

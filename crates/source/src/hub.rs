@@ -15,15 +15,10 @@ mod selection;
 mod wants;
 
 use std::fmt;
-use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use nix::sys::eventfd::EventFd;
 use tokio::sync::Notify;
-
-use crate::SourceError;
-use crate::apiserver::{self, Client, Follow, Observer, Timeouts};
-use crate::watch::{self, Watch};
 
 pub use selection::{FieldTest, Selection};
 pub use wants::{Need, Wants};
@@ -112,62 +107,6 @@ impl Hub {
             // It cannot fail: the counter is far from full.
             let _ = wake.write(1);
         }
-    }
-
-    /// Feeds this hub from a folder of manifests with its subfolders. A hub has one feed.
-    ///
-    /// A batch that takes objects away waits 40 ms for files that bring them back, 80 ms at most, and 2 s while they come
-    /// or a new file is being written. So objects that move between files are not deleted.
-    ///
-    /// A file counts at once when its writer closes it, or when it is renamed or linked into place. A
-    /// writer that does not close it is waited for until it is quiet for a second, two seconds at most;
-    /// then the file counts, but objects that it lacks stay. The first batch waits for the files that
-    /// were being written meanwhile, and for nothing else: it has every object and every problem, and ends with
-    /// [`Notice::Synced`].
-    ///
-    /// Hidden files and folders and backups are not read. A subfolder behind a link is read, each folder
-    /// once. Of a [`Selection`] counts here what the model of the kind keeps.
-    ///
-    /// A file, document, object or subfolder that cannot be read keeps its last good state; so does the whole folder
-    /// while it is missing. [`Notice::Problems`] say so, with the path below the folder as origin (the folder's own
-    /// path for the folder itself). Reading is tried again until it works, of a file with the waits of
-    /// [`sluice_reconcile::Backoff`].
-    ///
-    /// A change behind a symbolic link is noticed when the link is replaced, or a `..data` link as
-    /// in a ConfigMap volume; not when a file outside the folder is written in place.
-    ///
-    /// # Errors
-    /// [`SourceError::Folder`] when the folder cannot be listed now, [`SourceError::Watch`] when
-    /// the kernel has no watch left.
-    ///
-    /// [`Notice::Synced`]: sluice_model::Notice::Synced
-    /// [`Notice::Problems`]: sluice_model::Notice::Problems
-    pub fn watch(&self, dir: impl AsRef<Path>) -> Result<Watch, SourceError> {
-        watch::watch(dir.as_ref(), self.clone())
-    }
-
-    /// Feeds this hub from an API server. A hub has one feed. `observer` is called for every request.
-    ///
-    /// The first list of each kind is one batch. The consumer's [`Notice::Synced`] comes with or after the last first
-    /// list for which it waits. From then on a batch is what one read of a watch brought, or the differences that a
-    /// new list showed.
-    ///
-    /// An object that cannot be used keeps its last good version; [`Notice::Problems`] say so, with
-    /// the object as origin (`Service default/web`). While a kind cannot be followed, the origin
-    /// [`ORIGIN`](apiserver::ORIGIN) says which and since when.
-    ///
-    /// # Errors
-    /// [`SourceError::Follow`] when the machine has no thread left.
-    ///
-    /// [`Notice::Synced`]: sluice_model::Notice::Synced
-    /// [`Notice::Problems`]: sluice_model::Notice::Problems
-    pub fn follow(
-        &self,
-        client: &Client,
-        timeouts: Timeouts,
-        observer: Observer,
-    ) -> Result<Follow, SourceError> {
-        apiserver::follow_hub(client, self.clone(), timeouts, observer)
     }
 
     /// The changes of the consumers since the last call.

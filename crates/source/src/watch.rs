@@ -49,8 +49,42 @@ pub struct Watch {
     thread: Option<JoinHandle<()>>,
 }
 
+impl Hub {
+    /// Feeds this hub from a folder of manifests with its subfolders. A hub has one feed.
+    ///
+    /// A batch that takes objects away waits 40 ms for files that bring them back, 80 ms at most, and 2 s while they come
+    /// or a new file is being written. So objects that move between files are not deleted.
+    ///
+    /// A file counts at once when its writer closes it, or when it is renamed or linked into place. A
+    /// writer that does not close it is waited for until it is quiet for a second, two seconds at most;
+    /// then the file counts, but objects that it lacks stay. The first batch waits for the files that
+    /// were being written meanwhile, and for nothing else: it has every object and every problem, and ends with
+    /// [`Notice::Synced`].
+    ///
+    /// Hidden files and folders and backups are not read. A subfolder behind a link is read, each folder
+    /// once. Of a [`Selection`](crate::Selection) counts here what the model of the kind keeps.
+    ///
+    /// A file, document, object or subfolder that cannot be read keeps its last good state; so does the whole folder
+    /// while it is missing. [`Notice::Problems`] say so, with the path below the folder as origin (the folder's own
+    /// path for the folder itself). Reading is tried again until it works, of a file with the waits of
+    /// [`sluice_reconcile::Backoff`].
+    ///
+    /// A change behind a symbolic link is noticed when the link is replaced, or a `..data` link as
+    /// in a ConfigMap volume; not when a file outside the folder is written in place.
+    ///
+    /// # Errors
+    /// [`SourceError::Folder`] when the folder cannot be listed now, [`SourceError::Watch`] when
+    /// the kernel has no watch left.
+    ///
+    /// [`Notice::Synced`]: sluice_model::Notice::Synced
+    /// [`Notice::Problems`]: sluice_model::Notice::Problems
+    pub fn watch(&self, dir: impl AsRef<Path>) -> Result<Watch, SourceError> {
+        watch(dir.as_ref(), self.clone())
+    }
+}
+
 /// Watches a folder of manifests with its subfolders for the consumers of a hub.
-pub(crate) fn watch(path: &Path, hub: Hub) -> Result<Watch, SourceError> {
+fn watch(path: &Path, hub: Hub) -> Result<Watch, SourceError> {
     let fail = |error| SourceError::Watch {
         path: path.to_owned(),
         error,
