@@ -20,6 +20,7 @@
 //! - An object's JSON is dropped as soon as the object is converted.
 
 mod access;
+mod causes;
 mod connection;
 mod delivered;
 mod events;

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use kube::Config;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use serde_json::json;
-use sluice_yaml::{escaped, message, quoted};
+use sluice_yaml::{escaped, quoted};
 
+use super::causes::chain;
 use super::connection;
 use super::files;
 use super::limit::Bucket;
@@ -280,24 +281,4 @@ fn failed(what: &str, error: &(dyn std::error::Error + 'static)) -> SourceError 
         what: what.to_owned(),
         error: chain(error),
     }
-}
-
-/// An error with its causes, each once and only its first line: the next lines may show the file
-/// with its token.
-pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let (mut text, mut next) = (String::new(), Some(error));
-    while let Some(error) = next {
-        let line = error.to_string();
-        let line = line.lines().next().unwrap_or_default();
-        // Links to manuals and names of layers are for developers.
-        let line = line.split(": https://").next().unwrap_or_default();
-        let line = line.strip_prefix("ServiceError: ").unwrap_or(line);
-        if text.is_empty() {
-            line.clone_into(&mut text);
-        } else if !text.contains(line) {
-            text = format!("{text}: {line}");
-        }
-        next = error.source();
-    }
-    message(&text)
 }

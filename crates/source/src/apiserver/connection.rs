@@ -24,7 +24,8 @@ use tower::{BoxError, ServiceBuilder};
 use tower_http::timeout::TimeoutBody;
 
 use super::Observer;
-use super::access::{Access, Client, chain};
+use super::access::{Access, Client};
+use super::causes::chain;
 use super::failure::Failure;
 use super::proxy::{proxy, tunnel};
 

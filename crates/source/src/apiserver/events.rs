@@ -12,7 +12,7 @@ use kube::client::Body;
 use kube::core::Status;
 use serde_json::value::RawValue;
 
-use super::access::chain;
+use super::causes::chain;
 use super::failure::Failure;
 
 /// Events that are read at once and delivered as one batch.

@@ -9,7 +9,7 @@ use hyper_util::client::legacy;
 use kube::core::Status;
 use sluice_yaml::message;
 
-use super::access::chain;
+use super::causes::chain;
 
 /// A request without a good answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
