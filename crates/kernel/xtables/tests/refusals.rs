@@ -5,7 +5,7 @@ use std::path::Path;
 use sluice_lab::{Netns, require_netns};
 use sluice_model::IpFamily;
 use sluice_xtables::parse::parse_rule;
-use sluice_xtables::programs::{Lock, Programs, RestoreError, RunError, SaveError, Variant};
+use sluice_xtables::programs::{Lock, Marks, Programs, RestoreError, RunError, SaveError, Variant};
 use sluice_xtables::rule::{ChainName, Rule, Table};
 use sluice_xtables::script::{Lines, Script};
 
