@@ -10,8 +10,8 @@ use sluice_bpf_abi::{Treatment, endpoint_flags, frontend_flags};
 use sluice_model::{Algorithm, IpFamily, LocalTraffic, Protocol};
 use sluice_plan::lookup::{Client, treat};
 use sluice_plan::{
-    ClusterIpMasquerade, Direct, FamilyPlan, NodePlan, PlannedFrontend, Pool, PoolEndpoint, PortPlan,
-    Route, Scope, Verdict,
+    ClusterIpMasquerade, Direct, FamilyPlan, NodePlan, PlannedFrontend, Pool, PoolEndpoint,
+    PortPlan, Route, Scope, Verdict,
 };
 
 use sluice_plane::EbpfOptions;
