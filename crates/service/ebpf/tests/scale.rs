@@ -105,7 +105,7 @@ fn ten_thousand_services() {
     node.run(|| {
         proxy.change(gone.collect());
         // A large change is planned and written in parts.
-        while proxy.planner().is_dirty() || proxy.waiting().next().is_some() {
+        while proxy.is_any_left() {
             proxy.replan();
             proxy.sync().unwrap();
         }

@@ -181,7 +181,7 @@ pub fn parts_add_up<S: Shape>(
         assert!(report.full && report.foreign == 0);
     }
     let mut parts = 0;
-    while proxy.planner().is_dirty() || proxy.waiting().next().is_some() {
+    while proxy.is_any_left() {
         sync(&mut proxy);
         parts += 1;
         assert!(parts < ENOUGH);
