@@ -119,7 +119,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["model", "netlink", "nft", "node", "route", "zone"],
     ),
     ("dns/corefile", &["model"]),
-    ("dns/upstream", &["corefile", "reconcile"]),
+    ("dns/upstream", &["corefile"]),
     (
         "dns/server",
         &["corefile", "http", "model", "upstream", "zone"],

@@ -7,7 +7,6 @@ use std::time::Duration;
 use hickory_proto::op::Message;
 use rand::seq::{IndexedRandom as _, SliceRandom as _};
 use sluice_corefile::{Forward, Policy};
-use sluice_reconcile::Waits;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Transport;
@@ -81,13 +80,14 @@ impl Upstreams {
             failure: None,
             answer: None,
         };
-        let mut pauses = Waits::new(FIRST_PAUSE, QUERY_TIMEOUT);
+        let mut pause = FIRST_PAUSE;
         let order = order(self.config.policy, &self.queries, self.upstreams.len());
         while Instant::now() < deadline {
             if let Some(result) = self.ask_each(&order, &mut asked).await {
                 return result;
             }
-            sleep_until(deadline.min(Instant::now() + pauses.take())).await;
+            sleep_until(deadline.min(Instant::now() + pause)).await;
+            pause *= 2;
         }
         Err(asked.failure.unwrap_or(Failure::AllDown))
     }
