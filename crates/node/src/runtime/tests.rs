@@ -217,9 +217,12 @@ fn a_consumer_has_its_own_events_status_questions_and_due_times() {
         .events([Delivery("tea", 1), Delivery("rum", 7), Delivery("tea", 2)]);
     world.turn();
     assert!(healthy(&world));
-    assert_eq!(world.status(), r#","things":1,"waiting":1,"signs":[]}"#);
-    // Due again, without any input.
-    assert!(world.runtime.turn());
+    let first = r#","things":1,"waiting":1,"signs":[]}"#;
+    assert_eq!(world.status(), first);
+    // Due again, without any input but what the first turn left of the burst.
+    while world.status() == first {
+        assert!(world.runtime.turn());
+    }
     assert_eq!(world.status(), r#","things":2,"waiting":0,"signs":[]}"#);
     let answer = world.shelf.ask(|it| it.written.clone());
     world.turn();
