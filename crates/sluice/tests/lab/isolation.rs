@@ -57,8 +57,11 @@ metadata: {name: refused}
 spec: {containers: [{name: c, image: any, securityContext: {runAsUser: 0, runAsNonRoot: true}}]}
 ";
 
-/// Size and time of all files below a folder.
-fn files(folder: &Path, all: &mut BTreeMap<String, (u64, Option<SystemTime>)>) {
+/// Size and time of files, by path.
+type Files = BTreeMap<String, (u64, Option<SystemTime>)>;
+
+/// Adds all files below a folder.
+fn files(folder: &Path, all: &mut Files) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let found = entry.metadata().unwrap();
         let seen = (found.len(), found.modified().ok());
@@ -70,12 +73,8 @@ fn files(folder: &Path, all: &mut BTreeMap<String, (u64, Option<SystemTime>)>) {
 }
 
 /// What pods could change of the machine.
-fn machine() -> (
-    BTreeMap<String, (u64, Option<SystemTime>)>,
-    Vec<String>,
-    String,
-) {
-    let mut all = BTreeMap::new();
+fn machine() -> (Files, Vec<String>, String) {
+    let mut all = Files::new();
     files(Path::new("/etc"), &mut all);
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     // Other tests make network namespaces and file systems meanwhile.
