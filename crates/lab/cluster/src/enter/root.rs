@@ -69,6 +69,14 @@ const NONE: Option<&str> = None;
 /// Moves this process into a new root. It must be process 1 of a pid namespace, in a private mount namespace.
 pub(super) fn make(inside: &Inside, confined: &Confined) -> anyhow::Result<()> {
     let program = std::env::current_exe().context("find this program")?;
+    // Where the machine is a chroot, the kernel's path begins outside of it.
+    let parts: Vec<_> = program.iter().skip(1).collect();
+    let inner =
+        (0..parts.len()).map(|it| Path::new("/").join(parts[it..].iter().collect::<PathBuf>()));
+    let program = inner
+        .into_iter()
+        .find(|it| it.exists())
+        .unwrap_or(program.clone());
     let resolv_conf = inside
         .resolv_conf
         .as_deref()
