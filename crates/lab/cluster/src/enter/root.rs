@@ -71,12 +71,10 @@ pub(super) fn make(inside: &Inside, confined: &Confined) -> anyhow::Result<()> {
     let program = std::env::current_exe().context("find this program")?;
     // Where the machine is a chroot, the kernel's path begins outside of it.
     let parts: Vec<_> = program.iter().skip(1).collect();
-    let inner =
-        (0..parts.len()).map(|it| Path::new("/").join(parts[it..].iter().collect::<PathBuf>()));
-    let program = inner
-        .into_iter()
+    let program = (0..parts.len())
+        .map(|it| Path::new("/").join(parts[it..].iter().collect::<PathBuf>()))
         .find(|it| it.exists())
-        .unwrap_or(program.clone());
+        .context("find this program")?;
     let resolv_conf = inside
         .resolv_conf
         .as_deref()
