@@ -249,6 +249,11 @@ func TestPorts(t *testing.T) {
 	clients := clients(t)
 	namespace := namespace(t, clients)
 	running(t, clients, namespace)
+	// A container that runs need not listen yet, and a forwarder ends when its first connection is refused.
+	eventually(t, func() error {
+		_, err := clients.CoreV1().Pods(namespace).ProxyGet("http", "box", "8080", "/hostname", nil).DoRaw(t.Context())
+		return err
+	})
 	request := clients.CoreV1().RESTClient().Post().Resource("pods").Name("box").Namespace(namespace).
 		SubResource("portforward")
 	dialers := map[string]func() (httpstream.Dialer, error){
@@ -273,14 +278,6 @@ func TestPorts(t *testing.T) {
 			ports, err := forwarder.GetPorts()
 			must(t, err)
 			address := fmt.Sprintf("http://127.0.0.1:%d/hostname", ports[0].Local)
-			// A container that runs need not listen yet.
-			eventually(t, func() error {
-				answer, err := http.Get(address)
-				if err == nil {
-					answer.Body.Close()
-				}
-				return err
-			})
 			var all sync.WaitGroup
 			for range 50 {
 				all.Go(func() {

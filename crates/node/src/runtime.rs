@@ -31,7 +31,7 @@ const BURST: usize = 1024;
 const INPUTS_TAKE: Duration = Duration::from_millis(2);
 /// Most events that a consumer absorbs before a step, if more wait; fewer where these take long.
 const EVENTS: usize = 1024;
-/// The fewest.
+/// So many it absorbs in any case, however long they take.
 const FEW: usize = 256;
 /// What a step should take with the events before it.
 const STEP_TAKES: Duration = Duration::from_millis(40);
