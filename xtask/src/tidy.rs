@@ -33,6 +33,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "reconcile",
             "source",
             "streams",
+            "yaml",
         ],
     ),
     ("config", &["model", "plan", "yaml"]),

@@ -4,6 +4,10 @@
 //! busybox, alpine:    busybox's applets come before the programs of this machine
 //! every other image:  after them, so that nslookup, wget, nc and ping are there
 //! ```
+//!
+//! Programs that the user names come before both ([`StandIns`]).
+
+mod stand_in;
 
 use std::fs;
 use std::io;
@@ -12,6 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::enter::Mount;
+pub(crate) use stand_in::StandIn;
+pub use stand_in::StandIns;
 
 /// The folder of busybox's applets, in the lab's own `/run`.
 pub(crate) const APPLETS: &str = "/run/sluice-applets";

@@ -15,7 +15,7 @@ use sluice_lab::{PodNetwork, SERVICE_CIDR_V4, SERVICE_CIDR_V6};
 use sluice_model::IpFamily;
 
 use crate::enter::{Confined, Mount};
-use crate::images;
+use crate::images::{self, StandIns};
 use crate::log_file;
 use crate::pods::Record;
 use crate::process::Identity;
@@ -64,6 +64,9 @@ pub struct Settings {
     /// Who runs the agents of the nodes: `lab`, or `none` where pods are the agents.
     #[serde(default = "of_lab")]
     pub agent: String,
+    /// The programs in the place of images.
+    #[serde(default)]
+    pub images: StandIns,
 }
 
 fn of_lab() -> String {

@@ -24,7 +24,7 @@ mod control;
 pub mod enter;
 mod events;
 pub mod identity;
-mod images;
+pub mod images;
 mod journal;
 pub mod lab_dir;
 pub mod launch;

@@ -7,13 +7,15 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Container;
 use sluice_api::Dial;
 use sluice_lab::{Cluster, LabError, Netns};
 use sluice_model::IpFamily;
 
 use crate::console::Consoles;
 use crate::enter::Inside;
-use crate::lab_dir::LabDir;
+use crate::images::{StandIn, StandIns};
+use crate::lab_dir::{LabDir, Settings};
 use crate::launch::Program;
 
 /// Prefix of the names of the lab's network namespaces.
@@ -39,6 +41,7 @@ pub(crate) struct Machines {
     program: PathBuf,
     /// The family whose address comes first in statuses.
     primary: IpFamily,
+    images: StandIns,
     consoles: Consoles,
 }
 
@@ -48,13 +51,14 @@ impl Machines {
         cluster: Cluster,
         lab_dir: &LabDir,
         program: PathBuf,
-        primary: IpFamily,
+        settings: &Settings,
     ) -> Result<Self, LabError> {
         let machines = Self {
             cluster: Mutex::new(cluster),
             lab_dir: lab_dir.clone(),
             program,
-            primary,
+            primary: settings.primary_family(),
+            images: settings.images.clone(),
             consoles: Consoles::default(),
         };
         if machines.lock().netns_of(CLIENT).is_none() {
@@ -72,6 +76,11 @@ impl Machines {
 
     pub(crate) fn lab_dir(&self) -> &LabDir {
         &self.lab_dir
+    }
+
+    /// What stands in for the image of a container.
+    pub(crate) fn stand_in(&self, container: &Container) -> Option<&StandIn> {
+        self.images.of(container.image.as_deref()?)
     }
 
     /// The consoles of containers.

@@ -15,7 +15,7 @@ pub(crate) fn machines(
     program: PathBuf,
 ) -> anyhow::Result<(Machines, Vec<Record>)> {
     let settings = lab_dir.settings()?;
-    let (network, primary) = (settings.pod_network(), settings.primary_family());
+    let network = settings.pod_network();
     let names = Netns::names();
     let exists = |label: &str| names.contains(&netns_name(label));
     let records = Record::all(lab_dir);
@@ -23,7 +23,7 @@ pub(crate) fn machines(
         // The recorded processes ended with an earlier process 1.
         records.iter().for_each(|it| it.forget(lab_dir));
         let cluster = Cluster::lasting(PREFIX, Attach::Routed, network)?;
-        let machines = Machines::new(cluster, lab_dir, program, primary)?;
+        let machines = Machines::new(cluster, lab_dir, program, &settings)?;
         return Ok((machines, Vec::new()));
     }
     let mut nodes = nodes::held(lab_dir);
@@ -42,5 +42,8 @@ pub(crate) fn machines(
         clients: client.into_iter().collect(),
     };
     let cluster = Cluster::resume(PREFIX, Attach::Routed, network, held)?;
-    Ok((Machines::new(cluster, lab_dir, program, primary)?, records))
+    Ok((
+        Machines::new(cluster, lab_dir, program, &settings)?,
+        records,
+    ))
 }

@@ -33,12 +33,17 @@ pub(crate) enum LabCommand {
   sluice lab up
   sluice lab up docs/lab
   sluice lab up --nodes 5 --proxy-mode iptables --network vxlan
+  sluice lab up --image agnhost=./agnhost
   sluice lab up --name second
 
 Nodes and pods are network namespaces, and an agent runs on each node. No image is run: a server that says its name and the
 client's address plays each container on its ports (80 and 8080 when it declares none), or the command of the Pod's
 annotation sluice.dev/command. A Node's annotation sluice.dev/proxy-mode chooses its data plane,
 sluice.dev/proxy-flags more flags of its agent.
+
+--image lets a program of this machine stand in for an image. NAME matches the end of the image's repository, whatever its tag
+unless NAME has one. Rows of a file of --images are NAME: {program, path, command, args, files}; all but the program may
+be left out, and paths of this machine begin in the folder of the file.
 
 As root everything works. Other users get a lab in a user namespace, where the kernel allows it; the modes
 ipvs and ebpf need root.")]
@@ -265,6 +270,12 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "COUNT", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=90))]
     pub(crate) nodes: u8,
+    /// A program of this machine in the place of an image: pods have it as /NAME, and run it when they name no command
+    #[arg(long = "image", value_name = "NAME=PROGRAM")]
+    pub(crate) images: Vec<String>,
+    /// Files with a table of such programs
+    #[arg(long = "images", value_name = "FILE")]
+    pub(crate) tables: Vec<PathBuf>,
     /// Do not wait until every pod is ready
     #[arg(long)]
     pub(crate) no_wait: bool,

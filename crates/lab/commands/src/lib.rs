@@ -37,6 +37,7 @@ use anyhow::{Context, bail};
 use nix::unistd::getuid;
 use serde_json::{Value, json};
 use sluice_cluster::client::Client;
+use sluice_cluster::images::StandIns;
 use sluice_cluster::lab_dir::{LabDir, Settings, both_families};
 use sluice_cluster::launch::Program;
 use sluice_cluster::{alone, identity, probe, serve};
@@ -182,6 +183,10 @@ fn open(name: &str) -> anyhow::Result<Client> {
 fn up(args: &UpArgs, host: Host) -> anyhow::Result<()> {
     let lab_dir = LabDir::of(&args.lab.name)?;
     let name = lab_dir.name();
+    let images = StandIns::read(&args.images, &args.tables).map_err(|problems| Invalid {
+        problems,
+        exit_code: 1,
+    })?;
     let given = Settings {
         mode: (args.proxy_mode.clone()).unwrap_or_else(|| "nftables".to_owned()),
         network: (args.network.clone()).unwrap_or_else(|| "host-gw".to_owned()),
@@ -189,6 +194,7 @@ fn up(args: &UpArgs, host: Host) -> anyhow::Result<()> {
         unprivileged: !getuid().is_root(),
         port: 0,
         agent: (args.agent.clone()).unwrap_or_else(|| "lab".to_owned()),
+        images,
     };
     if let Err(why) = check_mode(&given.mode, &given, host) {
         bail!("--proxy-mode {}: {why}", given.mode);
@@ -214,6 +220,9 @@ fn up(args: &UpArgs, host: Host) -> anyhow::Result<()> {
             if given.as_ref().is_some_and(|it| it != has) {
                 bail!("lab {name} was made with {flag} {has}: `sluice lab down` ends it");
             }
+        }
+        if !given.images.is_empty() && given.images != made.images {
+            bail!("lab {name} was made with other programs for images: `sluice lab down` ends it");
         }
     } else if let Err(error) = lab_dir.write_settings(&given) {
         // The disk may be full. A lab that was not made has no folder.

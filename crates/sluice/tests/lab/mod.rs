@@ -4,6 +4,7 @@ mod accounts;
 mod experiments;
 mod faults;
 mod full_disk;
+mod images;
 mod isolation;
 mod jobs;
 pub(crate) mod kubectl;

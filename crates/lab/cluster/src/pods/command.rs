@@ -9,7 +9,7 @@ use super::container::Role;
 use super::variables::{Variables, expand};
 use crate::enter;
 use crate::identity::Port;
-use crate::images;
+use crate::images::{self, StandIn};
 use crate::lab_dir::Entry;
 
 /// The annotation of a Pod that names a command of this machine for its first container, or with `.NAME` for
@@ -43,8 +43,8 @@ impl Cannot {
 }
 
 /// The command of a container in its pod's machine. No image is run, but for Sluice's own, which are this program: `command`
-/// and `args` are programs of this machine. Without them, and without an annotation, the identity server listens on the
-/// container's ports, and init containers and those of Jobs succeed at once.
+/// and `args` are programs of this machine. Without them, and without an annotation and a program in the image's place, the
+/// identity server listens on the container's ports, and init containers and those of Jobs succeed at once.
 ///
 /// # Errors
 ///
@@ -54,6 +54,7 @@ pub(super) fn of_container(
     container: &Container,
     role: Role,
     entry: &Entry,
+    stand_in: Option<&StandIn>,
     inside: impl Fn(&Path) -> Command,
     sluice: &Path,
 ) -> Result<Command, Cannot> {
@@ -81,7 +82,7 @@ pub(super) fn of_container(
         command.args(arguments);
         return Ok(command);
     }
-    Ok(match words(container, entry)? {
+    Ok(match words(container, entry, stand_in)? {
         Words::Program(program, arguments) => {
             let mut command = inside(Path::new(&program));
             command.args(arguments);
@@ -108,7 +109,11 @@ enum Words {
 }
 
 /// `command` and `args`, as its image would take them.
-fn words(container: &Container, entry: &Entry) -> Result<Words, Cannot> {
+fn words(
+    container: &Container,
+    entry: &Entry,
+    stand_in: Option<&StandIn>,
+) -> Result<Words, Cannot> {
     let known = |name: &str| {
         let mut all = entry.variables.iter();
         let found = all.find(|(it, _)| it == name);
@@ -119,23 +124,33 @@ fn words(container: &Container, entry: &Entry) -> Result<Words, Cannot> {
         all.map(|it| expand(it, known)).collect()
     };
     let image = container.image.as_deref().unwrap_or_default();
-    let (mut all, args) = (texts(&container.command), texts(&container.args));
-    let has_command = !all.is_empty();
-    if images::name(image) == "agnhost" {
-        let is_agnhost = |it: &String| it.ends_with("agnhost");
-        let skipped = usize::from(all.first().is_some_and(is_agnhost));
-        let words: Vec<String> = all.iter().chain(&args).skip(skipped).cloned().collect();
-        if skipped == 1 || !has_command {
-            return agnhost(&words);
+    let (mut all, mut args) = (texts(&container.command), texts(&container.args));
+    match stand_in {
+        // `command` takes the place of ENTRYPOINT and of CMD.
+        Some(it) if all.is_empty() => {
+            all.clone_from(&it.command);
+            if args.is_empty() {
+                args.clone_from(&it.args);
+            }
         }
+        None if images::name(image) == "agnhost" => {
+            let is_agnhost = |it: &String| it.ends_with("agnhost");
+            let skipped = usize::from(all.first().is_some_and(is_agnhost));
+            let words: Vec<String> = all.iter().chain(&args).skip(skipped).cloned().collect();
+            if skipped == 1 || all.is_empty() {
+                return agnhost(&words, image);
+            }
+        }
+        _ => {}
     }
     let options = args.first().is_none_or(|it| it.starts_with('-'));
-    if !has_command && !args.is_empty() && options {
+    if all.is_empty() && !args.is_empty() && options {
         let Some(program) = images::program(image) else {
             let message = format!(
                 "no image is run, and what {image:?} starts with args alone is not known here: name the program in \
-                 `command`, or a command of this machine in the annotation {COMMAND}.{}",
-                container.name
+                 `command`, or a command of this machine in the annotation {COMMAND}.{}; {}",
+                container.name,
+                flag(image)
             );
             let reason = "ErrImagePull";
             return Err(Cannot { reason, message });
@@ -155,12 +170,20 @@ fn words(container: &Container, entry: &Entry) -> Result<Words, Cannot> {
     };
     let path = entry.path(image);
     let checked = images::check(&program, &path, &entry.mounts);
-    let cannot = |message| Cannot {
+    let cannot = |why| Cannot {
         reason: "RunContainerError",
-        message,
+        message: format!("{why}; {}", flag(image)),
     };
     checked.map_err(cannot)?;
     Ok(Words::Program(program, all.collect()))
+}
+
+/// How a program takes the place of an image.
+fn flag(image: &str) -> String {
+    format!(
+        "`sluice lab up --image {}=PROGRAM` lets a program stand in for the image",
+        images::name(image)
+    )
 }
 
 /// What `pause` does: it serves nothing, and goes on.
@@ -179,7 +202,7 @@ fn nothing_in(inside: impl Fn(&Path) -> Command) -> Command {
 }
 
 /// The servers of Kubernetes' test image (`test/images/agnhost`) that the identity server plays.
-fn agnhost(words: &[String]) -> Result<Words, Cannot> {
+fn agnhost(words: &[String], image: &str) -> Result<Words, Cannot> {
     let number = |name: &str, default: i32| {
         let mut rest = words.iter().skip_while(|it| {
             let flag = it.split('=').next().unwrap_or_default();
@@ -202,7 +225,8 @@ fn agnhost(words: &[String]) -> Result<Words, Cannot> {
         Some("serve-hostname") => [number("--port", 9376).map(Port::Tcp), None],
         Some(other) => {
             let message = format!(
-                "no image is run: of agnhost the lab has netexec, serve-hostname and pause, and not {other:?}"
+                "no image is run: of agnhost the lab has netexec, serve-hostname and pause, and not {other:?}; {}",
+                flag(image)
             );
             let reason = "RunContainerError";
             return Err(Cannot { reason, message });
@@ -322,6 +346,7 @@ fn declared(container: &Container) -> Vec<Port> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::images::StandIns;
 
     #[test]
     fn command_and_args_are_programs_of_this_machine() {
@@ -341,7 +366,7 @@ mod tests {
                 variables: vec![("WHERE".to_owned(), "/".to_owned())],
                 ..Entry::default()
             };
-            match words(&container, &entry) {
+            match words(&container, &entry, None) {
                 Ok(Words::None) => "none".to_owned(),
                 Ok(Words::Ports(ports)) => {
                     let ports = ports.iter().map(Port::to_string);
@@ -463,6 +488,55 @@ mod tests {
                 shown.collect::<Vec<_>>().join(";"),
                 expected,
                 "{containers}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_program_in_the_place_of_an_image_has_its_entrypoint() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = folder.path().join("table.yaml");
+        let rows = "a: {program: sh, path: /bin/sh, args: [-c, 'true']}\nagnhost: {program: sh}\n";
+        std::fs::write(&table, rows).unwrap();
+        let images = StandIns::read(&[], &[table]).unwrap();
+        for (image, command, args, expect) in [
+            ("a:1", &[][..], &[][..], "/bin/sh -c true"),
+            ("a:1", &[], &["-x"], "/bin/sh -x"),
+            ("a:1", &["sh"], &[], "sh "),
+            ("b/agnhost:2", &[], &[], "/agnhost pause"),
+            (
+                "b/agnhost:2",
+                &[],
+                &["netexec", "--udp-port=1"],
+                "/agnhost netexec --udp-port=1",
+            ),
+            (
+                "b/agnhost:2",
+                &["/agnhost", "webhook"],
+                &["x"],
+                "/agnhost webhook x",
+            ),
+        ] {
+            let texts = |it: &[&str]| it.iter().map(|it| (*it).to_owned()).collect();
+            let container = Container {
+                image: Some(image.to_owned()),
+                command: Some(texts(command)),
+                args: Some(texts(args)),
+                ..Container::default()
+            };
+            let stand_in = images.of(image).unwrap();
+            let entry = Entry {
+                mounts: stand_in.mounts(),
+                ..Entry::default()
+            };
+            let found = words(&container, &entry, Some(stand_in)).unwrap();
+            let Words::Program(program, rest) = found else {
+                panic!("{image}: {found:?}");
+            };
+            assert_eq!(
+                format!("{program} {}", rest.join(" ")),
+                expect,
+                "{image} {args:?}"
             );
         }
     }

@@ -15,7 +15,7 @@ use sluice_lab::HeldPod;
 use super::{IDLE, LOOK, News, Worker};
 use crate::console::{Console, Streams};
 use crate::enter::{Inside, Mount, Pids};
-use crate::images::PROGRAMS;
+use crate::images::{PROGRAMS, StandIn};
 use crate::lab_dir::{Entry, INSIDE, RESOLV_CONF, write};
 use crate::machines::{machine_of_pod, netns_name};
 use crate::pods::command::Cannot;
@@ -174,6 +174,8 @@ impl Worker {
         };
         let variables = variables::of_container(spec, &own, &*self.objects)?;
         let mut mounts = self.volumes.mounts(spec, &variables)?;
+        let of_image = self.machines.stand_in(spec).map(StandIn::mounts);
+        mounts.extend(of_image.into_iter().flatten());
         if let Some(run) = self.run_of_node(spec) {
             mounts.push(run);
         }
@@ -241,6 +243,7 @@ impl Worker {
             &container.spec,
             container.role,
             &container.inside,
+            self.machines.stand_in(&container.spec),
             |program| {
                 self.machine_command(position, &self.inside_of(position, None, terminal), program)
             },
