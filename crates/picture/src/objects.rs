@@ -60,6 +60,17 @@ impl Objects {
         })
     }
 
+    /// The objects but for those of one namespace.
+    #[must_use]
+    pub fn without(mut self, namespace: &str) -> Self {
+        let items = self
+            .lists
+            .values_mut()
+            .filter_map(|it| it["items"].as_array_mut());
+        items.for_each(|it| it.retain(|it| it["metadata"]["namespace"] != namespace));
+        self
+    }
+
     /// Every list, as it was read.
     pub fn lists(&self) -> impl Iterator<Item = &Value> {
         self.lists.values()

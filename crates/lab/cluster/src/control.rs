@@ -13,6 +13,7 @@ mod tokens;
 mod writes;
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -28,6 +29,8 @@ use tokio::time::timeout;
 use tracing::warn;
 
 use crate::events::Events;
+use crate::kube_system;
+use crate::lab_dir::write;
 use crate::nodes::Nodes;
 use crate::object::key_of;
 use crate::pods::Pods;
@@ -50,6 +53,8 @@ pub(crate) struct Control {
     pub(crate) nodes: Nodes,
     pub(crate) pods: Pods,
     pub(crate) events: Events,
+    /// The file for the Corefile of the agents.
+    pub(crate) corefile: PathBuf,
     /// The certificate of the API's authority, in PEM.
     pub(crate) authority: String,
 }
@@ -127,6 +132,12 @@ impl Control {
         slices: &mut Controller,
     ) {
         let Some(object) = new.or(old) else { return };
+        // Without the ConfigMap the agents keep what they have.
+        if let Some(text) = new.and_then(kube_system::corefile)
+            && let Err(error) = write(&self.corefile, text.as_bytes())
+        {
+            warn!(%error, "the agents keep their Corefile");
+        }
         match objects.absorb(object, new.is_some()) {
             Ok(change) => {
                 change

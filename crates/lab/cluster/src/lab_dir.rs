@@ -74,6 +74,12 @@ fn of_lab() -> String {
 }
 
 impl Settings {
+    /// Whether the lab runs an agent on each node.
+    #[must_use]
+    pub fn has_agents(&self) -> bool {
+        self.agent != "none"
+    }
+
     /// [`network`](Self::network) as a value.
     #[must_use]
     pub fn pod_network(&self) -> PodNetwork {
@@ -221,6 +227,11 @@ impl LabDir {
     /// The kubeconfig for processes in the lab: with the API's address on the LAN.
     pub(crate) fn agents_kubeconfig(&self) -> PathBuf {
         self.dir.join("agents.kubeconfig")
+    }
+
+    /// The Corefile of the agents: that of the ConfigMap `coredns`.
+    pub(crate) fn corefile(&self) -> PathBuf {
+        self.dir.join("Corefile")
     }
 
     /// The log of the lab's own processes.

@@ -26,6 +26,7 @@ mod events;
 pub mod identity;
 pub mod images;
 mod journal;
+mod kube_system;
 pub mod lab_dir;
 pub mod launch;
 mod log_file;

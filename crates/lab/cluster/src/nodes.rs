@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::Arc;
@@ -30,6 +31,9 @@ pub const FLAGS: &str = "sluice.dev/proxy-flags";
 
 /// The annotation that switches a Node off: its cable is unplugged and its agent is killed.
 pub const POWER: &str = "sluice.dev/power";
+
+/// The annotation of a pod whose containers are its node's agent: its process, its log and its end are theirs.
+pub(crate) const MIRROR: &str = "sluice.dev/mirrors-agent";
 
 /// Address of an agent's web page, on the loopback of its node.
 pub const WEB: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10261);
@@ -78,6 +82,8 @@ pub(crate) struct AgentSettings {
     pub(crate) has_agents: bool,
     /// The kubeconfig for clients on the LAN.
     pub(crate) kubeconfig: PathBuf,
+    /// The Corefile of the agents.
+    pub(crate) corefile: PathBuf,
     /// Whether the agent behind this socket has written all rules.
     pub(crate) is_synced: fn(&Path) -> bool,
 }
@@ -198,6 +204,11 @@ pub(crate) fn held(lab_dir: &LabDir) -> Vec<HeldNode> {
 /// The agent of a node, if the lab started one.
 pub(crate) fn agent(lab_dir: &LabDir, name: &str) -> Option<Identity> {
     Record::read(&lab_dir.node(name))?.agent
+}
+
+/// The log of a node's agent.
+pub(crate) fn log(lab_dir: &LabDir, name: &str) -> PathBuf {
+    lab_dir.node(name).join("agent.log")
 }
 
 /// Whether a node is switched off.
@@ -404,7 +415,7 @@ impl Worker {
 
     fn start(&self, flags: Vec<String>) -> anyhow::Result<Agent> {
         let run = self.folder().join("run");
-        let path = self.folder().join("agent.log");
+        let path = log(self.machines.lab_dir(), &self.name);
         let log = File::options().create(true).append(true).open(&path);
         let log = log.with_context(|| path.display().to_string())?;
         let (name, sluice) = (&self.name, self.machines.program());
@@ -418,6 +429,7 @@ impl Worker {
         let mut command = self.machines.command(&inside, sluice);
         command.arg("proxy").args(&flags);
         let child = command
+            .process_group(0)
             .stdin(std::process::Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
@@ -433,7 +445,12 @@ impl Worker {
     }
 
     fn flags(&self) -> Vec<String> {
-        agent_flags(&self.node, &self.settings.mode, &self.settings.kubeconfig)
+        let settings = &self.settings;
+        let mut flags = agent_flags(&self.node, &settings.mode, &settings.kubeconfig);
+        let corefile = settings.corefile.to_string_lossy().into_owned();
+        // Flags of the annotation come later, and win.
+        flags.splice(0..0, ["--dns-corefile".to_owned(), corefile]);
+        flags
     }
 
     fn end_agent(&mut self, signal: Signal) {

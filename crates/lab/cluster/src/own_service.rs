@@ -15,13 +15,16 @@ pub(crate) const PORT: u16 = 6443;
 /// The name of the Service, and of the ServiceCIDR.
 pub(crate) const NAME: &str = "kubernetes";
 
+/// The number of the address that kube-apiserver takes for itself in each range.
+const OWN: u8 = 1;
+
 /// The addresses of the API, for certificates: those on the LAN, and the first one of each range.
 pub(crate) fn addresses() -> Vec<IpAddr> {
     let ranges = [
         sluice_lab::SERVICE_CIDR_V4.into(),
         sluice_lab::SERVICE_CIDR_V6.into(),
     ];
-    let first = ranges.iter().map(first_of);
+    let first = ranges.iter().map(|it| nth_of(it, OWN));
     Cluster::lan_addresses().into_iter().chain(first).collect()
 }
 
@@ -73,7 +76,7 @@ fn service(store: &Store) -> Value {
             "labels": {"component": "apiserver", "provider": NAME},
         },
         "spec": {
-            "clusterIP": first_of(&range).to_string(),
+            "clusterIP": nth_of(&range, OWN).to_string(),
             "ipFamilies": [IpFamily::of_net(&range).to_string()],
             "ipFamilyPolicy": "SingleStack",
             "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": PORT}],
@@ -81,11 +84,11 @@ fn service(store: &Store) -> Value {
     })
 }
 
-/// The first address of a range, which kube-apiserver takes for itself.
-fn first_of(range: &IpNet) -> IpAddr {
+/// The address with this number in a range.
+pub(crate) fn nth_of(range: &IpNet, number: u8) -> IpAddr {
     match range.network() {
-        IpAddr::V4(it) => IpAddr::V4((u32::from(it) + 1).into()),
-        IpAddr::V6(it) => IpAddr::V6((u128::from(it) + 1).into()),
+        IpAddr::V4(it) => IpAddr::V4((u32::from(it) + u32::from(number)).into()),
+        IpAddr::V6(it) => IpAddr::V6((u128::from(it) + u128::from(number)).into()),
     }
 }
 

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use anyhow::Context;
-use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Service;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use sluice_api::{
@@ -23,6 +22,7 @@ use crate::control::Control;
 use crate::events::Events;
 use crate::images;
 use crate::journal::Journal;
+use crate::kube_system;
 use crate::lab_dir::{LabDir, Settings as LabSettings, write};
 use crate::launch::Program;
 use crate::logs::{self, Logs};
@@ -66,7 +66,7 @@ pub fn serve(
     let settings = lab_dir.settings()?;
     let of_lab = settings.clone();
     let check_mode: CheckMode = Box::new(move |mode| check_mode(mode, &of_lab));
-    let (store, allocator) = open_store(lab_dir, &settings.service_cidrs(), check_mode)?;
+    let (store, allocator) = open_store(lab_dir, &settings, check_mode)?;
     images::install_applets();
     let (machines, records) = resume::machines(lab_dir, lab.path.to_owned())?;
     let machines = Arc::new(machines);
@@ -81,6 +81,9 @@ pub fn serve(
         outside::resolv_conf().as_bytes(),
     )?;
     outside::refuse(&machines)?;
+    if !lab_dir.corefile().exists() {
+        write(&lab_dir.corefile(), kube_system::COREFILE.as_bytes())?;
+    }
     let identity = Identity::new(pems(lab_dir)?, ClientCertificates::Accepted)?;
     let url = format!("https://{}", listeners[0].local_addr()?);
     let agents = lab_dir.agents_kubeconfig();
@@ -116,9 +119,10 @@ pub fn serve(
         events: Events::new(store.clone()),
     });
     let settings = AgentSettings {
-        has_agents: settings.agent != "none",
+        has_agents: settings.has_agents(),
         mode: settings.mode,
         kubeconfig: agents,
+        corefile: lab_dir.corefile(),
         is_synced,
     };
     let control = Control {
@@ -128,6 +132,7 @@ pub fn serve(
         nodes: Nodes::new(machines.clone(), reports.clone(), settings),
         pods: Pods::new(machines, reports.clone(), reports, records),
         events,
+        corefile: lab_dir.corefile(),
         authority: identity.pems.authority.clone(),
     };
     control.run();
@@ -152,7 +157,7 @@ fn random() -> anyhow::Result<String> {
 
 fn open_store(
     lab_dir: &LabDir,
-    cidrs: &[IpNet],
+    settings: &LabSettings,
     check_mode: CheckMode,
 ) -> anyhow::Result<(Arc<Store>, Arc<Mutex<Allocator>>)> {
     let (journal, read) = Journal::open(&lab_dir.journal())?;
@@ -175,15 +180,21 @@ fn open_store(
         admission: Box::new(admission),
         journal: Some(Box::new(journal)),
     });
-    if !read.objects.is_empty() {
+    let is_new = read.objects.is_empty();
+    if !is_new {
         let restored = store.restore(read.objects, read.revision);
         restored.context("the journal has an object that nothing can have written")?;
     }
-    let made = own_service::make_range(&store, cidrs);
+    let cidrs = settings.service_cidrs();
+    let made = own_service::make_range(&store, &cidrs);
     made.map_err(|it| anyhow::anyhow!("{it}"))?;
     if let Err(error) = own_service::keep(&store) {
         // The controllers try again.
         warn!(%error, "the Service kubernetes cannot be written");
+    }
+    if is_new && settings.has_agents() {
+        let made = kube_system::make(&store, &cidrs);
+        made.map_err(|it| anyhow::anyhow!("kube-system: {it}"))?;
     }
     Ok((store, allocator))
 }

@@ -26,6 +26,9 @@ use sluice_node::output::{Stream, write_json};
 /// The width of the lab's picture in an SVG file: that of a page.
 const WIDTH: u32 = 920;
 
+/// The namespace of the cluster's own parts.
+const SYSTEM: &str = "kube-system";
+
 /// Timeout of one request of a probe.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -132,9 +135,11 @@ impl View {
     }
 
     pub(super) fn topology(&self) -> anyhow::Result<Topology> {
+        // The parts of the cluster itself are in no picture of what runs on it.
+        let objects = self.objects.clone().without(SYSTEM);
         // Every agent serves the same Services.
-        let planner = planned(&self.objects, Settings::for_node(""));
-        Ok(Topology::of(&self.objects, &planner, |node| {
+        let planner = planned(&objects, Settings::for_node(""));
+        Ok(Topology::of(&objects, &planner, |node| {
             let mode = as_node(node).map(|it| nodes::mode(&it, &self.mode).to_owned());
             mode.unwrap_or_default()
         }))

@@ -35,6 +35,9 @@ pub const FIRST_POD: u8 = 2;
 /// Host part of the last pod or client.
 pub(crate) const LAST_HOST: u8 = 254;
 
+/// Pods that get the last free address are held from here on, as long as others leave room.
+pub(crate) const LAST_PODS: u8 = 240;
+
 /// Address of host `host` on the LAN.
 pub const fn lan_v4(host: u8) -> Ipv4Addr {
     Ipv4Addr::new(192, 168, 100, host)

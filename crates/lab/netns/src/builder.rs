@@ -1,7 +1,7 @@
 //! Builds a cluster from a description of its machines.
 
 use crate::{
-    Attach, Client, Cluster, LabError, Netns, Node, Pod, PodNetwork,
+    Attach, Client, Cluster, LabError, Netns, Node, Place, Pod, PodNetwork,
     address::{FIRST_CLIENT, FIRST_NODE, FIRST_POD, LAST_HOST},
     netns::next_prefix,
     ready::{self, Ready},
@@ -151,7 +151,7 @@ impl ClusterBuilder {
         {
             let pod = match network {
                 Network::Own => {
-                    let (position, host) = cluster.allocate(name, node)?;
+                    let (position, host) = cluster.allocate(name, node, Place::Next)?;
                     Pod::new(name.clone(), &cluster.nodes[position], host, next())
                 }
                 Network::Host => Pod::on_host_network(

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use crate::{
-    Client, ClusterBuilder, LabError, Netns, Node, Pod,
+    Client, ClusterBuilder, LabError, Netns, Node, Place, Pod,
     builder::{check_name, unknown_node},
     drawing,
     ready::{self, Ready},
@@ -114,14 +114,22 @@ impl Cluster {
     /// # Errors
     /// [`LabError::Topology`] for a name in use, an unknown or a full node; else the system's error.
     pub fn add_pod(&mut self, name: &str, node: &str) -> Result<&Pod, LabError> {
+        self.add_pod_at(name, node, Place::Next)
+    }
+
+    /// Adds a pod as [`add_pod`](Self::add_pod) does, and says which address it gets.
+    ///
+    /// # Errors
+    /// Those of [`add_pod`](Self::add_pod).
+    pub fn add_pod_at(&mut self, name: &str, node: &str, place: Place) -> Result<&Pod, LabError> {
         check_name(name, self.names())?;
-        let made = self.try_add_pod(name, node);
+        let made = self.try_add_pod(name, node, place);
         self.unmake(name, made)?;
         Ok(&self.pods[self.pods.len() - 1])
     }
 
-    fn try_add_pod(&mut self, name: &str, node: &str) -> Result<(), LabError> {
-        let (position, host) = self.allocate(name, node)?;
+    fn try_add_pod(&mut self, name: &str, node: &str, place: Place) -> Result<(), LabError> {
+        let (position, host) = self.allocate(name, node, place)?;
         let netns = if self.lasts {
             Netns::confined(&self.prefix, name)?.lasting()
         } else {
@@ -216,7 +224,12 @@ impl Cluster {
     }
 
     /// Position of the node called `node`, and the host part of the addresses of a new pod there.
-    pub(crate) fn allocate(&mut self, pod: &str, node: &str) -> Result<(usize, u8), LabError> {
+    pub(crate) fn allocate(
+        &mut self,
+        pod: &str,
+        node: &str,
+        place: Place,
+    ) -> Result<(usize, u8), LabError> {
         let position = self.position(pod, node)?;
         let used: Vec<u8> = self
             .pods
@@ -224,7 +237,7 @@ impl Cluster {
             .filter(|it| it.node == node)
             .filter_map(|it| it.host)
             .collect();
-        Ok((position, self.nodes[position].allocate(&used)?))
+        Ok((position, self.nodes[position].allocate(&used, place)?))
     }
 
     pub(crate) fn position(&self, pod: &str, node: &str) -> Result<usize, LabError> {

@@ -75,7 +75,7 @@ pub use error::LabError;
 pub use growing::{Held, HeldNode, HeldPod};
 pub use hammer::{Hammer, HammerReport};
 pub use interrupt::{Interrupt, Interrupted};
-pub use machine::{Client, Node, Pod};
+pub use machine::{Client, Node, Place, Pod};
 pub use netns::Netns;
 pub use nix::errno::Errno;
 pub use outcome::Outcome;

@@ -10,8 +10,8 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use crate::{
     LabError, Netns,
     address::{
-        FIRST_CLIENT, FIRST_NODE, FIRST_POD, lan_v4, lan_v6, next_host, pod_cidr_v4, pod_cidr_v6,
-        pod_v4, pod_v6,
+        FIRST_CLIENT, FIRST_NODE, FIRST_POD, LAST_HOST, LAST_PODS, lan_v4, lan_v6, next_host,
+        pod_cidr_v4, pod_cidr_v6, pod_v4, pod_v6,
     },
     wiring,
 };
@@ -91,17 +91,34 @@ impl Node {
 
     /// The next pod gets a number after this one.
     pub(crate) fn used(&mut self, host: u8) {
-        self.last_host = self.last_host.max(host);
+        if host < LAST_PODS {
+            self.last_host = self.last_host.max(host);
+        }
     }
 
     /// The host part for one more pod; `used` are the host parts of the node's pods.
-    pub(crate) fn allocate(&mut self, used: &[u8]) -> Result<u8, LabError> {
-        let host = next_host(self.last_host, used).ok_or_else(|| {
+    pub(crate) fn allocate(&mut self, used: &[u8], place: Place) -> Result<u8, LabError> {
+        let host = match place {
+            Place::Next => next_host(self.last_host, used),
+            Place::Last => (FIRST_POD..=LAST_HOST).rev().find(|it| !used.contains(it)),
+        };
+        let host = host.ok_or_else(|| {
             LabError::Topology(format!("node {} has no free pod address", self.name))
         })?;
-        self.last_host = host;
+        if place == Place::Next {
+            self.last_host = host;
+        }
         Ok(host)
     }
+}
+
+/// Which of its node's free addresses a pod gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The one after that of the pod before it.
+    Next,
+    /// The last one. Other pods have the addresses that they have without it.
+    Last,
 }
 
 /// A pod: a namespace of its own, or its node's with the host network.

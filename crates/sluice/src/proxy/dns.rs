@@ -223,6 +223,10 @@ fn corefile(
     };
     let addresses: Vec<IpAddr> = local.sockets().map(|it| it.ip()).collect();
     for block in &mut corefile.blocks {
+        // The Corefile of a cluster names the port of DNS, wherever this server listens.
+        for key in block.keys.iter_mut().filter(|it| it.port == DNS_PORT) {
+            key.port = port;
+        }
         if let Some(why) = not_in_an_agent(block, port) {
             bail!("{}: {why}", block.place);
         }

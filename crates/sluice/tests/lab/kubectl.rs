@@ -217,6 +217,11 @@ fn works(program: &str) {
         "-o",
         "name",
     ]);
-    assert_eq!(left, "");
+    // That of the DaemonSet.
+    let left: Vec<&str> = left.lines().collect();
+    assert!(
+        matches!(&left[..], [it] if it.starts_with("pod/sluice-")),
+        "{left:?}"
+    );
     good(&["uncordon", "node-a"]);
 }

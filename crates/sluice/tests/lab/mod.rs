@@ -13,6 +13,7 @@ mod names;
 mod pcap;
 mod pictures;
 mod streams;
+mod system;
 mod tutorials;
 mod vm_ipvs;
 mod volumes;

@@ -163,7 +163,7 @@ impl Container {
         pids: &Pids,
         now: Instant,
     ) -> anyhow::Result<Started> {
-        let log = self.folder.join(format!("{}.log", self.spec.name));
+        let log = self.log();
         if log.exists() {
             let previous = self.folder.join(format!("{}.previous.log", self.spec.name));
             fs::rename(&log, previous).context("keep the log of the previous run")?;
@@ -187,6 +187,18 @@ impl Container {
             since: Timestamp::now(),
         };
         Ok(Started(child))
+    }
+
+    /// The file of what it writes.
+    pub(super) fn log(&self) -> PathBuf {
+        self.folder.join(format!("{}.log", self.spec.name))
+    }
+
+    /// A container that waits is asked about again at this time.
+    pub(super) fn wait_until(&mut self, at: Instant) {
+        if let State::Waiting { until, .. } = &mut self.state {
+            *until = at;
+        }
     }
 
     /// The Pod changed, of which only the image counts. Returns whether the process must end, to be started again.

@@ -266,9 +266,10 @@ impl Worker {
             if let State::Waiting { until, .. } = self.containers[position].state
                 && self.may_start(position)
             {
-                if until <= now {
+                if until <= now || self.mirrors_agent() {
                     self.start_container(position, now);
-                } else {
+                }
+                if let State::Waiting { until, .. } = self.containers[position].state {
                     next = next.min(until);
                 }
             }

@@ -3,24 +3,29 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::Instant;
 
 use anyhow::Context;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Container as Spec;
-use sluice_lab::HeldPod;
+use sluice_lab::{HeldPod, Place};
 
 use super::{IDLE, LOOK, News, Worker};
 use crate::console::{Console, Streams};
 use crate::enter::{Inside, Mount, Pids};
 use crate::images::{PROGRAMS, StandIn};
+use crate::kube_system;
 use crate::lab_dir::{Entry, INSIDE, RESOLV_CONF, write};
 use crate::machines::{machine_of_pod, netns_name};
+use crate::nodes::{self, MIRROR};
 use crate::pods::command::Cannot;
 use crate::pods::container::{Container, Role, Started, State};
 use crate::pods::fields::Own;
+use crate::pods::record::Process;
 use crate::pods::{command, resolver, security, variables};
 use crate::process::Identity;
 
@@ -40,7 +45,13 @@ impl Worker {
             let mut cluster = self.machines.lock();
             let made = match spec.host_network {
                 Some(true) => cluster.add_host_pod(&machine, node)?,
-                _ => cluster.add_pod(&machine, node)?,
+                _ => {
+                    let own =
+                        self.pod.metadata.namespace.as_deref() == Some(kube_system::NAMESPACE);
+                    // Pods of others are numbered from the first address on.
+                    let place = if own { Place::Last } else { Place::Next };
+                    cluster.add_pod_at(&machine, node, place)?
+                }
             };
             HeldPod {
                 name: machine.clone(),
@@ -102,7 +113,43 @@ impl Worker {
         }
     }
 
+    /// Whether the pod stands for its node's agent.
+    pub(super) fn mirrors_agent(&self) -> bool {
+        let annotations = self.pod.metadata.annotations.as_ref();
+        annotations.is_some_and(|it| it.contains_key(MIRROR))
+    }
+
+    /// Takes the node's agent for the process of a container, with its log. Who starts it is the node.
+    fn mirror(&mut self, position: usize, now: Instant) {
+        let spec = self.pod.spec.as_ref();
+        let node = spec.and_then(|it| it.node_name.clone()).unwrap_or_default();
+        let lab_dir = self.machines.lab_dir();
+        let agent = nodes::agent(lab_dir, &node).filter(Identity::is_running);
+        let container = &mut self.containers[position];
+        let Some(identity) = agent else {
+            return container.wait_until(now + LOOK);
+        };
+        // It is there from the last run.
+        let _ = symlink(nodes::log(lab_dir, &node), container.log());
+        let process = Process {
+            name: container.spec.name.clone(),
+            identity: identity.clone(),
+            restarts: container.restarts,
+            started: Timestamp::now().as_second(),
+        };
+        container.adopt(&process, now);
+        let text = format!("Started container {}", process.name);
+        self.initialized = true;
+        self.report.event(&self.pod, "Started", &text, false);
+        self.watch_adopted(position, identity);
+        self.write_inside();
+        self.write_record();
+    }
+
     pub(super) fn start_container(&mut self, position: usize, now: Instant) {
+        if self.mirrors_agent() {
+            return self.mirror(position, now);
+        }
         let prepared = self.prepare(position);
         let container = &mut self.containers[position];
         let entry = match prepared {
