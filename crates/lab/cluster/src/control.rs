@@ -6,6 +6,7 @@
 //! ```
 
 mod cidrs;
+mod delays;
 mod failures;
 mod objects;
 mod refusals;

@@ -8,28 +8,42 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::Value;
 use sluice_api::Status;
 use sluice_controller::workloads::Failure;
-use sluice_reconcile::Waits;
 
+use super::delays::Delays;
 use crate::events::Events;
 
-/// First and longest time until an owner tries again. Another owner does not wait for it.
+/// First time until an owner tries again.
 const FIRST: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(15);
+
+/// How long the failures of an owner are kept after it was to try again: it may be gone.
+const KEPT: SignedDuration = SignedDuration::from_secs(3600);
 
 /// What was refused, by the uid of the owner, and how long the owner waits.
-#[derive(Debug, Default)]
-pub(super) struct Failures(BTreeMap<String, (Failure, Waits)>);
+#[derive(Debug)]
+pub(super) struct Failures {
+    last: BTreeMap<String, Failure>,
+    delays: Delays,
+}
+
+impl Default for Failures {
+    fn default() -> Self {
+        Self {
+            last: BTreeMap::new(),
+            delays: Delays::new(FIRST),
+        }
+    }
+}
 
 impl Failures {
+    /// The last failure of each owner.
     pub(super) fn all(&self) -> BTreeMap<String, Failure> {
-        let all = self.0.iter();
-        all.map(|(uid, (it, _))| (uid.clone(), it.clone()))
-            .collect()
+        self.last.clone()
     }
 
     /// The API has taken an object of this owner.
     pub(super) fn forget(&mut self, owner: &str) {
-        self.0.remove(owner);
+        self.last.remove(owner);
+        self.delays.forget(owner);
     }
 
     /// Records that `object` was refused for its controller, and writes the Event FailedCreate, in the words of the controller's
@@ -61,17 +75,14 @@ impl Failures {
         };
         events.tell(&about, "FailedCreate", &message, true);
         let now = Timestamp::now();
-        // Those of owners that are gone.
-        let is_recent =
-            |it: &Failure| now.duration_since(it.until) < SignedDuration::from_secs(3600);
-        self.0.retain(|_, (it, _)| is_recent(it));
-        let known = self.0.get(&uid).map(|(_, waits)| *waits);
-        let mut waits = known.unwrap_or(Waits::new(FIRST, LONGEST));
+        let old = now.checked_sub(KEPT).unwrap_or(now);
+        self.last.retain(|_, it| it.until > old);
+        self.delays.forget_due(old);
         let failure = Failure {
             message: refused.to_string(),
-            until: now.checked_add(waits.take()).unwrap_or(now),
+            until: self.delays.add(uid.clone(), now),
         };
-        self.0.insert(uid.clone(), (failure, waits));
+        self.last.insert(uid.clone(), failure);
         Some(uid)
     }
 }

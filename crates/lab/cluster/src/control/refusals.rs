@@ -1,6 +1,5 @@
 //! Objects whose write was refused: each is tried again later and later, and no other object waits for it.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -8,23 +7,32 @@ use jiff::Timestamp;
 use serde_json::Value;
 use sluice_api::Status;
 use sluice_model::NamespacedName;
-use sluice_reconcile::Waits;
 use tracing::warn;
 
+use super::delays::Delays;
 use crate::object::key_of;
 
-/// First and longest time until a write is tried again.
+/// First time until a write is tried again.
 const FIRST: Duration = Duration::from_millis(20);
-const LONGEST: Duration = Duration::from_secs(15);
 
 /// The refused writes, each with its next attempt.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Refusals {
     /// By what is written: the verb, the kind and the name.
-    waiting: BTreeMap<String, (Waits, Timestamp)>,
+    waiting: Delays,
     /// When the round began. What is due then is tried in this round.
     now: Timestamp,
     is_stale: bool,
+}
+
+impl Default for Refusals {
+    fn default() -> Self {
+        Self {
+            waiting: Delays::new(FIRST),
+            now: Timestamp::default(),
+            is_stale: false,
+        }
+    }
 }
 
 impl Refusals {
@@ -37,8 +45,8 @@ impl Refusals {
     /// Ends a round of writes: when the next refused one is due.
     pub(super) fn end(&mut self) -> Option<Timestamp> {
         // What was due and is here has not been asked for in this round: it is no longer needed.
-        self.waiting.retain(|_, (_, due)| *due > self.now);
-        self.waiting.values().map(|(_, due)| *due).min()
+        self.waiting.forget_due(self.now);
+        self.waiting.next()
     }
 
     /// Whether a write of this round met an object that another client has written since it was read.
@@ -48,7 +56,7 @@ impl Refusals {
 
     /// Whether a write was refused and is not due yet.
     pub(super) fn waits(&self, id: &str) -> bool {
-        self.waiting.get(id).is_some_and(|(_, due)| *due > self.now)
+        self.waiting.due(id).is_some_and(|due| due > self.now)
     }
 
     /// Makes a write, unless it [waits](Self::waits). Returns whether nothing is left to do.
@@ -66,7 +74,7 @@ impl Refusals {
             // The object goes with its namespace.
             Err(status) if status.is_namespace_terminating() => return true,
             Ok(()) => {
-                self.waiting.remove(&id);
+                self.waiting.forget(&id);
                 return true;
             }
             Err(status) => status,
@@ -76,10 +84,7 @@ impl Refusals {
             warn!(%status, "a controller's write was refused");
         }
         self.is_stale |= is_conflict;
-        let known = self.waiting.remove(&id).map(|(waits, _)| waits);
-        let mut waits = known.unwrap_or(Waits::new(FIRST, LONGEST));
-        let due = self.now.checked_add(waits.take()).unwrap_or(self.now);
-        self.waiting.insert(id, (waits, due));
+        self.waiting.add(id, self.now);
         false
     }
 }
