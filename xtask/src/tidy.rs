@@ -21,6 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("reconcile", &[]),
     ("service/plan", &["model", "objects"]),
+    ("policy/plan", &["model"]),
     ("picture", &["model", "plan"]),
     ("lab/controller", &["model"]),
     (
@@ -208,13 +209,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
 ];
 
 /// Crates without I/O and clock.
-const PURE: [&str; 9] = [
+const PURE: [&str; 10] = [
     "config",
     "dns/corefile",
     "dns/zone",
     "lab/controller",
     "model",
     "picture",
+    "policy/plan",
     "reconcile",
     "service/plan",
     "yaml",

@@ -1,0 +1,170 @@
+//! What the plan does with one connection, and why.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use sluice_model::{NamespacedName, Protocol};
+
+use crate::id::SetId;
+use crate::plan::{
+    Content, Member, PeerSet, Piece, Plan, PlannedRule, PortMatch, Profile, TierRule,
+};
+use crate::policy::{Action, Direction};
+
+/// The first packet of a connection, after a Service's address was translated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// Source address.
+    pub source: IpAddr,
+    /// Destination address.
+    pub destination: IpAddr,
+    /// The protocol and the destination port; `None` for a protocol without ports.
+    pub port: Option<(Protocol, u16)>,
+}
+
+impl Packet {
+    /// The address of the pod whose policies are asked, and the other one.
+    const fn ends(&self, direction: Direction) -> (IpAddr, IpAddr) {
+        match direction {
+            Direction::Ingress => (self.destination, self.source),
+            Direction::Egress => (self.source, self.destination),
+        }
+    }
+}
+
+/// The answer of this node: what the policies of its own pods say at either end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// At the source.
+    pub egress: Reason,
+    /// At the destination.
+    pub ingress: Reason,
+}
+
+impl Decision {
+    /// Whether both ends allow the connection.
+    #[must_use]
+    pub const fn is_allowed(&self) -> bool {
+        self.egress.is_allowed() && self.ingress.is_allowed()
+    }
+}
+
+/// Why one end allows or drops a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It is no pod of this node.
+    Elsewhere,
+    /// NetworkPolicies cannot keep a pod from itself.
+    Itself,
+    /// No policy decides it.
+    NotIsolated,
+    /// This rule of a NetworkPolicy allows it.
+    Allowed(NamespacedName, usize),
+    /// These NetworkPolicies isolate the pod, and no rule of theirs matches.
+    Isolated(Vec<NamespacedName>),
+    /// This rule of a ClusterNetworkPolicy accepts it.
+    Accepted(Arc<str>, usize),
+    /// This rule of a ClusterNetworkPolicy denies it.
+    Denied(Arc<str>, usize),
+}
+
+impl Reason {
+    /// Whether the connection is allowed.
+    #[must_use]
+    pub const fn is_allowed(&self) -> bool {
+        !matches!(self, Self::Isolated(_) | Self::Denied(..))
+    }
+}
+
+/// What the plan does with a connection.
+#[must_use]
+pub fn lookup(plan: &Plan, packet: &Packet) -> Decision {
+    let [ingress, egress] = Direction::ALL.map(|it| at(plan, packet, it));
+    Decision { egress, ingress }
+}
+
+fn at(plan: &Plan, packet: &Packet, direction: Direction) -> Reason {
+    let (own, other) = packet.ends(direction);
+    let Some(Content::Address(address)) = content(plan, &Piece::Address(own)) else {
+        return Reason::Elsewhere;
+    };
+    let profile = address.profile(direction);
+    let profile = profile.and_then(|it| content(plan, &Piece::Profile(it)));
+    let Some(Content::Profile(profile)) = profile else {
+        return Reason::NotIsolated;
+    };
+    decide(plan, packet, direction, profile, own == other)
+}
+
+/// A pod reaches itself through a Service: the packets are no different from those between two pods. NetworkPolicies
+/// cannot forbid that, ClusterNetworkPolicies can (kubernetes-sigs/network-policy-api#390).
+fn decide(
+    plan: &Plan,
+    packet: &Packet,
+    direction: Direction,
+    profile: &Profile,
+    is_itself: bool,
+) -> Reason {
+    let matches = |rule: &PlannedRule| matches(plan, packet, direction, rule);
+    let tier = |rules: &[TierRule]| {
+        let found = rules.iter().find(|it| matches(&it.rule))?;
+        let (policy, rule) = (found.policy.clone(), found.rule.rule);
+        match found.rule.action {
+            Action::Accept => Some(Reason::Accepted(policy, rule)),
+            Action::Deny => Some(Reason::Denied(policy, rule)),
+            Action::Pass => None,
+        }
+    };
+    if let Some(reason) = tier(&profile.admin) {
+        return reason;
+    }
+    if is_itself && !profile.policies.is_empty() {
+        return Reason::Itself;
+    }
+    for name in &profile.policies {
+        let rules = content(plan, &Piece::Policy(direction, name.clone()));
+        let Some(Content::Policy(rules)) = rules else {
+            continue;
+        };
+        if let Some(found) = rules.iter().find(|it| matches(it)) {
+            return Reason::Allowed(name.clone(), found.rule);
+        }
+    }
+    if !profile.policies.is_empty() {
+        return Reason::Isolated(profile.policies.clone());
+    }
+    tier(&profile.baseline).unwrap_or(Reason::NotIsolated)
+}
+
+fn matches(plan: &Plan, packet: &Packet, direction: Direction, rule: &PlannedRule) -> bool {
+    let (_, other) = packet.ends(direction);
+    let is_peer = rule.peer.is_none_or(|it| has_address(plan, it, other));
+    is_peer
+        && match (rule.port, packet.port) {
+            (PortMatch::Any, _) => true,
+            (_, None) => false,
+            (PortMatch::In(set), Some((protocol, port))) => {
+                let ranges = content(plan, &Piece::Set(set));
+                matches!(ranges, Some(Content::Set(PeerSet::Ports(ranges)))
+                    if ranges.iter().any(|it| it.contains(protocol, port)))
+            }
+            (PortMatch::Named(named, set), Some((protocol, port))) => {
+                let member = Member::Port(packet.destination, port);
+                named == protocol && plan.contains_key(&Piece::Member(set, member))
+            }
+        }
+}
+
+fn has_address(plan: &Plan, set: SetId, address: IpAddr) -> bool {
+    match content(plan, &Piece::Set(set)) {
+        Some(Content::Set(PeerSet::Blocks(blocks))) => {
+            blocks.iter().any(|it| it.contains(&address))
+        }
+        Some(_) => plan.contains_key(&Piece::Member(set, Member::Address(address))),
+        None => false,
+    }
+}
+
+fn content<'a>(plan: &'a Plan, piece: &Piece) -> Option<&'a Content> {
+    plan.get(piece).map(|it| &**it)
+}

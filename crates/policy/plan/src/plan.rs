@@ -1,0 +1,236 @@
+//! What a node does with connections of its pods: pieces that change one by one.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use sluice_model::{NamespacedName, Protocol};
+
+use crate::id::{ProfileId, SetId};
+use crate::peer::PodSelection;
+use crate::policy::{Action, Direction};
+
+/// The plan of a node. What a piece refers to is in the plan.
+pub type Plan = BTreeMap<Piece, Arc<Content>>;
+
+/// The identity of a piece of the plan.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Piece {
+    /// A set of peers or ports that rules ask.
+    Set(SetId),
+    /// A pod's entry in a set.
+    Member(SetId, Member),
+    /// The rules of a NetworkPolicy for one direction.
+    Policy(Direction, NamespacedName),
+    /// The policies of some pods for one direction.
+    Profile(ProfileId),
+    /// An address of a pod of this node.
+    Address(IpAddr),
+}
+
+impl fmt::Display for Piece {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Set(id) => write!(f, "{id}"),
+            Self::Member(id, member) => write!(f, "{member} of {id}"),
+            Self::Policy(direction, name) => write!(f, "{direction} of NetworkPolicy {name}"),
+            Self::Profile(id) => write!(f, "profile {id}"),
+            Self::Address(address) => write!(f, "pod address {address}"),
+        }
+    }
+}
+
+/// An entry of a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Member {
+    /// The address of a pod.
+    Address(IpAddr),
+    /// The address of a pod and the number of its port.
+    Port(IpAddr, u16),
+}
+
+impl Member {
+    /// The address.
+    #[must_use]
+    pub const fn address(&self) -> IpAddr {
+        match self {
+            Self::Address(address) | Self::Port(address, _) => *address,
+        }
+    }
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => write!(f, "{address}"),
+            Self::Port(address, port) => write!(f, "{address} port {port}"),
+        }
+    }
+}
+
+/// The content of a [`Piece`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Of [`Piece::Set`].
+    Set(PeerSet),
+    /// Of [`Piece::Member`]: it has no more than its identity.
+    Member,
+    /// Of [`Piece::Policy`]: any rule that matches allows the connection.
+    Policy(Vec<PlannedRule>),
+    /// Of [`Piece::Profile`].
+    Profile(Profile),
+    /// Of [`Piece::Address`].
+    Address(AddressPlan),
+}
+
+/// A set that rules ask. Equal ones are one set, whoever uses them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PeerSet {
+    /// The addresses of pods, each a [`Piece::Member`].
+    Pods(PodSelection),
+    /// The addresses of pods with the number of their port of this name, each a [`Piece::Member`].
+    NamedPort {
+        /// The pods.
+        pods: PodSelection,
+        /// The port's name.
+        name: Arc<str>,
+        /// The port's protocol.
+        protocol: Protocol,
+    },
+    /// Prefixes, by address, no two with a common one.
+    Blocks(Vec<IpNet>),
+    /// Ports, by protocol and number, no two with a common one.
+    Ports(Vec<PortRange>),
+}
+
+impl PeerSet {
+    /// Its name.
+    #[must_use]
+    pub fn id(&self) -> SetId {
+        SetId::of(&self.to_string())
+    }
+}
+
+/// As one line that says all of it: equal sets have equal lines.
+impl fmt::Display for PeerSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pods(pods) => write!(f, "{pods}"),
+            Self::NamedPort {
+                pods,
+                name,
+                protocol,
+            } => write!(f, "{protocol} port {name} of {pods}"),
+            Self::Blocks(prefixes) => list(f, "addresses", prefixes),
+            Self::Ports(ranges) => list(f, "ports", ranges),
+        }
+    }
+}
+
+fn list<T: fmt::Display>(f: &mut fmt::Formatter<'_>, what: &str, entries: &[T]) -> fmt::Result {
+    f.write_str(what)?;
+    entries.iter().try_for_each(|it| write!(f, " {it}"))
+}
+
+/// Ports of one protocol. Displays as `tcp/80` or `tcp/8000-8080`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PortRange {
+    /// The protocol.
+    pub protocol: Protocol,
+    /// The first port.
+    pub first: u16,
+    /// The last port.
+    pub last: u16,
+}
+
+impl PortRange {
+    /// Whether it has a port.
+    #[must_use]
+    pub fn contains(&self, protocol: Protocol, port: u16) -> bool {
+        protocol == self.protocol && (self.first..=self.last).contains(&port)
+    }
+}
+
+impl fmt::Display for PortRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            protocol,
+            first,
+            last,
+        } = self;
+        write!(f, "{protocol}/{first}")?;
+        if first < last {
+            write!(f, "-{last}")?;
+        }
+        Ok(())
+    }
+}
+
+/// One condition of a rule of a policy, with its action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedRule {
+    /// The rule's place in the policy's list, from 0.
+    pub rule: usize,
+    /// The set that the other end's address is in; `None`: every address.
+    pub peer: Option<SetId>,
+    /// The ports.
+    pub port: PortMatch,
+    /// What happens to a connection that matches.
+    pub action: Action,
+}
+
+/// The destination of a connection, as a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortMatch {
+    /// Every port of every protocol.
+    Any,
+    /// One of the ports in the set.
+    In(SetId),
+    /// The destination's address and port are in the set, by this protocol.
+    Named(Protocol, SetId),
+}
+
+/// The policies of some pods for one direction, in the order in which they are asked: those of the tier Admin, then
+/// NetworkPolicies, or those of the tier Baseline where there is no NetworkPolicy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// The rules of the tier Admin: the first that matches decides.
+    pub admin: Vec<TierRule>,
+    /// NetworkPolicies, by name. With any of them, what none of them allows is dropped.
+    pub policies: Vec<NamespacedName>,
+    /// The rules of the tier Baseline.
+    pub baseline: Vec<TierRule>,
+}
+
+/// A rule of a ClusterNetworkPolicy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TierRule {
+    /// The policy.
+    pub policy: Arc<str>,
+    /// The rule.
+    pub rule: PlannedRule,
+}
+
+/// A pod's address on this node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddressPlan {
+    /// The pod.
+    pub pod: NamespacedName,
+    /// The profile for connections to the pod; `None`: no policy is about them.
+    pub ingress: Option<ProfileId>,
+    /// The profile for connections from the pod.
+    pub egress: Option<ProfileId>,
+}
+
+impl AddressPlan {
+    /// The profile for one direction.
+    #[must_use]
+    pub const fn profile(&self, direction: Direction) -> Option<ProfileId> {
+        match direction {
+            Direction::Ingress => self.ingress,
+            Direction::Egress => self.egress,
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! Keeps the plan of a node as the objects are.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use sluice_model::{Change, NamespacedName, Pod};
+
+use crate::event::Event;
+use crate::id::{ProfileId, SetId};
+use crate::peer::PodSelection;
+use crate::plan::{AddressPlan, Content, Member, PeerSet, Piece, Plan, Profile, TierRule};
+use crate::pods::Pods;
+use crate::policy::{ClusterNetworkPolicy, Direction, NetworkPolicy, Rule, Tier};
+use crate::rules;
+use crate::sets::Sets;
+
+/// The plan of one node, and the objects that it follows from. It has what the pods of this node need and nothing of
+/// policies that are about others.
+#[derive(Debug)]
+pub struct Planner {
+    node: Arc<str>,
+    pods: Pods,
+    policies: BTreeMap<NamespacedName, Arc<NetworkPolicy>>,
+    cluster_policies: BTreeMap<Arc<str>, Arc<ClusterNetworkPolicy>>,
+    sets: Sets,
+    /// The NetworkPolicies that profiles have.
+    used: HashMap<(Direction, NamespacedName), Used>,
+    profiles: HashMap<ProfileId, Known>,
+    pieces: Pieces,
+}
+
+/// A profile that addresses have.
+#[derive(Debug)]
+struct Known {
+    policies: Policies,
+    used: Used,
+}
+
+/// The names of a profile's policies, in the order in which they are asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Policies {
+    admin: Vec<Arc<str>>,
+    policies: Vec<NamespacedName>,
+    baseline: Vec<Arc<str>>,
+}
+
+/// Something that is in the plan while anybody uses it.
+#[derive(Debug, Default)]
+struct Used {
+    users: usize,
+    /// The sets that its rules ask.
+    sets: Vec<SetId>,
+}
+
+/// The plan, and which of its pieces changed.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces {
+    plan: Plan,
+    changed: BTreeSet<Piece>,
+}
+
+impl Pieces {
+    /// The piece has this content.
+    pub(crate) fn put(&mut self, piece: Piece, content: Content) {
+        if self.plan.get(&piece).is_some_and(|it| **it == content) {
+            return;
+        }
+        self.changed.insert(piece.clone());
+        self.plan.insert(piece, Arc::new(content));
+    }
+
+    /// The piece is not there.
+    pub(crate) fn remove(&mut self, piece: Piece) {
+        if self.plan.remove(&piece).is_some() {
+            self.changed.insert(piece);
+        }
+    }
+
+    /// The entries of a set.
+    pub(crate) fn members(&self, id: SetId) -> Vec<Member> {
+        let first = Member::Address(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let pieces = self.plan.range(Piece::Member(id, first)..);
+        let members = pieces.map_while(|(piece, _)| match piece {
+            Piece::Member(of, member) if *of == id => Some(*member),
+            _ => None,
+        });
+        members.collect()
+    }
+
+    /// The addresses of this node's pods, with their plans.
+    fn addresses(&self) -> impl Iterator<Item = (IpAddr, &AddressPlan)> {
+        let first = Piece::Address(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let pieces = self.plan.range(first..);
+        pieces.filter_map(|(piece, content)| match (piece, &**content) {
+            (Piece::Address(address), Content::Address(plan)) => Some((*address, plan)),
+            _ => None,
+        })
+    }
+}
+
+impl Planner {
+    /// A node of this name, before anything is known.
+    #[must_use]
+    pub fn new(node: Arc<str>) -> Self {
+        Self {
+            node,
+            pods: Pods::default(),
+            policies: BTreeMap::new(),
+            cluster_policies: BTreeMap::new(),
+            sets: Sets::default(),
+            used: HashMap::new(),
+            profiles: HashMap::new(),
+            pieces: Pieces::default(),
+        }
+    }
+
+    /// The plan as it is now.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.pieces.plan
+    }
+
+    /// The pieces that changed since the last call.
+    pub fn take_changed(&mut self) -> BTreeSet<Piece> {
+        std::mem::take(&mut self.pieces.changed)
+    }
+
+    /// Takes in a change of an object.
+    pub fn absorb(&mut self, event: &Event) {
+        match event {
+            Event::Pod(change) => {
+                let touched = self.pods.set_pod(change);
+                self.refresh(touched);
+            }
+            Event::Namespace(change) => {
+                let touched = self.pods.set_namespace(change);
+                self.refresh(touched);
+            }
+            Event::NetworkPolicy(change) => self.set_policy(change),
+            Event::ClusterNetworkPolicy(change) => self.set_cluster_policy(change),
+        }
+    }
+
+    fn refresh(&mut self, addresses: BTreeSet<IpAddr>) {
+        for address in addresses {
+            self.sets.refresh(address, &self.pods, &mut self.pieces);
+            self.refresh_address(address);
+        }
+    }
+
+    fn set_policy(&mut self, change: &Change<NetworkPolicy>) {
+        let name = change.name();
+        match change.object() {
+            Some(new) => self.policies.insert(name.clone(), new.clone()),
+            None => self.policies.remove(&name),
+        };
+        self.refresh_addresses(|it| it.pod.namespace == name.namespace);
+        for direction in Direction::ALL {
+            if self.used.contains_key(&(direction, name.clone())) {
+                self.plan_policy(direction, &name);
+            }
+        }
+    }
+
+    fn set_cluster_policy(&mut self, change: &Change<ClusterNetworkPolicy>) {
+        let name = change.name().name;
+        match change.object() {
+            Some(new) => self.cluster_policies.insert(name.clone(), new.clone()),
+            None => self.cluster_policies.remove(&name),
+        };
+        self.refresh_addresses(|_| true);
+        let has_it = |it: &Known| {
+            let policies = &it.policies;
+            policies.admin.contains(&name) || policies.baseline.contains(&name)
+        };
+        let profiles = self.profiles.iter().filter(|(_, it)| has_it(it));
+        let profiles: Vec<ProfileId> = profiles.map(|(id, _)| *id).collect();
+        for id in profiles {
+            self.plan_profile(id);
+        }
+    }
+
+    /// Of the addresses of this node, those with such a plan may get other profiles.
+    fn refresh_addresses(&mut self, which: impl Fn(&AddressPlan) -> bool) {
+        let addresses = self.pieces.addresses().filter(|(_, it)| which(it));
+        let addresses: Vec<IpAddr> = addresses.map(|(address, _)| address).collect();
+        for address in addresses {
+            self.refresh_address(address);
+        }
+    }
+
+    fn refresh_address(&mut self, address: IpAddr) {
+        let pod = self.pods.at(&address).cloned();
+        let pod = pod.filter(|it| it.node.as_ref() == Some(&self.node));
+        let piece = Piece::Address(address);
+        let old = self.pieces.plan.get(&piece).cloned();
+        if let Some(pod) = pod {
+            let [ingress, egress] = Direction::ALL.map(|it| self.acquire_profile(&pod, it));
+            let pod = pod.name.clone();
+            let new = AddressPlan {
+                pod,
+                ingress,
+                egress,
+            };
+            self.pieces.put(piece, Content::Address(new));
+        } else {
+            self.pieces.remove(piece);
+        }
+        if let Some(Content::Address(old)) = old.as_deref() {
+            for id in [old.ingress, old.egress].into_iter().flatten() {
+                self.release_profile(id);
+            }
+        }
+    }
+
+    /// The policies that are about a pod, in the order in which they are asked.
+    fn policies(&self, pod: &Pod, direction: Direction) -> Policies {
+        let labels = self.pods.labels(&pod.name.namespace);
+        let tier = |tier: Tier| {
+            let policies = self.cluster_policies.values();
+            let mut found: Vec<&Arc<ClusterNetworkPolicy>> = policies
+                .filter(|it| it.tier == tier && !it.rules(direction).is_empty())
+                .filter(|it| it.subject.selects(pod, &labels))
+                .collect();
+            found.sort_by_key(|it| (it.priority, &it.name));
+            found.into_iter().map(|it| it.name.clone()).collect()
+        };
+        let first = NamespacedName::new(pod.name.namespace.clone(), "");
+        let policies = self.policies.range(first..);
+        let policies = policies.take_while(|(name, _)| name.namespace == pod.name.namespace);
+        let policies: Vec<NamespacedName> = policies
+            .filter(|(_, it)| it.rules(direction).is_some())
+            .filter(|(_, it)| it.subject().selects(pod, &labels))
+            .map(|(name, _)| name.clone())
+            .collect();
+        Policies {
+            admin: tier(Tier::Admin),
+            baseline: if policies.is_empty() {
+                tier(Tier::Baseline)
+            } else {
+                Vec::new()
+            },
+            policies,
+        }
+    }
+
+    /// One more address has the profile of this pod.
+    fn acquire_profile(&mut self, pod: &Pod, direction: Direction) -> Option<ProfileId> {
+        let policies = self.policies(pod, direction);
+        if policies == Policies::default() {
+            return None;
+        }
+        let id = ProfileId::of(direction, &policies.description());
+        if let Some(known) = self.profiles.get_mut(&id) {
+            known.used.users += 1;
+            return Some(id);
+        }
+        for name in &policies.policies {
+            let key = (direction, name.clone());
+            let used = self.used.entry(key).or_default();
+            used.users += 1;
+            if used.users == 1 {
+                self.plan_policy(direction, name);
+            }
+        }
+        let used = Used {
+            users: 1,
+            sets: Vec::new(),
+        };
+        self.profiles.insert(id, Known { policies, used });
+        self.plan_profile(id);
+        Some(id)
+    }
+
+    fn release_profile(&mut self, id: ProfileId) {
+        let Some(known) = self.profiles.get_mut(&id) else {
+            return;
+        };
+        known.used.users -= 1;
+        if known.used.users > 0 {
+            return;
+        }
+        let Some(known) = self.profiles.remove(&id) else {
+            return;
+        };
+        self.pieces.remove(Piece::Profile(id));
+        self.release_sets(&known.used.sets);
+        for name in known.policies.policies {
+            let key = (id.direction, name);
+            let Some(used) = self.used.get_mut(&key) else {
+                continue;
+            };
+            used.users -= 1;
+            if used.users == 0
+                && let Some(used) = self.used.remove(&key)
+            {
+                self.pieces.remove(Piece::Policy(key.0, key.1));
+                self.release_sets(&used.sets);
+            }
+        }
+    }
+
+    /// Plans the rules of a NetworkPolicy that is in use.
+    fn plan_policy(&mut self, direction: Direction, name: &NamespacedName) {
+        let Some(policy) = self.policies.get(name) else {
+            return;
+        };
+        let rules = policy.rules(direction).unwrap_or_default();
+        let (planned, sets) = rules::plan(rules, direction, &policy.subject());
+        let ids = self.acquire_sets(&sets);
+        let piece = Piece::Policy(direction, name.clone());
+        self.pieces.put(piece, Content::Policy(planned));
+        let key = (direction, name.clone());
+        let used = self.used.entry(key).or_default();
+        let old = std::mem::replace(&mut used.sets, ids);
+        self.release_sets(&old);
+    }
+
+    /// Plans a profile that is in use.
+    fn plan_profile(&mut self, id: ProfileId) {
+        let Some(known) = self.profiles.get(&id) else {
+            return;
+        };
+        let mut sets = Vec::new();
+        let mut tier = |names: &[Arc<str>]| {
+            let policies = names.iter().filter_map(|it| self.cluster_policies.get(it));
+            let mut all = Vec::new();
+            for policy in policies {
+                let rules: &[Rule] = policy.rules(id.direction);
+                let subject: &PodSelection = &policy.subject;
+                let (planned, asked) = rules::plan(rules, id.direction, subject);
+                sets.extend(asked);
+                all.extend(planned.into_iter().map(|rule| TierRule {
+                    policy: policy.name.clone(),
+                    rule,
+                }));
+            }
+            all
+        };
+        let profile = Profile {
+            admin: tier(&known.policies.admin),
+            policies: known.policies.policies.clone(),
+            baseline: tier(&known.policies.baseline),
+        };
+        let ids = self.acquire_sets(&sets);
+        self.pieces
+            .put(Piece::Profile(id), Content::Profile(profile));
+        if let Some(known) = self.profiles.get_mut(&id) {
+            let old = std::mem::replace(&mut known.used.sets, ids);
+            self.release_sets(&old);
+        }
+    }
+
+    fn acquire_sets(&mut self, sets: &[PeerSet]) -> Vec<SetId> {
+        for set in sets {
+            self.sets.acquire(set, &self.pods, &mut self.pieces);
+        }
+        sets.iter().map(PeerSet::id).collect()
+    }
+
+    fn release_sets(&mut self, sets: &[SetId]) {
+        for id in sets {
+            self.sets.release(*id, &mut self.pieces);
+        }
+    }
+}
+
+impl Policies {
+    /// One line for the same policies in the same order. No name has a character that separates them here.
+    fn description(&self) -> String {
+        let policies: Vec<String> = self.policies.iter().map(ToString::to_string).collect();
+        let [admin, baseline] = [&self.admin, &self.baseline].map(|it| it.join(","));
+        format!("{admin};{};{baseline}", policies.join(","))
+    }
+}

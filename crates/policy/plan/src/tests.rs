@@ -1,0 +1,344 @@
+//! The plan against a direct reading of the specifications, on random clusters.
+
+mod oracle;
+mod world;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use sluice_model::{Change, NamespacedName, Protocol};
+
+use crate::lookup::{Decision, Packet, Reason, lookup};
+use crate::{Event, Piece, Plan, Planner};
+use world::{NODE, World, events, worlds};
+
+fn planner(events: &[Event]) -> Planner {
+    let mut planner = Planner::new(NODE.into());
+    for event in events {
+        planner.absorb(event);
+    }
+    planner
+}
+
+/// Every pair of addresses that are something in the small worlds, with every port that a rule may mean.
+fn packets() -> impl Iterator<Item = Packet> {
+    let addresses: Vec<IpAddr> = world::addresses().collect();
+    let pairs = addresses.clone().into_iter().flat_map(move |source| {
+        let same_family = move |it: &IpAddr| it.is_ipv4() == source.is_ipv4();
+        let others = addresses.clone().into_iter().filter(same_family);
+        others.map(move |destination| (source, destination))
+    });
+    let ports = [
+        None,
+        Some((Protocol::Tcp, 80)),
+        Some((Protocol::Tcp, 81)),
+        Some((Protocol::Tcp, 90)),
+        Some((Protocol::Udp, 80)),
+    ];
+    pairs.flat_map(move |(source, destination)| {
+        ports.map(|port| Packet {
+            source,
+            destination,
+            port,
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn the_plan_does_what_the_specifications_say(world in worlds()) {
+        let planner = planner(&events(&world));
+        for packet in packets() {
+            let decision = lookup(planner.plan(), &packet);
+            let allowed = (decision.egress.is_allowed(), decision.ingress.is_allowed());
+            prop_assert_eq!(allowed, oracle::allowed(&world, &packet), "{:?}: {:?}", packet, decision);
+        }
+    }
+
+    /// Objects come, change and go in any order: what is left decides alone, and every difference is reported.
+    #[test]
+    fn the_plan_is_a_function_of_the_objects(
+        before in worlds(),
+        after in worlds(),
+        order in prop::collection::vec(any::<Index>(), 200),
+    ) {
+        let mut planner = planner(&shuffled(events(&before), &order));
+        planner.take_changed();
+        let old = planner.plan().clone();
+        for event in shuffled(turn(&before, &after), &order) {
+            planner.absorb(&event);
+        }
+        let fresh = self::planner(&events(&after));
+        prop_assert_eq!(planner.plan(), fresh.plan());
+        let changed = planner.take_changed();
+        for piece in differences(&old, planner.plan()) {
+            prop_assert!(changed.contains(piece), "{piece} changed and is not reported");
+        }
+    }
+}
+
+fn shuffled(mut events: Vec<Event>, order: &[Index]) -> Vec<Event> {
+    for (index, with) in order.iter().enumerate().take(events.len()) {
+        let with = with.index(events.len());
+        events.swap(index, with);
+    }
+    events
+}
+
+/// What turns one world into another.
+fn turn(before: &World, after: &World) -> Vec<Event> {
+    let gone = |event: &Event| match event {
+        Event::Pod(it) => Event::Pod(Change::Delete(it.name())),
+        Event::Namespace(it) => Event::Namespace(Change::Delete(it.name())),
+        Event::NetworkPolicy(it) => Event::NetworkPolicy(Change::Delete(it.name())),
+        Event::ClusterNetworkPolicy(it) => Event::ClusterNetworkPolicy(Change::Delete(it.name())),
+    };
+    let mut all = BTreeMap::new();
+    all.extend(events(before).iter().map(|it| (it.reference(), gone(it))));
+    all.extend(events(after).into_iter().map(|it| (it.reference(), it)));
+    all.into_values().collect()
+}
+
+fn differences<'a>(old: &'a Plan, new: &'a Plan) -> impl Iterator<Item = &'a Piece> {
+    let pieces = old.keys().chain(new.keys());
+    pieces.filter(|it| old.get(*it) != new.get(*it))
+}
+
+/// The decision in a world that [`world::parse`] reads.
+fn decide(objects: &str, source: &str, destination: &str, port: u16) -> Decision {
+    let world = world::parse(objects);
+    let planner = planner(&events(&world));
+    let packet = Packet {
+        source: source.parse().expect("an address"),
+        destination: destination.parse().expect("an address"),
+        port: Some((Protocol::Tcp, port)),
+    };
+    let decision = lookup(planner.plan(), &packet);
+    let allowed = (decision.egress.is_allowed(), decision.ingress.is_allowed());
+    assert_eq!(allowed, oracle::allowed(&world, &packet), "{decision:?}");
+    decision
+}
+
+const PODS: &str = "
+    ns a team=red
+    ns b team=blue
+    pod a/web n1 10.0.0.1 app=web http=80
+    pod a/db n1 10.0.0.2 app=db http=81
+    pod b/web n2 10.0.1.1 app=web http=81
+";
+
+fn check(policies: &str, source: &str, destination: &str, port: u16, expected: &Decision) {
+    let objects = format!("{PODS}{policies}");
+    let found = decide(&objects, source, destination, port);
+    assert_eq!(
+        found, *expected,
+        "{policies}: {source} to {destination} port {port}"
+    );
+}
+
+fn np(name: &str) -> NamespacedName {
+    NamespacedName::new("a", name)
+}
+
+/// The answer for a connection to a pod of this node from elsewhere.
+fn ingress(reason: Reason) -> Decision {
+    Decision {
+        egress: Reason::Elsewhere,
+        ingress: reason,
+    }
+}
+
+/// The answer for a connection of a pod of this node to elsewhere.
+fn egress(reason: Reason) -> Decision {
+    Decision {
+        egress: reason,
+        ingress: Reason::Elsewhere,
+    }
+}
+
+#[test]
+fn without_policies_everybody_reaches_everybody() {
+    check(
+        "",
+        "10.0.1.1",
+        "10.0.0.1",
+        80,
+        &ingress(Reason::NotIsolated),
+    );
+    check(
+        "",
+        "10.0.0.1",
+        "192.0.2.1",
+        80,
+        &egress(Reason::NotIsolated),
+    );
+}
+
+#[test]
+fn a_policy_without_rules_isolates() {
+    let policy = "np a/deny ingress pods=app=web";
+    let isolated = Reason::Isolated(vec![np("deny")]);
+    check(policy, "10.0.1.1", "10.0.0.1", 80, &ingress(isolated));
+    check(
+        policy,
+        "10.0.1.1",
+        "10.0.0.2",
+        80,
+        &ingress(Reason::NotIsolated),
+    );
+    check(
+        policy,
+        "10.0.0.1",
+        "192.0.2.1",
+        80,
+        &egress(Reason::NotIsolated),
+    );
+}
+
+#[test]
+fn one_of_several_policies_allows() {
+    let policies = "np a/deny ingress
+        np a/blue ingress pods=app=web from=team=blue/app=web port=tcp:80";
+    check(
+        policies,
+        "10.0.1.1",
+        "10.0.0.1",
+        80,
+        &ingress(Reason::Allowed(np("blue"), 0)),
+    );
+    let both = Reason::Isolated(vec![np("blue"), np("deny")]);
+    check(policies, "10.0.1.1", "10.0.0.1", 81, &ingress(both));
+    let deny = Reason::Isolated(vec![np("deny")]);
+    check(policies, "10.0.1.1", "10.0.0.2", 80, &ingress(deny));
+}
+
+#[test]
+fn a_named_port_is_the_destination_s() {
+    let policy = "np a/named ingress port=tcp:http";
+    check(
+        policy,
+        "10.0.1.1",
+        "10.0.0.1",
+        80,
+        &ingress(Reason::Allowed(np("named"), 0)),
+    );
+    check(
+        policy,
+        "10.0.1.1",
+        "10.0.0.2",
+        81,
+        &ingress(Reason::Allowed(np("named"), 0)),
+    );
+    let isolated = Reason::Isolated(vec![np("named")]);
+    check(policy, "10.0.1.1", "10.0.0.2", 80, &ingress(isolated));
+    let policy = "np a/named egress to=team=blue/ port=tcp:http";
+    check(
+        policy,
+        "10.0.0.1",
+        "10.0.1.1",
+        81,
+        &egress(Reason::Allowed(np("named"), 0)),
+    );
+    let isolated = Reason::Isolated(vec![np("named")]);
+    check(
+        policy,
+        "10.0.0.1",
+        "10.0.1.1",
+        80,
+        &egress(isolated.clone()),
+    );
+    let policy = "np a/named egress to=0.0.0.0/0 port=tcp:http";
+    check(policy, "10.0.0.1", "10.0.1.1", 81, &egress(isolated));
+}
+
+#[test]
+fn blocks_have_holes_and_pods() {
+    let policy = "np a/block egress to=10.0.0.0/8-10.0.1.0/24";
+    let isolated = Reason::Isolated(vec![np("block")]);
+    check(policy, "10.0.0.1", "10.0.1.1", 80, &egress(isolated));
+    check(
+        policy,
+        "10.0.0.1",
+        "10.1.0.1",
+        80,
+        &egress(Reason::Allowed(np("block"), 0)),
+    );
+}
+
+#[test]
+fn tiers_come_in_their_order() {
+    let accept = "cnp first admin 1 a ingress accept from=team=blue/";
+    let policies = format!("{accept}\n np a/deny ingress");
+    let accepted = Reason::Accepted("first".into(), 0);
+    check(&policies, "10.0.1.1", "10.0.0.1", 80, &ingress(accepted));
+    let denies = "cnp second admin 0 a ingress deny from=team=blue/ port=tcp:80";
+    let policies = format!("{accept}\n{denies}\n np a/deny ingress");
+    let denied = Reason::Denied("second".into(), 0);
+    check(&policies, "10.0.1.1", "10.0.0.1", 80, &ingress(denied));
+    let pass = "cnp second admin 0 a ingress pass from=team=blue/";
+    let policies = format!("{accept}\n{pass}\n np a/deny ingress");
+    let isolated = Reason::Isolated(vec![np("deny")]);
+    check(&policies, "10.0.1.1", "10.0.0.1", 80, &ingress(isolated));
+    let baseline = "cnp base baseline 0 a ingress deny from=/";
+    let denied = Reason::Denied("base".into(), 0);
+    check(baseline, "10.0.1.1", "10.0.0.1", 80, &ingress(denied));
+    let policies = format!("{baseline}\n np a/all ingress from=/");
+    check(
+        &policies,
+        "10.0.1.1",
+        "10.0.0.1",
+        80,
+        &ingress(Reason::Allowed(np("all"), 0)),
+    );
+}
+
+#[test]
+fn a_pod_reaches_itself_unless_a_cluster_policy_denies_it() {
+    let itself = Decision {
+        egress: Reason::NotIsolated,
+        ingress: Reason::Itself,
+    };
+    check("np a/deny ingress", "10.0.0.1", "10.0.0.1", 80, &itself);
+    let denied = Decision {
+        egress: Reason::NotIsolated,
+        ingress: Reason::Denied("all".into(), 0),
+    };
+    let policy = "cnp all admin 0 a ingress deny from=/";
+    check(policy, "10.0.0.1", "10.0.0.1", 80, &denied);
+}
+
+#[test]
+fn what_concerns_no_pod_of_this_node_is_not_planned() {
+    let policies = "np b/deny ingress from=team=red/
+        np a/db ingress pods=app=none from=team=blue/";
+    let objects = format!("{PODS}{policies}");
+    let planner = planner(&events(&world::parse(&objects)));
+    let pieces: Vec<String> = planner.plan().keys().map(ToString::to_string).collect();
+    assert_eq!(pieces, ["pod address 10.0.0.1", "pod address 10.0.0.2"]);
+}
+
+/// A pod that has ended has no addresses any more, and another one may have them.
+#[test]
+fn an_address_changes_its_pod() {
+    let mut planner = planner(&events(&world::parse(&format!(
+        "{PODS}np a/deny ingress pods=app=web"
+    ))));
+    let packet = Packet {
+        source: "10.0.1.1".parse().expect("an address"),
+        destination: "10.0.0.1".parse().expect("an address"),
+        port: None,
+    };
+    assert!(!lookup(planner.plan(), &packet).is_allowed());
+    let new = world::parse("pod a/new n1 10.0.0.1 app=other");
+    planner.absorb(&events(&new)[0]);
+    let old = NamespacedName::new("a", "web");
+    planner.absorb(&Event::Pod(Change::Delete(old)));
+    assert_eq!(
+        lookup(planner.plan(), &packet),
+        ingress(Reason::NotIsolated)
+    );
+}
