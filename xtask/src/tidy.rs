@@ -21,7 +21,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("reconcile", &[]),
     ("service/plan", &["model", "objects"]),
-    ("policy/plan", &["model"]),
+    ("policy/plan", &["model", "objects"]),
+    (
+        "policy/nftables",
+        &["model", "netlink", "nft", "policy-plan", "reconcile"],
+    ),
     ("picture", &["model", "plan"]),
     ("lab/controller", &["model"]),
     (

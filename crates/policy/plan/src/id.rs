@@ -12,8 +12,17 @@ pub struct SetId(u128);
 
 impl SetId {
     /// The name of the set that this text describes.
-    pub(crate) fn of(description: &str) -> Self {
+    #[must_use]
+    pub fn of(description: &str) -> Self {
         Self(hash(description))
+    }
+
+    /// Reads a name back; `None` for any other text.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        let digits = name.strip_prefix("set-")?;
+        let id = Self(u128::from_str_radix(digits, 16).ok()?);
+        (id.to_string() == name).then_some(id)
     }
 }
 

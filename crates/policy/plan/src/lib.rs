@@ -25,6 +25,8 @@ mod pods;
 mod policy;
 mod rules;
 mod sets;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 #[cfg(test)]
 mod tests;
 

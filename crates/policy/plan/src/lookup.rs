@@ -85,12 +85,12 @@ pub fn lookup(plan: &Plan, packet: &Packet) -> Decision {
 
 fn at(plan: &Plan, packet: &Packet, direction: Direction) -> Reason {
     let (own, other) = packet.ends(direction);
-    let Some(Content::Address(address)) = content(plan, &Piece::Address(own)) else {
+    let Some(Content::Address(_, address)) = content(plan, &Piece::Address(own)) else {
         return Reason::Elsewhere;
     };
     let profile = address.profile(direction);
     let profile = profile.and_then(|it| content(plan, &Piece::Profile(it)));
-    let Some(Content::Profile(profile)) = profile else {
+    let Some(Content::Profile(_, profile)) = profile else {
         return Reason::NotIsolated;
     };
     decide(plan, packet, direction, profile, own == other)
@@ -123,7 +123,7 @@ fn decide(
     }
     for name in &profile.policies {
         let rules = content(plan, &Piece::Policy(direction, name.clone()));
-        let Some(Content::Policy(rules)) = rules else {
+        let Some(Content::Policy(_, _, rules)) = rules else {
             continue;
         };
         if let Some(found) = rules.iter().find(|it| matches(it)) {
@@ -145,7 +145,7 @@ fn matches(plan: &Plan, packet: &Packet, direction: Direction, rule: &PlannedRul
             (_, None) => false,
             (PortMatch::In(set), Some((protocol, port))) => {
                 let ranges = content(plan, &Piece::Set(set));
-                matches!(ranges, Some(Content::Set(PeerSet::Ports(ranges)))
+                matches!(ranges, Some(Content::Set(_, PeerSet::Ports(ranges)))
                     if ranges.iter().any(|it| it.contains(protocol, port)))
             }
             (PortMatch::Named(named, set), Some((protocol, port))) => {
@@ -157,7 +157,7 @@ fn matches(plan: &Plan, packet: &Packet, direction: Direction, rule: &PlannedRul
 
 fn has_address(plan: &Plan, set: SetId, address: IpAddr) -> bool {
     match content(plan, &Piece::Set(set)) {
-        Some(Content::Set(PeerSet::Blocks(blocks))) => {
+        Some(Content::Set(_, PeerSet::Blocks(blocks))) => {
             blocks.iter().any(|it| it.contains(&address))
         }
         Some(_) => plan.contains_key(&Piece::Member(set, Member::Address(address))),

@@ -70,19 +70,33 @@ impl fmt::Display for Member {
     }
 }
 
-/// The content of a [`Piece`].
+/// A piece with its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Of [`Piece::Set`].
-    Set(PeerSet),
+    Set(SetId, PeerSet),
     /// Of [`Piece::Member`]: it has no more than its identity.
-    Member,
+    Member(SetId, Member),
     /// Of [`Piece::Policy`]: any rule that matches allows the connection.
-    Policy(Vec<PlannedRule>),
+    Policy(Direction, NamespacedName, Vec<PlannedRule>),
     /// Of [`Piece::Profile`].
-    Profile(Profile),
+    Profile(ProfileId, Profile),
     /// Of [`Piece::Address`].
-    Address(AddressPlan),
+    Address(IpAddr, AddressPlan),
+}
+
+impl Content {
+    /// The identity.
+    #[must_use]
+    pub fn piece(&self) -> Piece {
+        match self {
+            Self::Set(id, _) => Piece::Set(*id),
+            Self::Member(id, member) => Piece::Member(*id, *member),
+            Self::Policy(direction, name, _) => Piece::Policy(*direction, name.clone()),
+            Self::Profile(id, _) => Piece::Profile(*id),
+            Self::Address(address, _) => Piece::Address(*address),
+        }
+    }
 }
 
 /// A set that rules ask. Equal ones are one set, whoever uses them.

@@ -61,8 +61,9 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// The piece has this content.
-    pub(crate) fn put(&mut self, piece: Piece, content: Content) {
+    /// The plan has this piece, and no other of its identity.
+    pub(crate) fn put(&mut self, content: Content) {
+        let piece = content.piece();
         if self.plan.get(&piece).is_some_and(|it| **it == content) {
             return;
         }
@@ -70,7 +71,7 @@ impl Pieces {
         self.plan.insert(piece, Arc::new(content));
     }
 
-    /// The piece is not there.
+    /// The plan lacks the piece.
     pub(crate) fn remove(&mut self, piece: Piece) {
         if self.plan.remove(&piece).is_some() {
             self.changed.insert(piece);
@@ -92,8 +93,8 @@ impl Pieces {
     fn addresses(&self) -> impl Iterator<Item = (IpAddr, &AddressPlan)> {
         let first = Piece::Address(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         let pieces = self.plan.range(first..);
-        pieces.filter_map(|(piece, content)| match (piece, &**content) {
-            (Piece::Address(address), Content::Address(plan)) => Some((*address, plan)),
+        pieces.filter_map(|(_, content)| match &**content {
+            Content::Address(address, plan) => Some((*address, plan)),
             _ => None,
         })
     }
@@ -203,11 +204,11 @@ impl Planner {
                 ingress,
                 egress,
             };
-            self.pieces.put(piece, Content::Address(new));
+            self.pieces.put(Content::Address(address, new));
         } else {
             self.pieces.remove(piece);
         }
-        if let Some(Content::Address(old)) = old.as_deref() {
+        if let Some(Content::Address(_, old)) = old.as_deref() {
             for id in [old.ingress, old.egress].into_iter().flatten() {
                 self.release_profile(id);
             }
@@ -309,8 +310,8 @@ impl Planner {
         let rules = policy.rules(direction).unwrap_or_default();
         let (planned, sets) = rules::plan(rules, direction, &policy.subject());
         let ids = self.acquire_sets(&sets);
-        let piece = Piece::Policy(direction, name.clone());
-        self.pieces.put(piece, Content::Policy(planned));
+        let planned = Content::Policy(direction, name.clone(), planned);
+        self.pieces.put(planned);
         let key = (direction, name.clone());
         let used = self.used.entry(key).or_default();
         let old = std::mem::replace(&mut used.sets, ids);
@@ -344,8 +345,7 @@ impl Planner {
             baseline: tier(&known.policies.baseline),
         };
         let ids = self.acquire_sets(&sets);
-        self.pieces
-            .put(Piece::Profile(id), Content::Profile(profile));
+        self.pieces.put(Content::Profile(id, profile));
         if let Some(known) = self.profiles.get_mut(&id) {
             let old = std::mem::replace(&mut known.used.sets, ids);
             self.release_sets(&old);

@@ -34,7 +34,7 @@ impl Sets {
             *users += 1;
             return;
         }
-        pieces.put(Piece::Set(id), Content::Set(set.clone()));
+        pieces.put(Content::Set(id, set.clone()));
         self.known.insert(id, (set.clone(), 1));
         let Some(selection) = selection(set) else {
             return;
@@ -52,7 +52,7 @@ impl Sets {
                     .entry(address)
                     .or_default()
                     .insert((id, member));
-                pieces.put(Piece::Member(id, member), Content::Member);
+                pieces.put(Content::Member(id, member));
             }
         }
     }
@@ -92,7 +92,7 @@ impl Sets {
             self.forget(address, entry);
         }
         for entry in wanted.difference(&held) {
-            pieces.put(Piece::Member(entry.0, entry.1), Content::Member);
+            pieces.put(Content::Member(entry.0, entry.1));
             self.entries.entry(address).or_default().insert(*entry);
         }
     }

@@ -1,18 +1,14 @@
 //! The plan against a direct reading of the specifications, on random clusters.
 
 mod oracle;
-mod world;
-
-use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
 use sluice_model::{Change, NamespacedName, Protocol};
 
 use crate::lookup::{Decision, Packet, Reason, lookup};
+use crate::testing::{NODE, World, events, packets, parse, worlds};
 use crate::{Event, Piece, Plan, Planner};
-use world::{NODE, World, events, worlds};
 
 fn planner(events: &[Event]) -> Planner {
     let mut planner = Planner::new(NODE.into());
@@ -20,30 +16,6 @@ fn planner(events: &[Event]) -> Planner {
         planner.absorb(event);
     }
     planner
-}
-
-/// Every pair of addresses that are something in the small worlds, with every port that a rule may mean.
-fn packets() -> impl Iterator<Item = Packet> {
-    let addresses: Vec<IpAddr> = world::addresses().collect();
-    let pairs = addresses.clone().into_iter().flat_map(move |source| {
-        let same_family = move |it: &IpAddr| it.is_ipv4() == source.is_ipv4();
-        let others = addresses.clone().into_iter().filter(same_family);
-        others.map(move |destination| (source, destination))
-    });
-    let ports = [
-        None,
-        Some((Protocol::Tcp, 80)),
-        Some((Protocol::Tcp, 81)),
-        Some((Protocol::Tcp, 90)),
-        Some((Protocol::Udp, 80)),
-    ];
-    pairs.flat_map(move |(source, destination)| {
-        ports.map(|port| Packet {
-            source,
-            destination,
-            port,
-        })
-    })
 }
 
 proptest! {
@@ -91,16 +63,11 @@ fn shuffled(mut events: Vec<Event>, order: &[Index]) -> Vec<Event> {
 
 /// What turns one world into another.
 fn turn(before: &World, after: &World) -> Vec<Event> {
-    let gone = |event: &Event| match event {
-        Event::Pod(it) => Event::Pod(Change::Delete(it.name())),
-        Event::Namespace(it) => Event::Namespace(Change::Delete(it.name())),
-        Event::NetworkPolicy(it) => Event::NetworkPolicy(Change::Delete(it.name())),
-        Event::ClusterNetworkPolicy(it) => Event::ClusterNetworkPolicy(Change::Delete(it.name())),
-    };
-    let mut all = BTreeMap::new();
-    all.extend(events(before).iter().map(|it| (it.reference(), gone(it))));
-    all.extend(events(after).into_iter().map(|it| (it.reference(), it)));
-    all.into_values().collect()
+    let after = events(after);
+    let gone = events(before).into_iter();
+    let mut all: Vec<Event> = gone.filter_map(|it| it.deletion_unless(&after)).collect();
+    all.extend(after);
+    all
 }
 
 fn differences<'a>(old: &'a Plan, new: &'a Plan) -> impl Iterator<Item = &'a Piece> {
@@ -108,9 +75,9 @@ fn differences<'a>(old: &'a Plan, new: &'a Plan) -> impl Iterator<Item = &'a Pie
     pieces.filter(|it| old.get(*it) != new.get(*it))
 }
 
-/// The decision in a world that [`world::parse`] reads.
+/// The decision in a world that [`parse`] reads.
 fn decide(objects: &str, source: &str, destination: &str, port: u16) -> Decision {
-    let world = world::parse(objects);
+    let world = parse(objects);
     let planner = planner(&events(&world));
     let packet = Packet {
         source: source.parse().expect("an address"),
@@ -316,7 +283,7 @@ fn what_concerns_no_pod_of_this_node_is_not_planned() {
     let policies = "np b/deny ingress from=team=red/
         np a/db ingress pods=app=none from=team=blue/";
     let objects = format!("{PODS}{policies}");
-    let planner = planner(&events(&world::parse(&objects)));
+    let planner = planner(&events(&parse(&objects)));
     let pieces: Vec<String> = planner.plan().keys().map(ToString::to_string).collect();
     assert_eq!(pieces, ["pod address 10.0.0.1", "pod address 10.0.0.2"]);
 }
@@ -324,7 +291,7 @@ fn what_concerns_no_pod_of_this_node_is_not_planned() {
 /// A pod that has ended has no addresses any more, and another one may have them.
 #[test]
 fn an_address_changes_its_pod() {
-    let mut planner = planner(&events(&world::parse(&format!(
+    let mut planner = planner(&events(&parse(&format!(
         "{PODS}np a/deny ingress pods=app=web"
     ))));
     let packet = Packet {
@@ -333,7 +300,7 @@ fn an_address_changes_its_pod() {
         port: None,
     };
     assert!(!lookup(planner.plan(), &packet).is_allowed());
-    let new = world::parse("pod a/new n1 10.0.0.1 app=other");
+    let new = parse("pod a/new n1 10.0.0.1 app=other");
     planner.absorb(&events(&new)[0]);
     let old = NamespacedName::new("a", "web");
     planner.absorb(&Event::Pod(Change::Delete(old)));

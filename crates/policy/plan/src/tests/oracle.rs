@@ -4,9 +4,9 @@ use std::net::IpAddr;
 
 use sluice_model::{Labels, Pod};
 
-use super::world::{NODE, World};
 use crate::lookup::Packet;
 use crate::policy::{Action, Direction, Port, PortNumber, Rule, Tier};
+use crate::testing::{NODE, World};
 use crate::{Namespaces, Peer, PodSelection};
 
 /// Whether the ends of a packet allow it, the source first. Pods of other nodes and addresses of nobody allow all.

@@ -10,23 +10,25 @@ use sluice_model::{
     Change, ContainerPort, Labels, Namespace, NamespacedName, Pod, Protocol, Selector,
 };
 
+use crate::lookup::Packet;
 use crate::policy::{Action, ClusterNetworkPolicy, NetworkPolicy, Port, PortNumber, Rule, Tier};
 use crate::{Block, Event, Namespaces, Peer, PodSelection};
 
 /// The node whose plan is made.
-pub(super) const NODE: &str = "n1";
+pub const NODE: &str = "n1";
 
 /// The objects of a cluster.
 #[derive(Clone, Debug, Default)]
-pub(super) struct World {
-    pub(super) namespaces: Vec<Namespace>,
-    pub(super) pods: Vec<Pod>,
-    pub(super) policies: Vec<NetworkPolicy>,
-    pub(super) cluster_policies: Vec<ClusterNetworkPolicy>,
+#[expect(missing_docs, reason = "the kinds themselves")]
+pub struct World {
+    pub namespaces: Vec<Namespace>,
+    pub pods: Vec<Pod>,
+    pub policies: Vec<NetworkPolicy>,
+    pub cluster_policies: Vec<ClusterNetworkPolicy>,
 }
 
 /// All objects as new ones.
-pub(super) fn events(world: &World) -> Vec<Event> {
+pub fn events(world: &World) -> Vec<Event> {
     let mut events = Vec::new();
     let namespaces = world.namespaces.iter().cloned();
     events.extend(namespaces.map(|it| Event::Namespace(Change::Set(Arc::new(it)))));
@@ -39,8 +41,47 @@ pub(super) fn events(world: &World) -> Vec<Event> {
     events
 }
 
+impl Event {
+    /// The deletion of this object, unless one of these events is about it.
+    #[must_use]
+    pub fn deletion_unless(self, events: &[Self]) -> Option<Self> {
+        let is_left = events.iter().any(|it| it.reference() == self.reference());
+        (!is_left).then(|| match self {
+            Self::Pod(it) => Self::Pod(Change::Delete(it.name())),
+            Self::Namespace(it) => Self::Namespace(Change::Delete(it.name())),
+            Self::NetworkPolicy(it) => Self::NetworkPolicy(Change::Delete(it.name())),
+            Self::ClusterNetworkPolicy(it) => Self::ClusterNetworkPolicy(Change::Delete(it.name())),
+        })
+    }
+}
+
+/// Every packet that may be something in random clusters: between their addresses and some of nobody, to every port
+/// that a rule may mean.
+pub fn packets() -> impl Iterator<Item = Packet> {
+    let addresses: Vec<IpAddr> = addresses().collect();
+    let pairs = addresses.clone().into_iter().flat_map(move |source| {
+        let same_family = move |it: &IpAddr| it.is_ipv4() == source.is_ipv4();
+        let others = addresses.clone().into_iter().filter(same_family);
+        others.map(move |destination| (source, destination))
+    });
+    let ports = [
+        None,
+        Some((Protocol::Tcp, 80)),
+        Some((Protocol::Tcp, 81)),
+        Some((Protocol::Tcp, 90)),
+        Some((Protocol::Udp, 80)),
+    ];
+    pairs.flat_map(move |(source, destination)| {
+        ports.map(|port| Packet {
+            source,
+            destination,
+            port,
+        })
+    })
+}
+
 /// The addresses of the pods of random clusters, and some of nobody.
-pub(super) fn addresses() -> impl Iterator<Item = IpAddr> {
+fn addresses() -> impl Iterator<Item = IpAddr> {
     let pods = (0..6).flat_map(|it| [pod_address(it, false), pod_address(it, true)]);
     let others = ["10.9.0.1", "192.0.2.1", "fd09::1"];
     pods.chain(others.map(|it| it.parse().expect("an address")))
@@ -55,7 +96,8 @@ fn pod_address(index: usize, is_v6: bool) -> IpAddr {
     text.parse().expect("an address")
 }
 
-pub(super) fn worlds() -> impl Strategy<Value = World> {
+/// Random clusters of at most six pods in two namespaces, with policies of both kinds.
+pub fn worlds() -> impl Strategy<Value = World> {
     let pods = prop::collection::vec(pod(), 6);
     let pods = (pods, subsequence(vec![0, 1, 2, 3, 4, 5], 0..=6));
     let pods = pods.prop_map(|(pods, which)| {
@@ -235,7 +277,11 @@ fn cluster_policy() -> impl Strategy<Value = ClusterNetworkPolicy> {
 /// - `cnp NAME admin|baseline PRIORITY NAMESPACE ingress|egress ACTION [from=PEER] [port=PROTOCOL:PORT]`
 ///
 /// A peer is `PREFIX`, `PREFIX-EXCEPT`, or `NAMESPACES/PODS` by selectors.
-pub(super) fn parse(text: &str) -> World {
+///
+/// # Panics
+///
+/// On any other text.
+pub fn parse(text: &str) -> World {
     let mut world = World::default();
     for line in text.lines().map(str::trim).filter(|it| !it.is_empty()) {
         let words: Vec<&str> = line.split_whitespace().collect();

@@ -1,0 +1,192 @@
+//! Pieces of the plan as objects of our tables.
+
+use std::net::IpAddr;
+
+use sluice_model::IpFamily;
+use sluice_nft::rule::{Action, ConnectionState, Field, Match, Sense, Side};
+use sluice_nft::text::comment;
+use sluice_nft::{ChainKind, Hook, HookPoint, Policy};
+use sluice_policy_plan::{
+    self as plan, AddressPlan, Content, Direction, PeerSet, PlannedRule, PortMatch, Profile,
+    ProfileId, SetId, TierRule,
+};
+
+use crate::name::{ChainName, SetName};
+use crate::object::{Chain, Element, Entry, Key, Object, Rule};
+use crate::set;
+
+/// Packets of connections that were allowed: replies, and what ICMP says about them.
+const KNOWN: [ConnectionState; 2] = [ConnectionState::Established, ConnectionState::Related];
+
+/// What is there for no piece in particular.
+#[must_use]
+pub fn standing(family: IpFamily) -> Vec<(Key, Object)> {
+    let mut objects = vec![(Key::Table(family), Object::Table)];
+    for (name, kind) in set::STANDING {
+        let declared = set::standing(family, &name, kind);
+        objects.push((Key::Set(family, name), Object::Set(Box::new(declared))));
+    }
+    for direction in Direction::ALL {
+        let hook = Hook {
+            kind: ChainKind::Filter,
+            point: HookPoint::Forward,
+            // The source's policies are asked first.
+            priority: match direction {
+                Direction::Egress => -1,
+                Direction::Ingress => 0,
+            },
+            policy: Policy::Accept,
+        };
+        let rules = vec![
+            Rule::when(Match::State(&KNOWN), Action::Accept),
+            Rule::always(Action::Verdict(
+                vec![Field::Address(own(direction))].into(),
+                SetName::Pods(direction),
+            )),
+        ];
+        let chain = Chain::new(family, Some(hook), rules);
+        let key = Key::Chain(family, ChainName::base(direction));
+        objects.push((key, Object::Chain(chain)));
+    }
+    objects
+}
+
+/// The objects of a piece in the table of a family.
+#[must_use]
+pub fn render(family: IpFamily, content: &Content) -> Vec<(Key, Object)> {
+    let is_here = |address: &IpAddr| IpFamily::of(address) == family;
+    match content {
+        Content::Set(id, set) => peer_set(family, *id, set),
+        Content::Member(id, member) if is_here(&member.address()) => {
+            let key = Key::Element(family, SetName::Peers(*id), (*member).into());
+            vec![(key, Object::Element(Element::default()))]
+        }
+        Content::Policy(direction, name, rules) => {
+            let rules = rules.iter().map(|it| rule(*direction, it)).collect();
+            let name = ChainName::policy(*direction, name);
+            vec![chain(family, name, rules)]
+        }
+        Content::Profile(id, profile) => self::profile(family, *id, profile),
+        Content::Address(address, plan) if is_here(address) => {
+            self::address(family, *address, plan)
+        }
+        Content::Member(..) | Content::Address(..) => Vec::new(),
+    }
+}
+
+/// The end of a connection that is the pod's whose policies are asked.
+const fn own(direction: Direction) -> Side {
+    match direction {
+        Direction::Ingress => Side::Destination,
+        Direction::Egress => Side::Source,
+    }
+}
+
+/// The other end.
+const fn other(direction: Direction) -> Side {
+    match direction {
+        Direction::Ingress => Side::Source,
+        Direction::Egress => Side::Destination,
+    }
+}
+
+fn chain(family: IpFamily, name: ChainName, rules: Vec<Rule>) -> (Key, Object) {
+    let chain = Chain::new(family, None, rules);
+    (Key::Chain(family, name), Object::Chain(chain))
+}
+
+fn peer_set(family: IpFamily, id: SetId, set: &PeerSet) -> Vec<(Key, Object)> {
+    let name = SetName::Peers(id);
+    let declared = Object::Set(Box::new(set::peers(family, &name, set)));
+    let mut objects = vec![(Key::Set(family, name.clone()), declared)];
+    let entries: Vec<Entry> = match set {
+        PeerSet::Pods(_) | PeerSet::NamedPort { .. } => Vec::new(),
+        PeerSet::Blocks(blocks) => {
+            let blocks = blocks.iter().filter(|it| IpFamily::of_net(it) == family);
+            blocks.copied().map(Entry::Prefix).collect()
+        }
+        PeerSet::Ports(ranges) => ranges.iter().copied().map(Entry::Ports).collect(),
+    };
+    objects.extend(entries.into_iter().map(|entry| {
+        let key = Key::Element(family, name.clone(), entry);
+        (key, Object::Element(Element::default()))
+    }));
+    objects
+}
+
+/// A rule of a policy. [`plan::Action::Pass`] leaves the chain, which has no more than one tier.
+fn rule(direction: Direction, planned: &PlannedRule) -> Rule {
+    let mut rule = Rule::always(match planned.action {
+        plan::Action::Accept => Action::Accept,
+        plan::Action::Deny => Action::Drop,
+        plan::Action::Pass => Action::Return,
+    });
+    if planned.action == plan::Action::Deny {
+        rule.actions.insert(0, Action::Count);
+    }
+    let within = |key: &'static [Field], set| Match::In(Sense::Is, key.into(), SetName::Peers(set));
+    if let Some(peer) = planned.peer {
+        let key: &[Field] = match other(direction) {
+            Side::Source => &[Field::Address(Side::Source)],
+            Side::Destination => &[Field::Address(Side::Destination)],
+        };
+        rule = rule.and(within(key, peer));
+    }
+    match planned.port {
+        PortMatch::Any => rule,
+        PortMatch::In(set) => rule.and(within(set::Kind::Ranges.key(), set)),
+        PortMatch::Named(protocol, set) => {
+            let rule = rule.and(Match::Protocol(protocol.number()));
+            rule.and(within(set::Kind::Ports.key(), set))
+        }
+    }
+}
+
+/// The chain of a profile, and those of its tiers.
+fn profile(family: IpFamily, id: ProfileId, profile: &Profile) -> Vec<(Key, Object)> {
+    let mut objects = Vec::new();
+    let mut rules = Vec::new();
+    let mut tier = |name: &str, tier: &[TierRule], rules: &mut Vec<Rule>| {
+        if !tier.is_empty() {
+            let name = ChainName::tier(name, id);
+            rules.push(Rule::always(Action::Jump(name.clone())));
+            let tier = tier.iter().map(|it| rule(id.direction, &it.rule)).collect();
+            objects.push(chain(family, name, tier));
+        }
+    };
+    tier("admin", &profile.admin, &mut rules);
+    if !profile.policies.is_empty() {
+        let itself = [
+            Field::Address(Side::Source),
+            Field::Address(Side::Destination),
+        ];
+        let itself = Match::In(Sense::Is, itself.to_vec().into(), SetName::Itself);
+        rules.push(Rule::when(itself, Action::Accept));
+        for policy in &profile.policies {
+            let policy = ChainName::policy(id.direction, policy);
+            rules.push(Rule::always(Action::Jump(policy)));
+        }
+        rules.push(Rule::always(Action::Count).then(Action::Drop));
+    }
+    tier("baseline", &profile.baseline, &mut rules);
+    objects.push(chain(family, ChainName::profile(id), rules));
+    objects
+}
+
+fn address(family: IpFamily, address: IpAddr, plan: &AddressPlan) -> Vec<(Key, Object)> {
+    let name = plan.pod.to_string();
+    let element = |set: SetName, entry: Entry, goto: Option<ChainName>| {
+        let comment = Some(comment(&name).as_ref().into());
+        let element = Element { goto, comment };
+        (Key::Element(family, set, entry), Object::Element(element))
+    };
+    let mut objects = vec![element(SetName::Itself, Entry::Itself(address), None)];
+    for direction in Direction::ALL {
+        if let Some(profile) = plan.profile(direction) {
+            let set = SetName::Pods(direction);
+            let goto = Some(ChainName::profile(profile));
+            objects.push(element(set, Entry::Address(address), goto));
+        }
+    }
+    objects
+}

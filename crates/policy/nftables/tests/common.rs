@@ -1,0 +1,42 @@
+//! A planner and the tables that follow it.
+
+use sluice_nft::Kernel;
+use sluice_policy_nftables::PolicyTables;
+use sluice_policy_plan::testing::{NODE, World, events};
+use sluice_policy_plan::{Event, Planner};
+use sluice_reconcile::{Reconciler, Report};
+
+/// The policies of the node [`NODE`] in a ruleset.
+pub(crate) struct Enforced<K: Kernel> {
+    pub(crate) planner: Planner,
+    pub(crate) tables: Reconciler<PolicyTables<K>>,
+}
+
+impl<K: Kernel> Enforced<K> {
+    pub(crate) fn on(kernel: K) -> Self {
+        Self {
+            planner: Planner::new(NODE.into()),
+            tables: Reconciler::new(PolicyTables::on(kernel)),
+        }
+    }
+
+    /// Takes in these changes and writes what follows.
+    pub(crate) fn change(&mut self, events: &[Event]) -> Report {
+        for event in events {
+            self.planner.absorb(event);
+        }
+        let changed = self.planner.take_changed();
+        let plan = self.planner.plan();
+        self.tables.sync(&(), plan, &changed, usize::MAX).unwrap()
+    }
+
+    pub(crate) fn set(&mut self, world: &World) -> Report {
+        self.change(&events(world))
+    }
+
+    /// Reads the kernel and writes what differs.
+    pub(crate) fn resync(&mut self) -> Report {
+        self.tables.forget();
+        self.change(&[])
+    }
+}

@@ -1,0 +1,187 @@
+//! The rules do with every packet what the plan says.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use proptest::prelude::*;
+use sluice_model::{IpFamily, Protocol};
+use sluice_nft::rule::{Action, Field, Match, Sense, Side};
+use sluice_nft::testing::Fake;
+use sluice_policy_nftables::{
+    Chain, ChainName, Entry, Key, Object, Rule, SetName, render, standing,
+};
+use sluice_policy_plan::lookup::{Packet, lookup};
+use sluice_policy_plan::testing::{events, packets, worlds};
+use sluice_policy_plan::{Plan, PortRange};
+
+use crate::common::Enforced;
+
+type Objects = BTreeMap<Key, Object>;
+
+fn objects(plan: &Plan) -> Objects {
+    let families = IpFamily::ALL.into_iter();
+    let all = families.flat_map(|family| {
+        let pieces = plan.values().flat_map(move |it| render(family, it));
+        standing(family).into_iter().chain(pieces)
+    });
+    all.collect()
+}
+
+/// Whether a packet passes the hook forward: the base chains by priority, each ended by the first verdict.
+fn passes(objects: &Objects, packet: &Packet) -> bool {
+    let family = IpFamily::of(&packet.source);
+    let mut bases: Vec<&Chain> = Vec::new();
+    for (key, object) in objects {
+        if let (Key::Chain(..), Object::Chain(chain)) = (key, object)
+            && key.family() == family
+            && chain.hook.is_some()
+        {
+            bases.push(chain);
+        }
+    }
+    bases.sort_by_key(|it| it.hook.unwrap().priority);
+    bases
+        .iter()
+        .all(|it| run(objects, packet, it) != Some(false))
+}
+
+/// The verdict of a chain: accepted, dropped, or none at its end.
+fn run(objects: &Objects, packet: &Packet, chain: &Chain) -> Option<bool> {
+    for rule in &chain.rules {
+        if !rule.matches.iter().all(|it| matches(objects, packet, it)) {
+            continue;
+        }
+        match act(objects, packet, rule) {
+            Step::Next => {}
+            Step::Leave => return None,
+            Step::End(verdict) => return Some(verdict),
+        }
+    }
+    None
+}
+
+enum Step {
+    Next,
+    Leave,
+    End(bool),
+}
+
+fn act(objects: &Objects, packet: &Packet, rule: &Rule) -> Step {
+    let follow = |name: &ChainName| {
+        let key = Key::Chain(IpFamily::of(&packet.source), name.clone());
+        match objects.get(&key) {
+            Some(Object::Chain(chain)) => run(objects, packet, chain),
+            other => panic!("{key} is {other:?}"),
+        }
+    };
+    for action in &rule.actions {
+        match action {
+            Action::Count => {}
+            Action::Accept => return Step::End(true),
+            Action::Drop => return Step::End(false),
+            Action::Return => return Step::Leave,
+            Action::Jump(name) => {
+                if let Some(verdict) = follow(name) {
+                    return Step::End(verdict);
+                }
+            }
+            Action::Verdict(fields, map) => {
+                let Some(Object::Element(found)) = find(objects, packet, fields, map) else {
+                    continue;
+                };
+                let verdict = follow(found.goto.as_ref().unwrap());
+                return verdict.map_or(Step::Leave, Step::End);
+            }
+            other => panic!("no rule of policies does {other:?}"),
+        }
+    }
+    Step::Next
+}
+
+fn matches(objects: &Objects, packet: &Packet, condition: &Match<SetName>) -> bool {
+    match condition {
+        // The packet is the first of its connection.
+        Match::State(_) => false,
+        Match::Protocol(number) => packet
+            .port
+            .is_some_and(|(protocol, _)| protocol.number() == *number),
+        Match::In(Sense::Is, fields, set) => find(objects, packet, fields, set).is_some(),
+        other => panic!("no rule of policies asks {other:?}"),
+    }
+}
+
+/// The element of a set that a packet finds.
+fn find<'a>(
+    objects: &'a Objects,
+    packet: &Packet,
+    fields: &[Field],
+    set: &SetName,
+) -> Option<&'a Object> {
+    let family = IpFamily::of(&packet.source);
+    assert!(
+        objects.contains_key(&Key::Set(family, set.clone())),
+        "{set}"
+    );
+    let address = |side: &Side| match side {
+        Side::Source => packet.source,
+        Side::Destination => packet.destination,
+    };
+    let is_it = |entry: &Entry| match (fields, entry) {
+        ([Field::Address(side)], Entry::Address(it)) => *it == address(side),
+        ([Field::Address(side)], Entry::Prefix(it)) => it.contains(&address(side)),
+        ([Field::Address(_), Field::Address(_)], Entry::Itself(it)) => {
+            packet.source == *it && packet.destination == *it
+        }
+        ([Field::Address(side), Field::Port(_)], Entry::Port(it, port)) => {
+            *it == address(side) && packet.port.is_some_and(|(_, it)| it == *port)
+        }
+        ([Field::Protocol, Field::Port(_)], Entry::Ports(range)) => has_port(range, packet.port),
+        other => panic!("{set}: {other:?}"),
+    };
+    let first = Key::Element(
+        family,
+        set.clone(),
+        Entry::Address(IpAddr::from([0, 0, 0, 0])),
+    );
+    let mut elements = objects.range(first..).map_while(|(key, object)| match key {
+        Key::Element(of, it, entry) if (*of, it) == (family, set) => Some((entry, object)),
+        _ => None,
+    });
+    elements
+        .find(|(entry, _)| is_it(entry))
+        .map(|(_, object)| object)
+}
+
+fn has_port(range: &PortRange, port: Option<(Protocol, u16)>) -> bool {
+    port.is_some_and(|(protocol, port)| range.contains(protocol, port))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn rules_do_what_the_plan_says(world in worlds()) {
+        let mut enforced = Enforced::on(Fake::new());
+        enforced.set(&world);
+        let plan = enforced.planner.plan();
+        let objects = objects(plan);
+        for packet in packets() {
+            let decision = lookup(plan, &packet);
+            prop_assert_eq!(passes(&objects, &packet), decision.is_allowed(), "{:?}: {:?}", packet, decision);
+        }
+    }
+
+    /// After any change the tables are those of a fresh start, each transaction is one that the kernel takes, and a
+    /// restart finds nothing to write.
+    #[test]
+    fn changes_lead_to_the_same_tables(before in worlds(), after in worlds()) {
+        let mut enforced = Enforced::on(Fake::new());
+        enforced.set(&before);
+        let gone = events(&before).into_iter().filter_map(|it| it.deletion_unless(&events(&after)));
+        let gone: Vec<_> = gone.collect();
+        enforced.change(&gone);
+        enforced.set(&after);
+        let report = enforced.resync();
+        prop_assert!(report.is_empty(), "{report:?}");
+    }
+}
