@@ -23,6 +23,18 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("service/plan", &["model", "objects"]),
     ("policy/plan", &["model", "objects"]),
     (
+        "policy/agent",
+        &[
+            "model",
+            "nft",
+            "node",
+            "policy-nftables",
+            "policy-plan",
+            "reconcile",
+            "source",
+        ],
+    ),
+    (
         "policy/nftables",
         &["model", "netlink", "nft", "policy-plan", "reconcile"],
     ),

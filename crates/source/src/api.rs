@@ -111,7 +111,7 @@ pub struct Annotations {
 }
 
 /// Reads `null` as the default.
-pub(crate) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Default + Deserialize<'de>,

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use serde::de::DeserializeOwned;
 use sluice_model::{Model, NamespacedName, Reference};
 
-pub use crate::api::{AllLabels, Identity, ObjectMeta};
+pub use crate::api::{AllLabels, Identity, ObjectMeta, nullable};
 pub use crate::convert::{
     At, Converted, Fault, Faults, Interner, Step, cluster_scoped, labels, namespaced,
 };

@@ -1,0 +1,8 @@
+//! The kinds of objects that say who may talk to whom.
+
+mod cluster_network_policy;
+mod network_policy;
+mod parts;
+
+pub use cluster_network_policy::ClusterNetworkPolicy;
+pub use network_policy::NetworkPolicy;

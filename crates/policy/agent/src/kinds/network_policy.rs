@@ -1,0 +1,281 @@
+//! NetworkPolicies.
+
+use std::sync::{Arc, LazyLock};
+
+use serde::Deserialize;
+use sluice_model::NamespacedName;
+use sluice_policy_plan as plan;
+use sluice_policy_plan::{Action, Block, Namespaces, Peer, PodSelection, PortNumber, Rule};
+use sluice_source::kind::{
+    At, Converted, Faults, Fields, Identity, Interner, Kind, ObjectMeta, namespaced, nullable,
+};
+
+use super::parts::{LabelSelector, Unknown, known, number, prefix, protocol};
+
+/// A NetworkPolicy.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct NetworkPolicy {
+    #[serde(deserialize_with = "nullable")]
+    metadata: ObjectMeta,
+    #[serde(deserialize_with = "nullable")]
+    spec: Spec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    #[serde(deserialize_with = "nullable")]
+    pod_selector: LabelSelector,
+    #[serde(deserialize_with = "nullable")]
+    policy_types: Vec<String>,
+    #[serde(deserialize_with = "nullable")]
+    ingress: Vec<WrittenRule>,
+    #[serde(deserialize_with = "nullable")]
+    egress: Vec<WrittenRule>,
+}
+
+/// An entry of `ingress` or `egress`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct WrittenRule {
+    #[serde(deserialize_with = "nullable")]
+    ports: Vec<WrittenPort>,
+    #[serde(deserialize_with = "nullable")]
+    from: Vec<WrittenPeer>,
+    #[serde(deserialize_with = "nullable")]
+    to: Vec<WrittenPeer>,
+    #[serde(flatten)]
+    unknown: Unknown,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WrittenPort {
+    protocol: Option<String>,
+    port: Option<NumberOrName>,
+    end_port: Option<i64>,
+    #[serde(flatten)]
+    unknown: Unknown,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum NumberOrName {
+    Number(i64),
+    Name(String),
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WrittenPeer {
+    pod_selector: Option<LabelSelector>,
+    namespace_selector: Option<LabelSelector>,
+    ip_block: Option<WrittenBlock>,
+    #[serde(flatten)]
+    unknown: Unknown,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct WrittenBlock {
+    #[serde(deserialize_with = "nullable")]
+    cidr: String,
+    #[serde(deserialize_with = "nullable")]
+    except: Vec<String>,
+    #[serde(flatten)]
+    unknown: Unknown,
+}
+
+static FIELDS: LazyLock<Fields> = LazyLock::new(|| {
+    Fields::of(
+        "
+: apiVersion kind metadata spec
+spec: egress ingress podSelector policyTypes
+spec.podSelector: matchExpressions matchLabels",
+    )
+});
+
+impl Kind for NetworkPolicy {
+    type Model = plan::NetworkPolicy;
+    const VERSIONS: &'static [&'static str] = &["networking.k8s.io/v1"];
+    const PATH: &'static str = "/apis/networking.k8s.io/v1/networkpolicies";
+    const OBJECTS: &'static str = "NetworkPolicies";
+
+    fn identity(&self) -> Identity<'_> {
+        self.metadata.identity()
+    }
+
+    /// A peer or port that cannot be used is left out of its rule, which then allows less. Pods that cannot be selected
+    /// refuse the policy.
+    fn convert(&self, names: &mut Interner) -> Converted<Self::Model> {
+        let mut faults = Faults::new(names);
+        let name = namespaced(&self.metadata, name, &mut faults);
+        let spec = &self.spec;
+        let pods = faults.take(At::top("spec.podSelector"), spec.pod_selector.read());
+        let types = types(spec, &mut faults);
+        let policy = name.zip(pods).map(|(name, pods)| {
+            let [ingress, egress] = [&spec.ingress, &spec.egress];
+            plan::NetworkPolicy {
+                ingress: (types.0).then(|| rules(ingress, "spec.ingress", &name, &mut faults)),
+                egress: (types.1).then(|| rules(egress, "spec.egress", &name, &mut faults)),
+                name,
+                pods,
+            }
+        });
+        faults.finish(policy)
+    }
+
+    fn fields() -> Option<&'static Fields> {
+        Some(&FIELDS)
+    }
+}
+
+/// Names of NetworkPolicies are DNS subdomains.
+fn name(text: &str) -> Result<&str, String> {
+    let is_name = sluice_model::is_subdomain(text);
+    is_name
+        .then_some(text)
+        .ok_or_else(|| "is not a DNS subdomain (RFC 1123)".to_owned())
+}
+
+/// Whether the policy is about ingress and about egress. Without `policyTypes` it is about ingress, and about egress if
+/// it has rules for it (`SetDefaults_NetworkPolicy`).
+fn types(spec: &Spec, faults: &mut Faults<'_>) -> (bool, bool) {
+    if spec.policy_types.is_empty() {
+        return (true, !spec.egress.is_empty());
+    }
+    let at = At::top("spec.policyTypes");
+    for (index, text) in spec.policy_types.iter().enumerate() {
+        if !matches!(&**text, "Ingress" | "Egress") {
+            let message = format!("{text:?} is not one of Ingress, Egress");
+            faults.refuse(at.index(index), message);
+        }
+    }
+    let has = |word: &str| spec.policy_types.iter().any(|it| it == word);
+    (has("Ingress"), has("Egress"))
+}
+
+fn rules(
+    written: &[WrittenRule],
+    list: &'static str,
+    policy: &NamespacedName,
+    faults: &mut Faults<'_>,
+) -> Vec<Rule> {
+    let is_ingress = list == "spec.ingress";
+    let at = At::top(list);
+    let rules = written.iter().enumerate().map(|(index, rule)| {
+        let at = at.index(index);
+        let (field, peers, others) = if is_ingress {
+            ("from", &rule.from, &rule.to)
+        } else {
+            ("to", &rule.to, &rule.from)
+        };
+        let is_known = known(&rule.unknown).and_then(|()| {
+            let wrong = if is_ingress { "to" } else { "from" };
+            match others.is_empty() {
+                true => Ok(()),
+                false => Err(format!("unknown field {wrong:?}")),
+            }
+        });
+        if let Err(why) = is_known {
+            faults.note(at, format!("{why}: this rule allows nothing"));
+            return closed();
+        }
+        Rule {
+            action: Action::Accept,
+            peers: list_of(peers, at.field(field), faults, |it| {
+                peer(it, &policy.namespace)
+            }),
+            ports: list_of(&rule.ports, at.field("ports"), faults, port),
+        }
+    });
+    rules.collect()
+}
+
+/// A rule that nothing matches.
+const fn closed() -> Rule {
+    Rule {
+        action: Action::Accept,
+        peers: Some(Vec::new()),
+        ports: None,
+    }
+}
+
+/// `None` for an empty list, which means everything; what cannot be read is left out of any other.
+fn list_of<W, T>(
+    written: &[W],
+    at: At<'_>,
+    faults: &mut Faults<'_>,
+    read: impl Fn(&W) -> Result<T, String>,
+) -> Option<Vec<T>> {
+    let mut all = Vec::new();
+    for (index, entry) in written.iter().enumerate() {
+        match read(entry) {
+            Ok(it) => all.push(it),
+            Err(why) => faults.note(at.index(index), format!("{why}: it allows nothing")),
+        }
+    }
+    (!written.is_empty()).then_some(all)
+}
+
+fn peer(written: &WrittenPeer, namespace: &Arc<str>) -> Result<Peer, String> {
+    known(&written.unknown)?;
+    let pods = written.pod_selector.as_ref().map(LabelSelector::read);
+    let namespaces = written.namespace_selector.as_ref().map(LabelSelector::read);
+    let (pods, namespaces) = (pods.transpose()?, namespaces.transpose()?);
+    if let Some(block) = &written.ip_block {
+        return match (pods, namespaces) {
+            (None, None) => self::block(block),
+            _ => Err("ipBlock stands alone, without podSelector and namespaceSelector".to_owned()),
+        };
+    }
+    if pods.is_none() && namespaces.is_none() {
+        return Err("one of podSelector, namespaceSelector, ipBlock is required".to_owned());
+    }
+    let namespaces = match namespaces {
+        Some(selector) => Namespaces::Selected(selector),
+        None => Namespaces::Named(namespace.clone()),
+    };
+    let pods = pods.unwrap_or_default();
+    Ok(Peer::Pods(PodSelection { namespaces, pods }))
+}
+
+/// One bad exception closes the whole block: without it more would be allowed.
+fn block(written: &WrittenBlock) -> Result<Peer, String> {
+    known(&written.unknown)?;
+    let cidr = prefix(&written.cidr)?;
+    let except = written.except.iter().map(|text| {
+        let net = prefix(text)?;
+        let is_inside = cidr.contains(&net) && cidr != net;
+        is_inside
+            .then_some(net)
+            .ok_or_else(|| format!("except {text:?} is not a part of {cidr}"))
+    });
+    let except = except.collect::<Result<_, _>>()?;
+    Ok(Peer::Block(Block { cidr, except }))
+}
+
+fn port(written: &WrittenPort) -> Result<plan::Port, String> {
+    known(&written.unknown)?;
+    let protocol = protocol(written.protocol.as_deref())?;
+    let number = match (&written.port, written.end_port) {
+        (None, None) => PortNumber::Any,
+        (None | Some(NumberOrName::Name(_)), Some(_)) => {
+            return Err("endPort needs a port that is a number".to_owned());
+        }
+        (Some(NumberOrName::Name(name)), None) => PortNumber::Named(name.as_str().into()),
+        (Some(NumberOrName::Number(first)), last) => {
+            let first = number(*first)?;
+            let last = number(last.unwrap_or(first.into()))?;
+            if last < first {
+                return Err(format!("endPort {last} is before port {first}"));
+            }
+            PortNumber::Range(first, last)
+        }
+    };
+    Ok(plan::Port { protocol, number })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! What both kinds of policies have.
+//!
+//! A part that cannot be understood closes: a peer or port that is unknown matches nothing. So each of them keeps the
+//! names of the fields that it does not know.
+
+use std::collections::BTreeMap;
+
+use ipnet::IpNet;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use sluice_model::{Expression, Protocol, Selector};
+use sluice_source::kind::nullable;
+
+/// Fields that a part does not know.
+pub(super) type Unknown = BTreeMap<String, IgnoredAny>;
+
+/// An object with `matchLabels` and `matchExpressions`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct LabelSelector {
+    #[serde(deserialize_with = "nullable")]
+    match_labels: BTreeMap<String, String>,
+    #[serde(deserialize_with = "nullable")]
+    match_expressions: Vec<MatchExpression>,
+    #[serde(flatten)]
+    unknown: Unknown,
+}
+
+/// One of `matchExpressions`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct MatchExpression {
+    #[serde(deserialize_with = "nullable")]
+    key: String,
+    #[serde(deserialize_with = "nullable")]
+    operator: String,
+    #[serde(deserialize_with = "nullable")]
+    values: Vec<String>,
+}
+
+impl LabelSelector {
+    /// The selector.
+    ///
+    /// # Errors
+    ///
+    /// What of it cannot be read.
+    pub(super) fn read(&self) -> Result<Selector, String> {
+        known(&self.unknown)?;
+        let labels = self.match_labels.iter();
+        let expressions = self.match_expressions.iter().map(|it| Expression {
+            key: &it.key,
+            operator: &it.operator,
+            values: it.values.iter().map(String::as_str).collect(),
+        });
+        let selector = Selector::of(labels.map(|(key, value)| (&**key, &**value)), expressions);
+        selector.map_err(|error| format!("{}: {error}", error.requirement))
+    }
+}
+
+/// Refuses a part with a field that it does not know.
+pub(super) fn known(unknown: &Unknown) -> Result<(), String> {
+    match unknown.keys().next() {
+        Some(field) => Err(format!("unknown field {field:?}")),
+        None => Ok(()),
+    }
+}
+
+/// A prefix, as the API writes it.
+pub(super) fn prefix(text: &str) -> Result<IpNet, String> {
+    let net: Result<IpNet, _> = text.parse();
+    net.map(|it| it.trunc())
+        .map_err(|_| format!("{text:?} is not a prefix such as 10.0.0.0/8 or fd00::/8"))
+}
+
+/// A protocol, default TCP.
+pub(super) fn protocol(text: Option<&str>) -> Result<Protocol, String> {
+    let known = Protocol::ALL.into_iter();
+    let wanted = text.unwrap_or("TCP");
+    let mut found = known.filter(|it| it.as_str().to_uppercase() == wanted);
+    found
+        .next()
+        .ok_or_else(|| format!("{wanted:?} is not one of TCP, UDP, SCTP"))
+}
+
+/// A port's number.
+pub(super) fn number(number: i64) -> Result<u16, String> {
+    let number = u16::try_from(number).ok().filter(|it| *it > 0);
+    number.ok_or_else(|| "is not in 1..=65535".to_owned())
+}

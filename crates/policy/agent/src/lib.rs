@@ -1,0 +1,14 @@
+//! Network policy as a part of the node agent.
+//!
+//! ```text
+//! source ─▶ kinds ─▶ PolicyEvent ─▶ Policies ─▶ Planner ─▶ Reconciler ─▶ table sluice-policy
+//! ```
+//!
+//! [`Policies`] is a consumer beside the Service proxy, of which it knows nothing.
+
+mod event;
+pub mod kinds;
+mod policies;
+
+pub use event::PolicyEvent;
+pub use policies::{Policies, PolicyStatus};

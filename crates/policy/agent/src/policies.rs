@@ -1,0 +1,154 @@
+//! Keeps the kernel's rules as the policies are.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use sluice_nft::{Connection, Kernel};
+use sluice_node::{Consumer, Section, Settled, StepClock, chain};
+use sluice_policy_nftables::PolicyTables;
+use sluice_policy_plan::{Content, Planner};
+use sluice_reconcile::{BackendError, Backoff, Reconciler, Report};
+use tracing::{error, info, warn};
+
+use crate::event::PolicyEvent;
+
+/// Time between two looks whether another program changed the ruleset. The kernel says so without a listing, and only a
+/// ruleset that was changed is read.
+const LOOK: Duration = Duration::from_secs(30);
+
+/// Network policy in the status.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyStatus {
+    /// Addresses of pods on this node.
+    pub addresses: usize,
+    /// Those that some policy is about.
+    pub isolated: usize,
+    /// Policies that some pod of this node needs, each direction once.
+    pub policies: usize,
+    /// Entries of sets of peers.
+    pub members: usize,
+    /// Why the rules in the kernel are not these; empty when they are.
+    pub error: String,
+}
+
+/// Plans and writes the rules of this node's pods.
+pub struct Policies<K: Kernel = Connection> {
+    planner: Planner,
+    tables: Reconciler<PolicyTables<K>>,
+    clock: StepClock,
+    /// The first complete list is there. Nothing is written before: a rule that allows may still be missing.
+    is_synced: bool,
+    /// Something is to be written, or to be looked at.
+    due: Option<Instant>,
+    backoff: Backoff,
+    error: String,
+}
+
+impl<K: Kernel> Policies<K> {
+    /// Policies that follow this planner. `clock` learns of each write.
+    pub fn new(planner: Planner, tables: PolicyTables<K>, clock: StepClock) -> Self {
+        Self {
+            planner,
+            tables: Reconciler::new(tables),
+            clock,
+            is_synced: false,
+            due: None,
+            backoff: Backoff::default(),
+            error: String::new(),
+        }
+    }
+}
+
+impl<K: Kernel> Policies<K> {
+    /// Writes what changed. Every piece is read and compared where another program changed the ruleset.
+    fn write(&mut self) -> Result<Report, BackendError> {
+        if !self.tables.is_resync_due() && !self.tables.is_undisturbed() {
+            self.tables.doubt();
+        }
+        let changed = self.planner.take_changed();
+        let plan = self.planner.plan();
+        self.tables.sync(&(), plan, &changed, usize::MAX)
+    }
+
+    /// Takes note of what came of a write.
+    fn written(&mut self, result: Result<Report, BackendError>, now: Instant) {
+        match result {
+            Ok(report) => {
+                if report.foreign > 0 {
+                    let objects = report.foreign;
+                    warn!(
+                        objects,
+                        "another program had changed the rules of network policies: repaired"
+                    );
+                }
+                if !self.error.is_empty() {
+                    info!("network policies are in force again");
+                    self.error.clear();
+                }
+                self.backoff.succeed();
+                self.clock.done();
+                self.due = Some(now + LOOK);
+            }
+            Err(error) => {
+                let why = chain(&error);
+                error!(why, "network policies are as they were: trying again");
+                self.error = why;
+                self.backoff.fail(now);
+                self.due = self.backoff.due();
+            }
+        }
+    }
+}
+
+impl<K: Kernel + 'static> Consumer for Policies<K> {
+    type Event = PolicyEvent;
+
+    fn absorb(&mut self, events: Vec<PolicyEvent>) {
+        for event in &events {
+            match event {
+                PolicyEvent::Object(event) => self.planner.absorb(event),
+                PolicyEvent::Synced => self.is_synced = true,
+            }
+        }
+        let now = Instant::now();
+        if self.is_synced && self.backoff.due().is_none() {
+            self.clock.wanted(now);
+            self.due = Some(now);
+        }
+    }
+
+    fn due(&self, _: Instant) -> Option<Instant> {
+        self.due
+    }
+
+    fn step(&mut self, now: Instant) -> Option<Settled> {
+        if self.due.is_none_or(|it| it > now) {
+            return None;
+        }
+        let result = self.write();
+        self.written(result, now);
+        None
+    }
+
+    fn status(&self) -> Section {
+        let mut status = PolicyStatus {
+            error: self.error.clone(),
+            ..PolicyStatus::default()
+        };
+        for content in self.planner.plan().values() {
+            match &**content {
+                Content::Address(_, plan) => {
+                    status.addresses += 1;
+                    status.isolated += usize::from(plan.ingress.or(plan.egress).is_some());
+                }
+                Content::Policy(..) => status.policies += 1,
+                Content::Member(..) => status.members += 1,
+                Content::Set(..) | Content::Profile(..) => {}
+            }
+        }
+        Section::named("network_policy", &status)
+    }
+}
+
+#[cfg(test)]
+mod tests;
