@@ -9,6 +9,7 @@ use sluice_dns_agent::local_dns;
 use sluice_node::sysctl::{Changed, Memory, State};
 use sluice_node::{Lock, NamespaceLock, preflight};
 use sluice_plane::Purpose;
+use sluice_policy_nftables::PolicyTables;
 
 use crate::cli::CleanupArgs;
 use crate::error;
@@ -40,6 +41,15 @@ pub(crate) fn run(args: &CleanupArgs) -> anyhow::Result<ExitCode> {
     let mut errors: Vec<anyhow::Error> = removal.errors.into_iter().map(Into::into).collect();
     match local_dns::clean_up() {
         Ok(names) => removed(&names)?,
+        Err(error) => errors.push(error.into()),
+    }
+    match PolicyTables::connect().and_then(|mut it| it.remove()) {
+        Ok(tables) => removed(
+            &tables
+                .iter()
+                .map(|it| format!("table {it}"))
+                .collect::<Vec<_>>(),
+        )?,
         Err(error) => errors.push(error.into()),
     }
     let memory = Memory::beside(&args.socket);

@@ -231,6 +231,11 @@ pub(crate) struct ProxyArgs {
     /// File with the secret that the web page asks for, at least 16 characters
     #[arg(long, value_name = "PATH", requires = "web_bind_address")]
     pub(crate) web_token_file: Option<PathBuf>,
+    /// Enforce NetworkPolicies and ClusterNetworkPolicies for the pods of this node, in a table of nftables of their
+    /// own, in every mode
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "true", value_parser = flags::boolean)]
+    pub(crate) network_policy: Option<bool>,
     /// Whether the kernel refuses the agent system calls and files that it never needs
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(crate) sandbox: Sandbox,

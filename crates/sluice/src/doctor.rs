@@ -113,7 +113,7 @@ struct Machine<'a> {
 
 impl Sources for Machine<'_> {
     fn agent(&self) -> Result<Agent<'_>, NoAgent> {
-        let Whole { status, dns } = self.agent.as_ref().map_err(no_agent)?;
+        let Whole { status, dns, .. } = self.agent.as_ref().map_err(no_agent)?;
         let AgentStatus {
             version, mode, pid, ..
         } = &status.agent;

@@ -31,6 +31,9 @@ use sluice_node::{
 };
 use sluice_plan::Event;
 use sluice_plane::{DataPlane, Options, Sysctl};
+use sluice_policy_agent::Policies;
+use sluice_policy_nftables::PolicyTables;
+use sluice_policy_plan::Planner;
 use sluice_source::Hub;
 use tracing::{info, warn};
 
@@ -162,6 +165,8 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
     prepare::<P>(&options, &memory)?;
     lend_privileges::<P>();
     let mut plane = P::open(&options).with_context(|| format!("open the {} mode", P::NAME))?;
+    let enforces_policies = args.network_policy == Some(true);
+    let policy_tables = enforces_policies.then(PolicyTables::connect).transpose()?;
     let keep = Arc::from(plane.keep());
     let needs = machine::Needs {
         programs: P::RUNS_PROGRAMS || leftovers.iter().any(|it| it.need_programs()),
@@ -188,6 +193,10 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
     let health = Arc::new(health(config));
     let health_timeout = config.periods.health_timeout(effective.periods.sync);
     let clock = health.clock(health_timeout, Instant::now());
+    let policies = policy_tables.map(|tables| {
+        let clock = health.clock(health_timeout, Instant::now());
+        Policies::new(Planner::new(node_name.clone()), tables, clock)
+    });
     let metrics = ServiceMetrics::new(&of_process, P::DESCRIPTION);
     let observed = metrics.clone();
     plane.on_exchange(Box::new(move |it| {
@@ -217,6 +226,7 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
     }
     let services = runtime.inbox::<sluice_agent::Services<P>>();
     let names = runtime.inbox::<Names>();
+    let of_pods = runtime.inbox::<Policies>();
     let (proxy, control) = (services.handle(), runtime.control());
     let plans = sluice_agent::Services::plans(proxy.clone());
     if let Some(counters) = plane.counters()? {
@@ -325,6 +335,12 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
             to.events(events.into_iter().filter_map(NameEvent::new));
         })
     });
+    let _of_policies = policies.is_some().then(|| {
+        let to = of_pods.handle();
+        hub.subscribe(wanted::of_policies(), move |events| {
+            to.events(events.into_iter().flatten())
+        })
+    });
     let _source = source::start(from, &node_name, &hub, announcements, &of_process)?;
     info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -336,6 +352,9 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
     let settings = config.node.settings.clone();
     let consumer = sluice_agent::Services::new(settings, plane, config.periods, outputs);
     runtime.add(services, consumer);
+    if let Some(policies) = policies {
+        runtime.add(of_pods, policies);
+    }
     if let Some(dns) = &dns {
         runtime.add_after(names, dns.names(), &proxy);
     }

@@ -16,6 +16,7 @@ use sluice_agent::status::Status;
 use sluice_dns_agent::DnsStatus;
 use sluice_node::client::{self, ClientError};
 use sluice_plan::inventory::{ServiceDetail, ServiceSummary};
+use sluice_policy_agent::PolicyStatus;
 
 use crate::cli::{Output, StatusArgs};
 use crate::output::{format, print, print_raw};
@@ -41,6 +42,9 @@ pub(crate) struct Whole {
     /// The DNS server inside the agent; `None` without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) dns: Option<DnsStatus>,
+    /// Network policies; `None` where they are not enforced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) network_policy: Option<PolicyStatus>,
 }
 
 /// Shows the status once, or until interrupted.

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use sluice_model::Selector;
+use sluice_model::{Notice, Selector};
 use sluice_plan::Event;
 use sluice_plan::settings::{DirectReturn, Settings};
+use sluice_policy_agent::PolicyEvent;
+use sluice_policy_agent::kinds::{ClusterNetworkPolicy, NetworkPolicy};
+use sluice_policy_plan::Event as PodEvent;
 use sluice_source::{FieldTest, Need, Selection, Wants, kinds};
 use sluice_zone::Event as NameEvent;
 
@@ -45,6 +48,30 @@ pub(crate) fn of_plan(settings: &Settings, services: Services) -> Wants<Event> {
         .want::<kinds::EndpointSlice>(slices, Need::Required, Event::EndpointSlice)
         .want::<kinds::Node>(nodes, Need::Complete, Event::Node)
         .want::<kinds::ServiceCidr>(Selection::default(), Need::MayBeAbsent, Event::ServiceCidr)
+}
+
+/// What the policies of a node's pods follow: every Pod that has not ended may be a peer.
+pub(crate) fn of_policies() -> Wants<Option<PolicyEvent>> {
+    let object = |event| Some(PolicyEvent::Object(event));
+    let all = Selection::default;
+    let namespaces = Selection {
+        // `default`
+        is_never_empty: true,
+        ..all()
+    };
+    Wants::new(|it: Notice| PolicyEvent::notice(&it))
+        .want::<NetworkPolicy>(all(), Need::Required, move |it| {
+            object(PodEvent::NetworkPolicy(it))
+        })
+        .want::<ClusterNetworkPolicy>(all(), Need::MayBeAbsent, move |it| {
+            object(PodEvent::ClusterNetworkPolicy(it))
+        })
+        .want::<kinds::Namespace>(namespaces, Need::Required, move |it| {
+            object(PodEvent::Namespace(it))
+        })
+        .want::<kinds::Pod>(Selection::of_pods(None), Need::Required, move |it| {
+            object(PodEvent::Pod(it))
+        })
 }
 
 fn proxied_services() -> Selection {

@@ -20,6 +20,7 @@ mod newcomers;
 mod node;
 mod observe;
 mod one_family;
+mod policy;
 mod process;
 mod questions;
 mod readme;

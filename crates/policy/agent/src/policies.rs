@@ -1,5 +1,6 @@
 //! Keeps the kernel's rules as the policies are.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -31,6 +32,26 @@ pub struct PolicyStatus {
     pub error: String,
 }
 
+impl fmt::Display for PolicyStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            addresses,
+            isolated,
+            policies,
+            members,
+            error,
+        } = self;
+        write!(
+            f,
+            "{isolated} of {addresses} pod addresses isolated by {policies} policies with {members} peers"
+        )?;
+        if !error.is_empty() {
+            write!(f, "; NOT IN FORCE: {error}")?;
+        }
+        Ok(())
+    }
+}
+
 /// Plans and writes the rules of this node's pods.
 pub struct Policies<K: Kernel = Connection> {
     planner: Planner,
@@ -41,6 +62,7 @@ pub struct Policies<K: Kernel = Connection> {
     /// Something is to be written, or to be looked at.
     due: Option<Instant>,
     backoff: Backoff,
+    was_written: bool,
     error: String,
 }
 
@@ -54,6 +76,7 @@ impl<K: Kernel> Policies<K> {
             is_synced: false,
             due: None,
             backoff: Backoff::default(),
+            was_written: false,
             error: String::new(),
         }
     }
@@ -74,7 +97,9 @@ impl<K: Kernel> Policies<K> {
     fn written(&mut self, result: Result<Report, BackendError>, now: Instant) {
         match result {
             Ok(report) => {
-                if report.foreign > 0 {
+                // Before the first write there is nothing that another program could have changed.
+                let was_written = std::mem::replace(&mut self.was_written, true);
+                if was_written && report.foreign > 0 {
                     let objects = report.foreign;
                     warn!(
                         objects,

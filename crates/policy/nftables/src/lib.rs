@@ -5,7 +5,8 @@
 //!   map ingress { type ipv4_addr : verdict; elements = { 10.244.1.7 : goto ingress-4f… comment "default/web-0" } }
 //!   set set-9a… { type ipv4_addr; comment "namespace default, pods app=client" }
 //!   chain egress  { type filter hook forward priority -1; ct state established,related accept; ip saddr vmap @egress }
-//!   chain ingress { type filter hook forward priority  0; ct state established,related accept; ip daddr vmap @ingress }
+//!   chain ingress { type filter hook forward priority  0; ct state established,related accept; iifname "lo" accept;
+//!                   ip daddr vmap @ingress }
 //!   chain ingress-4f… {                       # a profile: the policies of some pods
 //!     jump admin-ingress-4f…                  # rules of ClusterNetworkPolicies, if any
 //!     ip saddr . ip daddr @itself accept

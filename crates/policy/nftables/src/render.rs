@@ -37,13 +37,16 @@ pub fn standing(family: IpFamily) -> Vec<(Key, Object)> {
             },
             policy: Policy::Accept,
         };
-        let rules = vec![
-            Rule::when(Match::State(&KNOWN), Action::Accept),
-            Rule::always(Action::Verdict(
-                vec![Field::Address(own(direction))].into(),
-                SetName::Pods(direction),
-            )),
-        ];
+        let mut rules = vec![Rule::when(Match::State(&KNOWN), Action::Accept)];
+        if direction == Direction::Ingress {
+            // In the ebpf mode what the node sends to a Service comes back through the loopback interface.
+            let own = Match::Interface(Sense::Is, "lo".into());
+            rules.push(Rule::when(own, Action::Accept));
+        }
+        rules.push(Rule::always(Action::Verdict(
+            vec![Field::Address(own(direction))].into(),
+            SetName::Pods(direction),
+        )));
         let chain = Chain::new(family, Some(hook), rules);
         let key = Key::Chain(family, ChainName::base(direction));
         objects.push((key, Object::Chain(chain)));

@@ -102,6 +102,8 @@ fn matches(objects: &Objects, packet: &Packet, condition: &Match<SetName>) -> bo
     match condition {
         // The packet is the first of its connection.
         Match::State(_) => false,
+        // It comes from a pod or another machine.
+        Match::Interface(Sense::Is, _) => false,
         Match::Protocol(number) => packet
             .port
             .is_some_and(|(protocol, _)| protocol.number() == *number),

@@ -15,7 +15,12 @@ const LOCALHOST_NODE_PORTS: &str = "yes, guarded against other hosts (CVE-2020-8
 const FORWARDING_OFF: &str = "off, only this node itself reaches endpoints elsewhere and in pods";
 
 /// Names and values in two columns, then lists of everything that is wrong.
-pub(super) fn of(Whole { status, dns }: &Whole) -> String {
+pub(super) fn of(whole: &Whole) -> String {
+    let Whole {
+        status,
+        dns,
+        network_policy,
+    } = whole;
     let mut rows = Vec::new();
     let mut add = |name: &str, value: &dyn Display| rows.push(pair(name, value));
     if let Some(busy) = &status.agent.busy {
@@ -56,6 +61,9 @@ pub(super) fn of(Whole { status, dns }: &Whole) -> String {
         let addresses = addresses.join(", ");
         let value = format!("answers on {addresses}, else Service {}", dns.service);
         add("DNS of this node", &value);
+    }
+    if let Some(policy) = network_policy {
+        add("network policy", &policy);
     }
     if !status.forwarding_off.is_empty() {
         let sysctls = status.forwarding_off.join(", ");
@@ -153,6 +161,7 @@ mod tests {
     };
     use sluice_dns_agent::DnsStatus;
     use sluice_node::AgentStatus;
+    use sluice_policy_agent::PolicyStatus;
 
     use super::*;
 
@@ -224,6 +233,13 @@ mod tests {
                 service: "kube-system/kube-dns".to_owned(),
                 addresses: vec!["10.96.0.10".parse().expect("an address")],
             }),
+            network_policy: Some(PolicyStatus {
+                addresses: 5,
+                isolated: 2,
+                policies: 3,
+                members: 8,
+                error: "no room".to_owned(),
+            }),
         };
         let expected = "\
 node                    node-a
@@ -238,6 +254,7 @@ rule counts             IPv4 nat 34
 maps                    FLOWS 12 of 4096
 NodePorts on 127.0.0.1  yes, guarded against other hosts (CVE-2020-8558); off by --iptables-localhost-nodeports=false
 DNS of this node        answers on 10.96.0.10, else Service kube-system/kube-dns
+network policy          2 of 5 pod addresses isolated by 3 policies with 8 peers; NOT IN FORCE: no room
 forwarding              off, only this node itself reaches endpoints elsewhere and in pods: net.ipv4.ip_forward
 last sync               2026-11-21 12:00:00 UTC, difference: 2 added, 0 replaced, 0 deleted in 2.1 ms
 syncs                   5, 1 failed
@@ -297,6 +314,7 @@ refused: the machine lacks something (1)
         let mut whole = Whole {
             status: Status::default(),
             dns: None,
+            network_policy: None,
         };
         whole.status.proxy.problems.push(old);
         let text = of(&whole);

@@ -1,0 +1,206 @@
+//! Network policies beside the rules of Services, in every mode that this kernel has. Needs root.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use sluice_lab::{Client, Cluster, Netns, Pod, Probe, Protocol, Server, eventually, require_netns};
+
+use crate::common::{Agent, Files, WITHIN};
+
+const VIP: [&str; 2] = ["10.96.0.80", "fd00:10:96::80"];
+const NODE_PORT: u16 = 30_080;
+
+/// A node with two servers and a client pod, another node with a client pod, and a machine outside.
+struct Bed {
+    cluster: Cluster,
+    files: Files,
+    _servers: Vec<Server>,
+}
+
+impl Bed {
+    fn new() -> Self {
+        let builder = Cluster::builder()
+            .node("node-a")
+            .node("node-b")
+            .client("outside");
+        let builder = builder
+            .pod("web", "node-a")
+            .pod("near", "node-a")
+            .pod("far", "node-b");
+        let cluster = builder.build().expect("root");
+        let servers = ["web", "near", "far"].map(|name| {
+            let pod = cluster.pod(name);
+            Server::start(pod.netns(), name, 8080, Protocol::Tcp).expect("the port is free")
+        });
+        let bed = Self {
+            cluster,
+            files: Files::new(),
+            _servers: servers.into(),
+        };
+        let pods = ["web", "near", "far"].map(|it| bed.pod(it, it)).concat();
+        bed.files.write("pods.yaml", &pods);
+        bed.files.write("service.yaml", &bed.service());
+        bed
+    }
+
+    fn pod(&self, name: &str, app: &str) -> String {
+        let pod = self.cluster.pod(name);
+        format!(
+            "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, namespace: default, labels: {{app: {app}}}}}\n\
+             spec: {{nodeName: {}, containers: [{{name: c, image: i}}]}}\n\
+             status: {{podIPs: [{{ip: {}}}, {{ip: '{}'}}]}}\n",
+            pod.node(),
+            pod.ipv4(),
+            pod.ipv6()
+        )
+    }
+
+    /// A Service whose only endpoint is web.
+    fn service(&self) -> String {
+        let web = self.cluster.pod("web");
+        let slice = |family: &str, address: IpAddr| {
+            format!(
+                "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\naddressType: {family}\n\
+                 metadata: {{name: web-{}, labels: {{kubernetes.io/service-name: web}}}}\n\
+                 ports: [{{port: 8080}}]\nendpoints: [{{addresses: ['{address}'], nodeName: node-a}}]\n",
+                family.to_lowercase()
+            )
+        };
+        format!(
+            "apiVersion: v1\nkind: Service\nmetadata: {{name: web}}\nspec:\n  type: NodePort\n  \
+             clusterIPs: [{}, '{}']\n  ports: [{{port: 80, targetPort: 8080, nodePort: {NODE_PORT}}}]\n{}{}",
+            VIP[0],
+            VIP[1],
+            slice("IPv4", web.ipv4().into()),
+            slice("IPv6", web.ipv6().into())
+        )
+    }
+
+    fn run(&self, mode: &str) -> Agent {
+        let node = self.cluster.node("node-a");
+        let mut proxy = self.files.proxy(node.netns());
+        proxy.args(["--network-policy", "--proxy-mode", mode]);
+        Agent::run(&self.files, proxy)
+    }
+
+    fn policy(&self, spec: &str) {
+        let text = format!(
+            "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {{name: web}}\nspec: {spec}\n"
+        );
+        self.files.write("policy.yaml", &text);
+    }
+
+    fn of_pod(&self, name: &str) -> [IpAddr; 2] {
+        let pod: &Pod = self.cluster.pod(name);
+        [pod.ipv4().into(), pod.ipv6().into()]
+    }
+
+    fn netns(&self, name: &str) -> &Netns {
+        match name {
+            "outside" => self.outside().netns(),
+            "node" => self.cluster.node("node-a").netns(),
+            pod => self.cluster.pod(pod).netns(),
+        }
+    }
+
+    fn outside(&self) -> &Client {
+        self.cluster.client("outside")
+    }
+
+    /// Waits until web answers this end, or does not, at all of these targets.
+    #[track_caller]
+    fn check(&self, from: &str, targets: &[[SocketAddr; 2]], is_allowed: bool) {
+        for target in targets.iter().flatten() {
+            // What is dropped gets no answer, however long it waits.
+            let wait = if is_allowed { 1_000 } else { 250 };
+            let probe = Probe::tcp(*target).timeout(Duration::from_millis(wait));
+            let mut last = None;
+            let found = eventually(WITHIN, || {
+                let outcome = probe.from(self.netns(from));
+                let is_it = outcome.name().is_some() == is_allowed;
+                last = Some(outcome);
+                is_it.then_some(())
+            });
+            assert!(
+                found.is_some(),
+                "{from} to {target}, allowed: {is_allowed}: {last:?}"
+            );
+        }
+    }
+
+    fn vip() -> [SocketAddr; 2] {
+        VIP.map(|it| SocketAddr::new(it.parse().expect("an address"), 80))
+    }
+
+    fn direct(&self, pod: &str) -> [SocketAddr; 2] {
+        self.of_pod(pod).map(|it| SocketAddr::new(it, 8080))
+    }
+
+    fn node_port(&self) -> [SocketAddr; 2] {
+        let node = self.cluster.node("node-a");
+        [node.ipv4().into(), node.ipv6().into()].map(|it: IpAddr| SocketAddr::new(it, NODE_PORT))
+    }
+}
+
+fn policies_hold(mode: &str) {
+    require_netns!();
+    let bed = Bed::new();
+    let (vip, web, node_port) = (Bed::vip(), bed.direct("web"), bed.node_port());
+    bed.policy("{podSelector: {matchLabels: {app: web}}, policyTypes: [Ingress], ingress: []}");
+    let agent = bed.run(mode);
+    // What is isolated is reached by nobody but its node and itself, whatever the address.
+    bed.check("near", &[vip, web], false);
+    bed.check("far", &[web], false);
+    bed.check("outside", &[web, node_port], false);
+    bed.check("node", &[vip, web], true);
+    bed.check("web", &[vip], true);
+    // Only what the policy names. The destination is the pod, whatever address the client asked for.
+    bed.policy(
+        "{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: near}}}], \
+         ports: [{port: 8080}]}]}",
+    );
+    bed.check("near", &[vip, web], true);
+    bed.check("far", &[web], false);
+    bed.check("outside", &[node_port], false);
+    // A label is enough.
+    let pods = [
+        bed.pod("web", "web"),
+        bed.pod("near", "other"),
+        bed.pod("far", "near"),
+    ];
+    bed.files.write("pods.yaml", &pods.concat());
+    bed.check("near", &[vip, web], false);
+    bed.check("far", &[web], true);
+    // Nothing opens while no agent runs.
+    drop(agent);
+    bed.check("near", &[web], false);
+    bed.check("far", &[web], true);
+    let _agent = bed.run(mode);
+    bed.check("near", &[vip, web], false);
+    bed.check("far", &[web], true);
+    // Whom a pod may connect to: a Service is its endpoints.
+    bed.policy(
+        "{podSelector: {matchLabels: {app: other}}, policyTypes: [Egress], \
+         egress: [{to: [{podSelector: {matchLabels: {app: web}}}]}]}",
+    );
+    bed.check("near", &[vip, web], true);
+    bed.check("near", &[bed.direct("far")], false);
+    bed.check("outside", &[web, node_port], true);
+    std::fs::remove_file(bed.files.manifests().join("policy.yaml")).expect("it is there");
+    bed.check("near", &[bed.direct("far"), web], true);
+}
+
+#[test]
+fn nftables() {
+    policies_hold("nftables");
+}
+
+#[test]
+fn iptables() {
+    policies_hold("iptables");
+}
+
+#[test]
+fn ebpf() {
+    policies_hold("ebpf");
+}
