@@ -166,18 +166,16 @@ fn rules(
     let at = At::top(list);
     let rules = written.iter().enumerate().map(|(index, rule)| {
         let at = at.index(index);
-        let (field, peers, others) = if is_ingress {
-            ("from", &rule.from, &rule.to)
+        let (field, peers, foreign, others) = if is_ingress {
+            ("from", &rule.from, "to", &rule.to)
         } else {
-            ("to", &rule.to, &rule.from)
+            ("to", &rule.to, "from", &rule.from)
         };
-        let is_known = known(&rule.unknown).and_then(|()| {
-            let wrong = if is_ingress { "to" } else { "from" };
-            match others.is_empty() {
-                true => Ok(()),
-                false => Err(format!("unknown field {wrong:?}")),
-            }
-        });
+        let is_known = if others.is_empty() {
+            known(&rule.unknown)
+        } else {
+            Err(format!("unknown field {foreign:?}"))
+        };
         if let Err(why) = is_known {
             faults.note(at, format!("{why}: this rule allows nothing"));
             return closed();
