@@ -243,6 +243,7 @@ pub fn agent_flags(node: &Node, default_mode: &str, kubeconfig: &Path) -> Vec<St
         "--dns",
         "--dns-address",
         &NAMESERVERS.join(","),
+        "--network-policy",
         "--web-bind-address",
         &WEB.to_string(),
         // Sysctls of the whole machine are left alone.

@@ -12,6 +12,7 @@ mod life;
 mod names;
 mod pcap;
 mod pictures;
+mod policies;
 mod streams;
 mod system;
 mod tutorials;

@@ -1,4 +1,4 @@
-//! Kinds that are stored and served, and that nothing in the lab acts upon.
+//! Kinds that are stored and served, and that no controller of the lab acts upon.
 
 use serde_json::Value;
 
@@ -13,6 +13,7 @@ pub(super) fn kinds() -> Vec<Resource> {
         warnings: Some(idle),
         ..it
     })
+    .chain([network_policy()])
     .collect()
 }
 
@@ -202,14 +203,18 @@ fn network() -> Vec<Resource> {
             "networking.k8s.io/v1 IngressClass ingressclasses - cluster",
             Table::rows("Name, Controller, Parameters, Age", network::ingress_class),
         ),
-        Resource {
-            admit: Some(defaults::network_policy),
-            ..kind(
-                "networking.k8s.io/v1 NetworkPolicy networkpolicies netpol",
-                Table::rows("Name, Pod-Selector, Age", network::network_policy),
-            )
-        },
     ]
+}
+
+/// What the nodes' agents act upon.
+fn network_policy() -> Resource {
+    Resource {
+        admit: Some(defaults::network_policy),
+        ..kind(
+            "networking.k8s.io/v1 NetworkPolicy networkpolicies netpol",
+            Table::rows("Name, Pod-Selector, Age", network::network_policy),
+        )
+    }
 }
 
 /// Settings of the API server itself.
