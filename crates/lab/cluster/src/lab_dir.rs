@@ -64,6 +64,9 @@ pub struct Settings {
     /// Who runs the agents of the nodes: `lab`, or `none` where pods are the agents.
     #[serde(default = "of_lab")]
     pub agent: String,
+    /// Who answers names outside the cluster: `none` refuses them, `host` is the machine's own resolver.
+    #[serde(default = "nobody")]
+    pub dns_upstream: String,
     /// The programs in the place of images.
     #[serde(default)]
     pub images: StandIns,
@@ -78,6 +81,12 @@ impl Settings {
     #[must_use]
     pub fn has_agents(&self) -> bool {
         self.agent != "none"
+    }
+
+    /// Whether the machine's own resolver answers names outside the cluster.
+    #[must_use]
+    pub fn asks_host(&self) -> bool {
+        self.dns_upstream == "host"
     }
 
     /// [`network`](Self::network) as a value.
@@ -141,6 +150,12 @@ impl Entry {
 fn no_room(error: &io::Error) -> bool {
     let kinds = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
     kinds.contains(&error.kind())
+}
+
+/// The default of `--dns-upstream`.
+#[must_use]
+pub fn nobody() -> String {
+    "none".to_owned()
 }
 
 /// The default of `--ip-families`, and what labs had before there was a choice.

@@ -26,6 +26,7 @@ use nix::unistd::{getgid, getuid, setsid};
 
 use sluice_reconcile::Waits;
 
+use crate::host_resolver;
 use crate::lab_dir::{LABS, LabDir};
 use crate::process::Identity;
 
@@ -112,12 +113,18 @@ impl Program<'_> {
             .context("listen on 127.0.0.1")?;
         settings.port = listener.local_addr()?.port();
         self.lab_dir.write_settings(&settings)?;
+        let resolver = settings.asks_host().then(host_resolver::connect);
+        let resolver = resolver.transpose().context("--dns-upstream host")?;
         isolate(settings.unprivileged)?;
         let log = log(self.lab_dir)?;
+        let out = match resolver {
+            Some(socket) => OwnedFd::from(socket),
+            None => log.try_clone()?.into(),
+        };
         let init = self
             .command("init")
             .stdin(OwnedFd::from(listener))
-            .stdout(log.try_clone()?)
+            .stdout(out)
             .stderr(log)
             .spawn()
             .context("start the lab's first process")?;

@@ -23,6 +23,7 @@ mod console;
 mod control;
 pub mod enter;
 mod events;
+pub mod host_resolver;
 pub mod identity;
 pub mod images;
 mod journal;

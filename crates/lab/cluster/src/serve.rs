@@ -20,6 +20,7 @@ use tracing::{info, warn};
 use crate::admission::{Admission, CheckMode};
 use crate::control::Control;
 use crate::events::Events;
+use crate::host_resolver;
 use crate::images;
 use crate::journal::Journal;
 use crate::kube_system;
@@ -64,6 +65,9 @@ pub fn serve(
     raise_descriptors();
     let lab_dir = lab.lab_dir;
     let settings = lab_dir.settings()?;
+    // Before the first process is started: none may have this socket.
+    let resolver = settings.asks_host().then(host_resolver::take_socket);
+    let resolver = resolver.transpose()?;
     let of_lab = settings.clone();
     let check_mode: CheckMode = Box::new(move |mode| check_mode(mode, &of_lab));
     let (store, allocator) = open_store(lab_dir, &settings, check_mode)?;
@@ -80,7 +84,7 @@ pub fn serve(
         &lab_dir.resolv_conf_of_nodes(),
         outside::resolv_conf().as_bytes(),
     )?;
-    outside::refuse(&machines)?;
+    outside::start(&machines, resolver)?;
     if !lab_dir.corefile().exists() {
         write(&lab_dir.corefile(), kube_system::COREFILE.as_bytes())?;
     }

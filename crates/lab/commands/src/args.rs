@@ -270,6 +270,10 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "COUNT", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=90))]
     pub(crate) nodes: u8,
+    /// Who answers names outside the cluster: nobody, so that they are refused at once, or the resolver of this machine's
+    /// /etc/resolv.conf [default: none]
+    #[arg(long, value_name = "RESOLVER", value_parser = ["none", "host"])]
+    pub(crate) dns_upstream: Option<String>,
     /// A program of this machine in the place of an image: pods have it as /NAME, and run it when they name no command
     #[arg(long = "image", value_name = "NAME=PROGRAM")]
     pub(crate) images: Vec<String>,

@@ -38,9 +38,9 @@ use nix::unistd::getuid;
 use serde_json::{Value, json};
 use sluice_cluster::client::Client;
 use sluice_cluster::images::StandIns;
-use sluice_cluster::lab_dir::{LabDir, Settings, both_families};
+use sluice_cluster::lab_dir::{LabDir, Settings, both_families, nobody};
 use sluice_cluster::launch::Program;
-use sluice_cluster::{alone, identity, probe, serve};
+use sluice_cluster::{alone, host_resolver, identity, probe, serve};
 use sluice_config::{Invalid, Mode};
 use sluice_lab::{Interrupt, Interrupted};
 use sluice_node::output::{Stream, write, write_json, write_raw};
@@ -194,8 +194,12 @@ fn up(args: &UpArgs, host: Host) -> anyhow::Result<()> {
         unprivileged: !getuid().is_root(),
         port: 0,
         agent: (args.agent.clone()).unwrap_or_else(|| "lab".to_owned()),
+        dns_upstream: (args.dns_upstream.clone()).unwrap_or_else(nobody),
         images,
     };
+    if given.asks_host() {
+        host_resolver::connect().context("--dns-upstream host")?;
+    }
     if let Err(why) = check_mode(&given.mode, &given, host) {
         bail!("--proxy-mode {}: {why}", given.mode);
     }
@@ -216,6 +220,7 @@ fn up(args: &UpArgs, host: Host) -> anyhow::Result<()> {
             ("--network", &args.network, &made.network),
             ("--agent", &args.agent, &made.agent),
             ("--ip-families", &args.ip_families, &made.ip_families),
+            ("--dns-upstream", &args.dns_upstream, &made.dns_upstream),
         ] {
             if given.as_ref().is_some_and(|it| it != has) {
                 bail!("lab {name} was made with {flag} {has}: `sluice lab down` ends it");

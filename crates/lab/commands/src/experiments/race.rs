@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail};
 use nix::unistd::getuid;
 use sluice_cluster::images::StandIns;
-use sluice_cluster::lab_dir::{Settings, both_families};
+use sluice_cluster::lab_dir::{Settings, both_families, nobody};
 use sluice_config::Mode;
 use sluice_picture::chart::{self, Chart, Group};
 
@@ -117,6 +117,7 @@ fn modes(args: &RaceArgs, host: Host) -> anyhow::Result<Vec<Mode>> {
         unprivileged: !getuid().is_root(),
         port: 0,
         agent: "lab".to_owned(),
+        dns_upstream: nobody(),
         images: StandIns::default(),
     };
     let (mut modes, mut left_out) = (Vec::new(), Vec::new());
