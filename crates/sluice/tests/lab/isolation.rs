@@ -282,3 +282,66 @@ fn keeps_off_the_machine(lab: &Lab, ask: &dyn Fn(&str, &str) -> String) {
     );
     assert_eq!(rules(), tables);
 }
+
+const SHARING: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: shared}
+spec:
+  shareProcessNamespace: true
+  containers:
+  - {name: c, image: any, command: [sleep, '123456']}
+  - {name: second, image: any, command: [sleep, '234567']}
+  - {name: ends, image: any, command: [sh, -c, sleep 0.1]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: processes}
+spec: {hostPID: true, containers: [{name: c, image: any}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: memory}
+spec: {hostIPC: true, containers: [{name: c, image: any}]}
+";
+
+#[test]
+fn processes_are_shared_where_the_pod_says_so() {
+    let Some(lab) = Lab::up(&["--nodes", "1"]) else {
+        return;
+    };
+    assert!(lab.apply(SHARING).status.success());
+    let script = "cat /proc/[0-9]*/cmdline; echo; cat /proc/1/comm";
+    lab.until(
+        "both containers are seen, behind a process of neither",
+        || {
+            let seen = text(
+                &lab.run(&["exec", "shared", "--", "sh", "-c", script])
+                    .stdout,
+            );
+            let has_both = seen.contains("123456") && seen.contains("234567");
+            (has_both && seen.ends_with("sleep\n") && seen.contains("infinity")).then_some(())
+        },
+    );
+    lab.until("a container ends and starts again alone", || {
+        let status = lab.json(&["pod", "shared"])["status"]["containerStatuses"].take();
+        let restarts = |index: usize| status[index]["restartCount"].as_i64();
+        (restarts(2) > Some(1) && restarts(0) == Some(0) && restarts(1) == Some(0)).then_some(())
+    });
+    for (pod, field) in [("processes", "hostPID"), ("memory", "hostIPC")] {
+        let message = lab.until(&format!("{field} is refused"), || {
+            let status = lab.json(&["pod", pod])["status"]["containerStatuses"][0].take();
+            let message = status["state"]["waiting"]["message"].as_str();
+            message.map(str::to_owned)
+        });
+        assert!(message.starts_with(&format!("{field}: ")), "{message}");
+        let told = |it: &Value| {
+            it["message"]
+                .as_str()
+                .is_some_and(|it| it.contains(&message))
+        };
+        lab.until("an Event says so", || {
+            lab.items(&["events"]).into_iter().find(told)
+        });
+    }
+}

@@ -19,6 +19,9 @@ pub(crate) struct Record {
     pub(crate) node: String,
     pub(crate) host: Option<u8>,
     pub(crate) containers: Vec<Process>,
+    /// Process 1 of the pid namespace that the containers share, if they do.
+    #[serde(default)]
+    pub(crate) first: Option<Identity>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +64,9 @@ impl Record {
     pub(crate) fn forget(&self, lab_dir: &LabDir) {
         for it in &self.containers {
             it.identity.signal(Signal::SIGKILL);
+        }
+        if let Some(it) = &self.first {
+            it.signal(Signal::SIGKILL);
         }
         // The folder may be gone.
         let _ = fs::remove_dir_all(lab_dir.pod(&self.uid));

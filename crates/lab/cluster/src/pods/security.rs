@@ -40,6 +40,7 @@ pub(super) fn of_container(
         return Ok(None);
     }
     let pod = own.pod;
+    refuse_host(pod)?;
     let of_pod = pod.spec.as_ref().and_then(|it| it.security_context.clone());
     let of_pod = of_pod.unwrap_or_default();
     let context = container.security_context.clone().unwrap_or_default();
@@ -58,6 +59,22 @@ pub(super) fn of_container(
         hosts: hosts::text(own),
         termination_log: None,
     }))
+}
+
+/// Refuses what would show a container the processes or the shared memory of the lab, or of this machine.
+fn refuse_host(pod: &Pod) -> Result<(), String> {
+    let spec = pod.spec.as_ref();
+    let asked = [
+        ("hostPID", spec.and_then(|it| it.host_pid)),
+        ("hostIPC", spec.and_then(|it| it.host_ipc)),
+    ];
+    match asked.into_iter().find(|(_, it)| *it == Some(true)) {
+        None => Ok(()),
+        Some((field, _)) => Err(format!(
+            "{field}: a node of a lab shares this with the lab, so no pod gets it: leave it out, or use \
+             `sluice lab exec NODE -- PROGRAM`"
+        )),
+    }
 }
 
 fn user(
@@ -133,6 +150,22 @@ mod tests {
                 format!("{}:{} {:?} {capabilities:?}", it.user, it.group, it.groups)
             }
             Err(why) => why,
+        }
+    }
+
+    #[test]
+    fn nothing_of_the_host_is_shared() {
+        for (field, expect) in [
+            ("hostPID", false),
+            ("hostIPC", false),
+            ("hostNetwork", true),
+        ] {
+            let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [], field: true}});
+            let refused = refuse_host(&serde_json::from_value(pod).unwrap());
+            assert_eq!(refused.is_ok(), expect, "{field}");
+            if let Err(why) = refused {
+                assert!(why.starts_with(field), "{why}");
+            }
         }
     }
 

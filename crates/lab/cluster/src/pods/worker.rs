@@ -24,6 +24,7 @@ use super::status::status;
 use super::volumes::Volumes;
 use super::{Read, Report};
 use crate::machines::Machines;
+use crate::process::Identity;
 
 /// Interval at which an adopted process is checked: it is no child, so its end is not signalled.
 const LOOK: Duration = Duration::from_millis(100);
@@ -83,6 +84,8 @@ pub(super) struct Worker {
     /// The machine, once it is made.
     pub(super) held: Option<HeldPod>,
     pub(super) addresses: Option<[IpAddr; 2]>,
+    /// Process 1 of the pid namespace that the containers share, if they do.
+    pub(super) first: Option<Identity>,
     pub(super) start: Timestamp,
     /// Whether the object is deleted.
     pub(super) removed: bool,
@@ -124,6 +127,7 @@ impl Worker {
             news,
             held: None,
             addresses: None,
+            first: None,
             start: Timestamp::now(),
             removed: false,
             deadline: None,
@@ -136,6 +140,7 @@ impl Worker {
     /// Takes over the machine and the processes that an earlier server made.
     pub(super) fn adopt(&mut self, record: &Record) {
         self.held = Some(record.pod());
+        self.first.clone_from(&record.first);
         self.addresses = self.addresses_of(&record.machine);
         for process in &record.containers {
             let named = |it: &Container| it.spec.name == process.name;
@@ -200,6 +205,9 @@ impl Worker {
                     if it.ended(status, again, now) {
                         let text = it.back_off(&self.pod);
                         self.report.event(&self.pod, "BackOff", &text, true);
+                    }
+                    if self.is_complete() && !self.containers.iter().any(Container::is_running) {
+                        self.end_first();
                     }
                     self.write_record();
                 }
@@ -376,12 +384,20 @@ impl Worker {
         self.containers.iter().for_each(|it| it.signal(signal));
     }
 
+    /// Ends the process that belongs to no container.
+    fn end_first(&self) {
+        if let Some(first) = &self.first {
+            first.signal(Signal::SIGKILL);
+        }
+    }
+
     fn is_over(&self) -> bool {
         self.deadline.is_some() && !self.containers.iter().any(Container::is_running)
     }
 
     /// Removes the machine, then reports that the pod is finished.
     fn finish(self) {
+        self.end_first();
         if let Some(held) = &self.held {
             let removed = self.machines.lock().remove_pod(&held.name);
             if let Err(error) = removed {
@@ -436,6 +452,7 @@ impl Worker {
             node,
             host,
             containers: processes.collect(),
+            first: self.first.clone(),
         };
         if let Err(error) = record.write(self.machines.lab_dir()) {
             let text = format!("a restart of the lab's server will restart it: {error:#}");

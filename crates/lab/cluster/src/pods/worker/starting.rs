@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
 use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
@@ -202,13 +203,41 @@ impl Worker {
         let (console, streams) = opened.map_err(Cannot::create)?.unzip();
         let terminal = streams.as_ref().and_then(Streams::terminal);
         let command = self.command(position, terminal)?;
+        let pids = self.pids(position).map_err(Cannot::create)?;
         let container = &mut self.containers[position];
-        let pids = match container.inside.confined {
-            Some(_) => Pids::New,
-            None => Pids::Same,
-        };
         let started = container.start(command, streams, &pids, now);
         Ok((started.map_err(Cannot::create)?, console))
+    }
+
+    /// Where the processes of a container belong.
+    fn pids(&mut self, position: usize) -> anyhow::Result<Pids> {
+        if self.containers[position].inside.confined.is_none() {
+            return Ok(Pids::Same);
+        }
+        let spec = self.pod.spec.as_ref();
+        if spec.and_then(|it| it.share_process_namespace) != Some(true) {
+            return Ok(Pids::New);
+        }
+        let first = self.first.take().filter(Identity::is_running);
+        let first = first.map_or_else(|| self.start_first(position), Ok)?;
+        self.first = Some(first.clone());
+        Ok(Pids::Of(first))
+    }
+
+    /// Starts process 1 of the pid namespace that the containers share, with what one of them sees. The kernel ends all of them
+    /// with it.
+    fn start_first(&self, position: usize) -> anyhow::Result<Identity> {
+        let inside = self.inside_of(position, None, None);
+        let mut command = self.machine_command(position, &inside, Path::new("/bin/sh"));
+        // The kernel reaps the children of a process that ignores their end.
+        command.args(["-c", "trap '' CHLD; exec sleep infinity"]);
+        let nothing = || Stdio::null();
+        command.stdin(nothing()).stdout(nothing()).stderr(nothing());
+        let child = Pids::New.spawn(|| command.process_group(0).spawn());
+        let mut child = child.context("start the process that the containers share")?;
+        let identity = Identity::of(child.id()).context("it ended at once")?;
+        thread::spawn(move || child.wait());
+        Ok(identity)
     }
 
     /// The mounts and variables of a container; the error is in kubelet's words.
