@@ -73,13 +73,12 @@ impl Inside {
         let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
         let name = text(&pod["metadata"]["name"]);
         let uid = text(&pod["metadata"]["uid"]);
-        let machine = match pod["spec"]["hostNetwork"].as_bool() {
-            Some(true) => text(&pod["spec"]["nodeName"]),
-            _ => machine_of_pod(&name, &uid),
-        };
+        let of_host = pod["spec"]["hostNetwork"] == true;
+        let node = pod["spec"]["nodeName"].as_str().filter(|_| of_host);
+        let machine = node.map_or_else(|| machine_of_pod(&name, &uid), str::to_owned);
         let entry = lab_dir.inside(&uid, container);
         let path = entry.path(image_of(pod, container));
-        let hostname = hostname(pod["spec"]["hostname"].as_str(), &name);
+        let hostname = hostname(node, pod["spec"]["hostname"].as_str(), &name);
         let Entry {
             mounts,
             variables,
@@ -230,9 +229,10 @@ fn is_entering(pid: &str) -> bool {
     words.next() == Some(b"lab") && words.next() == Some(WORD.as_bytes())
 }
 
-/// The hostname of a pod; `named` is the one that it asks for.
-pub(crate) fn hostname(named: Option<&str>, pod: &str) -> String {
-    let name = named.filter(|it| !it.is_empty()).unwrap_or(pod);
+/// The hostname of a pod: that of its `node` if it has its network, or the one that it asks for, or its name.
+pub(crate) fn hostname(node: Option<&str>, named: Option<&str>, pod: &str) -> String {
+    let named = named.filter(|it| !it.is_empty());
+    let name = node.or(named).unwrap_or(pod);
     // The kernel's limit.
     name.chars().take(63).collect()
 }

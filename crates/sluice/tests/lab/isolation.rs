@@ -151,6 +151,7 @@ fn looks_like_a_pod(lab: &Lab, ask: &dyn Fn(&str, &str) -> String) {
             "getent ahostsv4 plain | head -n1 | cut -d' ' -f1",
             ip,
         ),
+        ("host", "hostname", "node-a"),
         ("plain", "hostname -i | tr ' ' '\\n' | grep -c .", "2"),
         (
             "plain",

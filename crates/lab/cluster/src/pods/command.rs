@@ -281,8 +281,15 @@ fn is_of_job(pod: &Pod) -> bool {
 
 /// The hostname of a pod.
 pub(super) fn hostname(pod: &Pod) -> String {
-    let named = pod.spec.as_ref().and_then(|it| it.hostname.as_deref());
-    enter::hostname(named, pod.metadata.name.as_deref().unwrap_or_default())
+    let spec = pod.spec.as_ref();
+    let of_host = spec.filter(|it| it.host_network == Some(true));
+    let node = of_host.and_then(|it| it.node_name.as_deref());
+    let named = spec.and_then(|it| it.hostname.as_deref());
+    enter::hostname(
+        node,
+        named,
+        pod.metadata.name.as_deref().unwrap_or_default(),
+    )
 }
 
 fn of_annotation<'a>(pod: &'a Pod, container: &Container) -> Option<&'a str> {
