@@ -4,6 +4,7 @@ mod accounts;
 mod experiments;
 mod faults;
 mod full_disk;
+mod hooks;
 mod images;
 mod isolation;
 mod jobs;

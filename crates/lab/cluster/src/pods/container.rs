@@ -319,12 +319,9 @@ impl Container {
         self.state = State::Terminated(self.last.take().unwrap_or(ended));
     }
 
-    /// Sends a signal once in each run.
-    pub(super) fn end(&mut self, signal: Signal) {
-        if self.asked != Some(self.run) {
-            self.asked = Some(self.run);
-            self.signal(signal);
-        }
+    /// Whether a container that runs is asked to end: true once in each run.
+    pub(super) fn is_asked_to_end(&mut self) -> bool {
+        self.is_running() && self.asked.replace(self.run) != Some(self.run)
     }
 
     pub(super) fn is_running(&self) -> bool {

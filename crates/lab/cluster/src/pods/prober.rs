@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::{Container, Probe};
+use k8s_openapi::api::core::v1::{Container, HTTPGetAction, Probe};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -120,19 +120,12 @@ impl Prober {
         exec: Option<(Command, Pids)>,
     ) -> Option<Question> {
         self.due = None;
-        let address = |host: &Option<String>, port: &IntOrString| {
-            let ip = host.as_ref().and_then(|it| it.parse().ok()).unwrap_or(ip);
-            Some(SocketAddr::new(ip, number(container, port)?))
-        };
         if let Some(http) = &self.probe.http_get {
-            return Some(Question::Http {
-                target: address(&http.host, &http.port)?,
-                path: http.path.clone().unwrap_or_else(|| "/".to_owned()),
-                host: http.host.clone().unwrap_or_else(|| ip.to_string()),
-            });
+            return Question::http(http, container, ip);
         }
         if let Some(tcp) = &self.probe.tcp_socket {
-            return Some(Question::Tcp(address(&tcp.host, &tcp.port)?));
+            let target = address(&tcp.host, &tcp.port, container, ip)?;
+            return Some(Question::Tcp(target));
         }
         exec.map(|(command, pids)| Question::Exec(command, pids))
     }
@@ -186,6 +179,15 @@ impl Prober {
 }
 
 impl Question {
+    /// A request to a container of a pod with this address; `None` when no port has the name.
+    pub(super) fn http(http: &HTTPGetAction, container: &Container, ip: IpAddr) -> Option<Self> {
+        Some(Self::Http {
+            target: address(&http.host, &http.port, container, ip)?,
+            path: http.path.clone().unwrap_or_else(|| "/".to_owned()),
+            host: http.host.clone().unwrap_or_else(|| ip.to_string()),
+        })
+    }
+
     /// Runs the probe from `node`, as kubelet does. The error is the reason of the failure.
     pub(super) fn ask(self, node: &Netns, timeout: Duration) -> Result<(), String> {
         match self {
@@ -257,6 +259,17 @@ fn kill(child: &mut Child) -> io::Result<()> {
     // Kill the whole process group.
     killpg(Pid::from_raw(child.id().cast_signed()), Signal::SIGKILL)?;
     child.wait().map(drop)
+}
+
+/// Where a container is asked whose pod has the address `ip`, unless the question names another one.
+fn address(
+    host: &Option<String>,
+    port: &IntOrString,
+    container: &Container,
+    ip: IpAddr,
+) -> Option<SocketAddr> {
+    let ip = host.as_ref().and_then(|it| it.parse().ok()).unwrap_or(ip);
+    Some(SocketAddr::new(ip, number(container, port)?))
 }
 
 /// The number of a port, given by number or by name.

@@ -2,6 +2,7 @@
 
 mod order;
 mod starting;
+mod stopping;
 
 use std::fs;
 use std::net::IpAddr;
@@ -50,6 +51,12 @@ pub(super) enum News {
         container: usize,
         run: u64,
         status: Option<ExitStatus>,
+    },
+    /// The hook of run `run` is done that comes before SIGTERM.
+    Hooked {
+        container: usize,
+        run: u64,
+        done: Result<(), String>,
     },
     /// An object changed that volumes or variables may be made from.
     Refresh,
@@ -189,6 +196,11 @@ impl Worker {
                 self.take_images(now);
             }
             News::Refresh => self.refresh(now),
+            News::Hooked {
+                container,
+                run,
+                done,
+            } => self.hooked(container, run, done),
             News::Remove => {
                 self.removed = true;
                 self.deadline = Some(now);
@@ -302,8 +314,11 @@ impl Worker {
         }
         let end = now + Duration::from_secs(grace);
         if self.deadline.is_none() {
-            let others = self.containers.iter().filter(|it| it.role != Role::Sidecar);
-            others.for_each(|it| it.signal(Signal::SIGTERM));
+            for position in 0..self.containers.len() {
+                if self.containers[position].role != Role::Sidecar {
+                    self.stop(position, Duration::from_secs(grace));
+                }
+            }
         }
         self.deadline = Some(self.deadline.map_or(end, |it| it.min(end)));
         self.grace = Some(grace);

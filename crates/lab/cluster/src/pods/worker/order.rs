@@ -2,13 +2,15 @@
 //! (`pkg/kubelet/kuberuntime/kuberuntime_container.go`, `computeInitContainerActions`).
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
-use nix::sys::signal::Signal;
 
 use super::Worker;
 use crate::pods::container::{Container, Role, State};
+
+/// The time for the hook of a sidecar whose pod has done its work: the default of `terminationGracePeriodSeconds`.
+const GRACE: Duration = Duration::from_secs(30);
 
 /// The containers of a pod, in the order of their starts.
 pub(super) fn containers(pod: &Pod, folder: &Path) -> Vec<Container> {
@@ -92,11 +94,15 @@ impl Worker {
         if self.containers.iter().any(is_busy) {
             return;
         }
-        let sidecars = self.containers.iter_mut().rev();
-        for it in sidecars.filter(|it| it.role == Role::Sidecar) {
+        let now = Instant::now();
+        let grace = self.deadline.map(|it| it.saturating_duration_since(now));
+        for position in (0..self.containers.len()).rev() {
+            let it = &mut self.containers[position];
+            if it.role != Role::Sidecar {
+                continue;
+            }
             if it.is_running() {
-                it.end(Signal::SIGTERM);
-                return;
+                return self.stop(position, grace.unwrap_or(GRACE));
             }
             if matches!(it.state, State::Waiting { .. }) {
                 it.never_ran();
