@@ -52,3 +52,33 @@ fn a_hook_comes_before_sigterm_and_both_within_the_grace_period() {
         "{events:?}"
     );
 }
+
+const FADES: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: fades}
+spec:
+  terminationGracePeriodSeconds: 1000
+  containers:
+  - name: c
+    image: any
+    command: [sh, -c, 'touch /tmp/ready; trap \"rm /tmp/ready\" TERM; while :; do sleep 0.05; done']
+    readinessProbe: {exec: {command: [test, -e, /tmp/ready]}, periodSeconds: 1, failureThreshold: 1}
+    livenessProbe: {exec: {command: [test, -e, /tmp/ready]}, periodSeconds: 1, failureThreshold: 1}
+";
+
+#[test]
+fn a_pod_that_ends_may_become_unready_and_is_not_started_again() {
+    let Some(lab) = Lab::new() else { return };
+    lab.good(&["up", "--nodes", "1"]);
+    assert!(lab.apply(FADES).status.success());
+    let is_ready = |expect: bool| {
+        lab.until(&format!("the pod is ready: {expect}"), || {
+            let status = lab.json(&["pod", "fades"])["status"]["containerStatuses"][0].take();
+            (status["ready"] == expect && status["restartCount"] == 0).then_some(())
+        });
+    };
+    is_ready(true);
+    lab.good(&["delete", "pod", "fades"]);
+    is_ready(false);
+}

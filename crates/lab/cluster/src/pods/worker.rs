@@ -271,7 +271,11 @@ impl Worker {
                     it.never_ran();
                 }
             }
-            return deadline.max(now + LOOK);
+            let asked = (0..self.containers.len()).map(|it| self.ask(it, now));
+            return asked
+                .min()
+                .unwrap_or(deadline)
+                .min(deadline.max(now + LOOK));
         }
         if self.held.is_none()
             && let Err(error) = self.make_machine()
@@ -336,6 +340,10 @@ impl Worker {
         for index in 0..self.containers[position].probers.len() {
             let prober = &self.containers[position].probers[index];
             let Some(due) = prober.due() else { continue };
+            // Until a pod has ended, it may become unready, and it is not started again.
+            if self.deadline.is_some() && prober.kind != Kind::Readiness {
+                continue;
+            }
             if due > now {
                 next = next.min(due);
                 continue;
@@ -372,13 +380,16 @@ impl Worker {
 
     fn probed(&mut self, position: usize, index: usize, run: u64, answer: Result<(), String>) {
         let container = &mut self.containers[position];
-        if container.run != run || self.deadline.is_some() {
+        if container.run != run {
             return;
         }
         let Some(prober) = container.probers.get_mut(index) else {
             return;
         };
         let kind = prober.kind;
+        if self.deadline.is_some() && kind != Kind::Readiness {
+            return;
+        }
         let verdict = prober.answered(answer.is_ok(), Instant::now());
         if let Err(why) = answer
             && verdict != Verdict::Early
