@@ -13,6 +13,8 @@ WEB_PACKAGES := chromium chromium-driver fonts-dejavu-core
 BENCH_PACKAGES := dnsperf
 # For packages and for the tests of deploy/.
 DEPLOY_PACKAGES := binutils init-system-helpers libcap2-bin man-db strace systemd
+# What Kubernetes' tests run in pods, beside agnhost.
+E2E_PACKAGES := bind9-dnsutils curl netcat-openbsd
 DEBIAN := $(shell command -v apt-get 2>/dev/null)
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 
@@ -26,7 +28,7 @@ INSTALL_TOOL := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off 
 # What the tests of deploy/ build; `make package` is always a release.
 PROFILE ?= dev
 
-.PHONY: help setup setup-bpf setup-vm demo test test-fast test-vm test-deploy check bench bless schema book static package setup-deploy setup-web setup-bench conformance
+.PHONY: help setup setup-bpf setup-vm demo test test-fast test-vm test-deploy check bench bless schema book static package setup-deploy setup-web setup-bench setup-e2e conformance
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 20
@@ -109,10 +111,19 @@ static: ## target/static/sluice: one file that needs no other
 package: setup-deploy ## target/package/sluice.deb
 	scripts/package dist
 
-conformance: setup ## programs on client-go, and Helm, against a lab (root)
+conformance: setup setup-e2e ## programs on client-go, Helm, and Kubernetes' own tests of its network, against a lab (root)
 	$(CARGO) build -p sluice
 	conformance/run client-go
 	conformance/run helm
+	conformance/run e2e-network
+
+ifeq ($(if $(DEBIAN),$(ROOT)),yes)
+setup-e2e:
+	$(call install_packages,$(E2E_PACKAGES))
+else
+setup-e2e:
+	@echo "install curl, dig and OpenBSD's nc for Kubernetes' tests"
+endif
 
 check: ## formatting, lints, docs, dependencies, layout of the tree
 	$(CARGO) fmt --all --check
