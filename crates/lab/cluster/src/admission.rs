@@ -25,7 +25,7 @@ use sluice_source::{Wants, kinds};
 
 use accounts::Accounts;
 
-use crate::machines::{CLIENT, LAN};
+use crate::names::{CLIENT, LAN};
 use crate::nodes::MODE;
 use crate::object::{key_of, typed};
 use crate::reports::architecture;

@@ -21,15 +21,15 @@ use nix::unistd::{chroot, fchdir, sethostname, setsid};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use confined::Confined;
-pub use mounts::Mount;
 pub(crate) use pids::Pids;
 
+use crate::entry::{Confined, Entry, Mount};
 use crate::images;
-use crate::lab_dir::{Entry, LabDir};
+use crate::lab_dir::LabDir;
 use crate::launch::Program;
-use crate::machines::{machine_of_pod, netns_name};
+use crate::names::{machine_of_pod, netns_name};
 use crate::process::Identity;
+use crate::record::Record;
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
@@ -77,7 +77,7 @@ impl Inside {
         let node = pod["spec"]["nodeName"].as_str().filter(|_| of_host);
         let machine = node.map_or_else(|| machine_of_pod(&name, &uid), str::to_owned);
         let entry = lab_dir.inside(&uid, container);
-        let path = entry.path(image_of(pod, container));
+        let path = images::path_of(&entry, image_of(pod, container));
         let hostname = hostname(node, pod["spec"]["hostname"].as_str(), &name);
         let Entry {
             mounts,
@@ -90,7 +90,7 @@ impl Inside {
             resolv_conf: Some(lab_dir.resolv_conf(&uid)),
             mounts,
             confined,
-            process: lab_dir.process(&uid, container),
+            process: Record::process(lab_dir, &uid, container),
             path: Some(path),
             ..Self::default()
         };

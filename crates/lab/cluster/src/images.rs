@@ -15,7 +15,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::enter::Mount;
+use crate::entry::{Entry, Mount};
 pub(crate) use stand_in::StandIn;
 pub use stand_in::StandIns;
 
@@ -79,6 +79,16 @@ pub(crate) fn path(image: &str, own: Option<&str>, sluice: &Path) -> String {
     } else {
         format!("{folders}:{APPLETS}")
     }
+}
+
+/// The PATH of a container with this image.
+pub(crate) fn path_of(entry: &Entry, image: &str) -> String {
+    let own = entry.variables.iter().find(|(name, _)| name == "PATH");
+    let sluice = match entry.confined {
+        Some(_) => PathBuf::from(PROGRAMS),
+        None => of_sluice(),
+    };
+    path(image, own.map(|(_, value)| value.as_str()), &sluice)
 }
 
 /// Makes the folder of applets, if this machine has busybox.

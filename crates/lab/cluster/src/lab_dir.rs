@@ -14,10 +14,9 @@ use serde::{Deserialize, Serialize};
 use sluice_lab::{PodNetwork, SERVICE_CIDR_V4, SERVICE_CIDR_V6};
 use sluice_model::IpFamily;
 
-use crate::enter::{Confined, Mount};
-use crate::images::{self, StandIns};
+use crate::entry::Entry;
+use crate::images::StandIns;
 use crate::log_file;
-use crate::pods::Record;
 use crate::process::Identity;
 
 /// The file in a pod's folder that is its `/etc/resolv.conf`.
@@ -122,29 +121,6 @@ impl Settings {
 
 /// The file with what each container of a pod sees of its own.
 pub(crate) const INSIDE: &str = "inside.json";
-
-/// What a container sees of its own.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
-    pub mounts: Vec<Mount>,
-    /// Names and values of its environment.
-    pub variables: Vec<(String, String)>,
-    #[serde(default)]
-    pub confined: Option<Confined>,
-}
-
-impl Entry {
-    /// The PATH of the container, whose image is `image`.
-    #[must_use]
-    pub fn path(&self, image: &str) -> String {
-        let own = self.variables.iter().find(|(name, _)| name == "PATH");
-        let sluice = match self.confined {
-            Some(_) => PathBuf::from(images::PROGRAMS),
-            None => images::of_sluice(),
-        };
-        images::path(image, own.map(|(_, value)| value.as_str()), &sluice)
-    }
-}
 
 /// Whether a disk or a quota is full.
 fn no_room(error: &io::Error) -> bool {
@@ -292,14 +268,6 @@ impl LabDir {
         all.ok()
             .and_then(|mut it| it.remove(container))
             .unwrap_or_default()
-    }
-
-    /// The last process of a container of the pod with this uid, in the lab's pid namespace.
-    #[must_use]
-    pub fn process(&self, uid: &str, container: &str) -> Option<Identity> {
-        let processes = Record::of(self, uid)?.containers;
-        let process = processes.into_iter().find(|it| it.name == container)?;
-        Some(process.identity)
     }
 
     /// The file `/etc/resolv.conf` of the pod with this uid.

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use crate::lab_dir::LabDir;
 use crate::log_file;
 use crate::machines::Machines;
-use crate::pods::Record;
+use crate::record::Record;
 
 /// Interval at which a followed log is read.
 const LOOK: Duration = Duration::from_millis(100);

@@ -20,7 +20,8 @@ use sluice_reconcile::Waits;
 
 use crate::enter::Inside;
 use crate::lab_dir::{LabDir, write};
-use crate::machines::{Addresses, Machines, NAMESERVERS, netns_name};
+use crate::machines::{Addresses, Machines};
+use crate::names::{NAMESERVERS, netns_name};
 use crate::process::Identity;
 
 /// The annotation of a Node with the mode of its data plane.

@@ -5,7 +5,6 @@ mod container;
 mod fields;
 mod hosts;
 mod prober;
-mod record;
 mod resolver;
 mod security;
 mod status;
@@ -22,10 +21,10 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use serde_json::Value;
 
 pub(crate) use fields::{NODE_CPU, NODE_MEMORY};
-pub(crate) use record::Record;
 pub(crate) use status::CONDITIONS;
 
 use crate::machines::Machines;
+use crate::record::Record;
 use worker::{News, Worker};
 
 /// The receiver of the reports of kubelets.

@@ -27,6 +27,7 @@ use crate::logs;
 use crate::machines::Machines;
 use crate::polled;
 use crate::process::Identity;
+use crate::record::Record;
 use crate::terminal::{self, Terminal};
 
 /// Interval at which a session checks that its container still runs.
@@ -62,7 +63,7 @@ impl sluice_api::Programs for Programs {
     fn attach(&self, pod: &Value, container: &str, wanted: Wanted) -> Result<Start, NotRunning> {
         let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
         let console = self.0.consoles().get(uid, container);
-        let process = self.0.lab_dir().process(uid, container);
+        let process = Record::process(self.0.lab_dir(), uid, container);
         // The first client sees all of a container, even of one that was quick.
         let is_new = console.as_ref().is_some_and(|it| it.is_new());
         if !is_new && !process.is_some_and(|it| it.is_running()) {

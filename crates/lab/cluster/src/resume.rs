@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use sluice_lab::{Attach, Cluster, Held, Netns};
 
 use crate::lab_dir::LabDir;
-use crate::machines::{CLIENT, LAN, Machines, PREFIX, netns_name};
+use crate::machines::Machines;
+use crate::names::{CLIENT, LAN, PREFIX, netns_name};
 use crate::nodes;
-use crate::pods::Record;
+use crate::record::Record;
 
 /// Makes the LAN, or takes over the one of an earlier server, with the pods on it.
 pub(crate) fn machines(

@@ -11,8 +11,8 @@ use sluice_api::{Metrics, Used};
 
 use crate::lab_dir::LabDir;
 use crate::nodes;
-use crate::pods::Record;
 use crate::process::{Identity, stat_fields};
+use crate::record::Record;
 
 /// Shortest time over which CPU time is measured. Until a process was seen twice that far apart, its whole life counts.
 const WINDOW: Duration = Duration::from_secs(1);

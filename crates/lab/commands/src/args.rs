@@ -11,7 +11,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde::de::DeserializeOwned;
 use sluice_cluster::enter::Inside;
 use sluice_cluster::identity::Port;
-use sluice_cluster::machines::CLIENT;
+use sluice_cluster::names::CLIENT;
 use sluice_cluster::probe::Request;
 use sluice_config::{Mode, interval, time};
 

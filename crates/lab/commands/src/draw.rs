@@ -101,7 +101,7 @@ pub(super) fn asked(
     from: &str,
     via: Option<String>,
 ) -> Question {
-    let is_client = from == sluice_cluster::machines::CLIENT;
+    let is_client = from == sluice_cluster::names::CLIENT;
     Question {
         service,
         port,

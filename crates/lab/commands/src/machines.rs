@@ -10,7 +10,7 @@ use sluice_cluster::client::{Client, Patch};
 use sluice_cluster::enter::{self, Inside};
 use sluice_cluster::lab_dir::LabDir;
 use sluice_cluster::launch::Program;
-use sluice_cluster::machines::{CLIENT, netns_name};
+use sluice_cluster::names::{CLIENT, netns_name};
 use sluice_cluster::nodes::POWER;
 use sluice_cluster::probe::{Answers, Request};
 use sluice_lab::Spread;

@@ -33,7 +33,7 @@ use sluice_cluster::client::Client;
 use sluice_cluster::enter::{self, Inside};
 use sluice_cluster::lab_dir::LabDir;
 use sluice_cluster::launch::Program;
-use sluice_cluster::machines::{LAN, netns_name};
+use sluice_cluster::names::{LAN, netns_name};
 use sluice_http::{Budget, Own};
 use sluice_model::NamespacedName;
 use sluice_node::{Page, Token, WebServer, guarded};

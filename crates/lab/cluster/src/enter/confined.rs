@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt as _, fchown};
-use std::path::PathBuf;
 
 use anyhow::Context;
 use caps::{CapSet, Capability, CapsHashSet};
@@ -12,27 +11,8 @@ use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns};
 use nix::sys::prctl::set_no_new_privs;
 use nix::unistd::{Gid, Uid, chdir, setgroups, setresgid, setresuid};
-use serde::{Deserialize, Serialize};
 
-/// What a container has instead of the machine's own, and as whom it runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Confined {
-    pub user: u32,
-    pub group: u32,
-    /// Supplementary groups.
-    pub groups: Vec<u32>,
-    /// The capabilities that its programs may get, as Kubernetes writes them: `NET_RAW`; `None` for all that its user
-    /// namespace has.
-    pub capabilities: Option<Vec<String>>,
-    pub no_new_privileges: bool,
-    pub read_only: bool,
-    /// Where its programs start; made if it is missing.
-    pub directory: Option<PathBuf>,
-    /// The text of `/etc/hosts`.
-    pub hosts: String,
-    /// What is mounted for the last words of the container, and where.
-    pub termination_log: Option<(PathBuf, PathBuf)>,
-}
+use crate::entry::Confined;
 
 /// Capabilities of a container without a user namespace of its own: none of them has power over more than its own files
 /// and the network of its node.

@@ -17,22 +17,14 @@ use anyhow::{Context, bail};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::{chdir, chroot};
-use serde::{Deserialize, Serialize};
+
+use crate::entry::Mount;
 
 /// Where a tmpfs is filled before it takes its place. `/run` is the lab's own.
 const STAGE: &str = "/run/sluice-stage";
 
 /// The folder in which the lab may make folders.
 const OWN: &str = "/run";
-
-/// A folder or file that a container sees at another place.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mount {
-    pub source: PathBuf,
-    /// The path in the container.
-    pub target: PathBuf,
-    pub read_only: bool,
-}
 
 /// Makes the mounts in the mount namespace of this process, which must be private. `devices` are those on which folders may be
 /// made.

@@ -16,8 +16,9 @@ use anyhow::Context;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::unistd::{chdir, pivot_root};
 
+use super::Inside;
 use super::mounts::{self, bind, read_only};
-use super::{Confined, Inside};
+use crate::entry::{Confined, Mount};
 use crate::images::{APPLETS, PROGRAMS};
 
 /// Where the root is made before this process moves there; in the lab's own `/run`.
@@ -116,9 +117,9 @@ pub(super) fn make(inside: &Inside, confined: &Confined) -> anyhow::Result<()> {
         it.source = below(MACHINE, &source);
         anyhow::Ok(it)
     });
-    let mut volumes: Vec<mounts::Mount> = volumes.collect::<Result<_, _>>()?;
+    let mut volumes: Vec<Mount> = volumes.collect::<Result<_, _>>()?;
     if let Some((source, target)) = &confined.termination_log {
-        volumes.push(mounts::Mount {
+        volumes.push(Mount {
             source: below(MACHINE, source),
             target: target.clone(),
             read_only: false,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use sluice_yaml as yaml;
 
 use super::{file, is_program, name};
-use crate::enter::Mount;
+use crate::entry::Mount;
 
 /// What images have as CMD, where programs of their name need one: `test/images/agnhost/Dockerfile` of Kubernetes.
 const ARGS: [(&str, &str); 1] = [("agnhost", "pause")];

@@ -8,9 +8,9 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use super::container::Role;
 use super::variables::{Variables, expand};
 use crate::enter;
+use crate::entry::Entry;
 use crate::identity::Port;
 use crate::images::{self, StandIn};
-use crate::lab_dir::Entry;
 
 /// The annotation of a Pod that names a command of this machine for its first container, or with `.NAME` for
 /// that container. A shell reads it.
@@ -168,7 +168,7 @@ fn words(
     let Some(program) = all.next() else {
         return Ok(Words::None);
     };
-    let path = entry.path(image);
+    let path = images::path_of(entry, image);
     let checked = images::check(&program, &path, &entry.mounts);
     let cannot = |why| Cannot {
         reason: "RunContainerError",

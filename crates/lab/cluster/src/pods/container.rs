@@ -17,11 +17,11 @@ use sluice_reconcile::Waits;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 
 use super::prober::{Kind, Prober};
-use super::record::Process;
 use crate::console::Streams;
 use crate::enter::Pids;
-use crate::lab_dir::Entry;
+use crate::entry::Entry;
 use crate::process::Identity;
+use crate::record::Process;
 
 /// First back-off before a container is started again. kubelet starts with 10 s, which is long for a lab.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Pod, PodDNSConfig};
 
-use crate::machines::NAMESERVERS;
+use crate::names::NAMESERVERS;
 
 /// The domain of the cluster.
 pub(super) const DOMAIN: &str = "cluster.local";

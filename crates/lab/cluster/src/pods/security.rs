@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSecurityContext, SecurityCon
 
 use super::fields::Own;
 use super::{command, hosts};
-use crate::enter::Confined;
+use crate::entry::Confined;
 
 /// The capabilities that container runtimes give (`defaultUnixCaps` of containerd, `pkg/oci/spec.go`).
 const CAPABILITIES: [&str; 14] = [

@@ -18,7 +18,7 @@ use k8s_openapi::api::core::v1::{
 use super::Read;
 use super::fields::Own;
 use super::variables::expand;
-use crate::enter::Mount;
+use crate::entry::Mount;
 use content::Sources;
 use group::{READ, READ_WRITE};
 

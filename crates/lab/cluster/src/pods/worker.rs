@@ -20,12 +20,12 @@ use sluice_reconcile::Waits;
 
 use super::container::{Container, Role, State};
 use super::prober::{Kind, Verdict};
-use super::record::Record;
 use super::status::status;
 use super::volumes::Volumes;
 use super::{Read, Report};
 use crate::machines::Machines;
 use crate::process::Identity;
+use crate::record::Record;
 
 /// Interval at which an adopted process is checked: it is no child, so its end is not signalled.
 const LOOK: Duration = Duration::from_millis(100);

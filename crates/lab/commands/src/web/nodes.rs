@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use hyper::client::conn::http1::handshake;
 use hyper_util::rt::TokioIo;
-use sluice_cluster::machines::netns_name;
+use sluice_cluster::names::netns_name;
 use sluice_cluster::nodes::WEB;
 use sluice_lab::Netns;
 

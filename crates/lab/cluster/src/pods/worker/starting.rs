@@ -17,18 +17,19 @@ use sluice_lab::{HeldPod, Place};
 
 use super::{IDLE, LOOK, News, Worker};
 use crate::console::{Console, Streams};
-use crate::enter::{Inside, Mount, Pids};
-use crate::images::{PROGRAMS, StandIn};
+use crate::enter::{Inside, Pids};
+use crate::entry::{Entry, Mount};
+use crate::images::{self, PROGRAMS, StandIn};
 use crate::kube_system;
-use crate::lab_dir::{Entry, INSIDE, RESOLV_CONF, write};
-use crate::machines::{machine_of_pod, netns_name};
+use crate::lab_dir::{INSIDE, RESOLV_CONF, write};
+use crate::names::{machine_of_pod, netns_name};
 use crate::nodes::{self, MIRROR};
 use crate::pods::command::Cannot;
 use crate::pods::container::{Container, Role, Started, State};
 use crate::pods::fields::Own;
-use crate::pods::record::Process;
 use crate::pods::{command, resolver, security, variables};
 use crate::process::Identity;
+use crate::record::Process;
 
 impl Worker {
     pub(super) fn make_machine(&mut self) -> anyhow::Result<()> {
@@ -366,7 +367,7 @@ impl Worker {
             mounts: entry.mounts.clone(),
             confined: entry.confined.clone(),
             process,
-            path: Some(entry.path(image)),
+            path: Some(images::path_of(entry, image)),
             terminal: terminal.map(Path::to_owned),
             ends_with_parent: false,
         }

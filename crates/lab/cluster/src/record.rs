@@ -51,6 +51,13 @@ impl Record {
         Some(Self { uid, ..record })
     }
 
+    /// The last process of a container of the pod with this uid, in the lab's pid namespace.
+    pub(crate) fn process(lab_dir: &LabDir, uid: &str, container: &str) -> Option<Identity> {
+        let processes = Self::of(lab_dir, uid)?.containers;
+        let process = processes.into_iter().find(|it| it.name == container)?;
+        Some(process.identity)
+    }
+
     /// The pod as a machine.
     pub(crate) fn pod(&self) -> HeldPod {
         HeldPod {
