@@ -7,7 +7,6 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 
 use super::container::Role;
 use super::variables::{Variables, expand};
-use crate::enter;
 use crate::entry::Entry;
 use crate::identity::Port;
 use crate::images::{self, StandIn};
@@ -277,19 +276,6 @@ fn of_image(container: &Container, variables: &Variables) -> (Option<PathBuf>, V
 fn is_of_job(pod: &Pod) -> bool {
     let mut owners = pod.metadata.owner_references.iter().flatten();
     owners.any(|it| it.controller == Some(true) && it.kind == "Job")
-}
-
-/// The hostname of a pod.
-pub(super) fn hostname(pod: &Pod) -> String {
-    let spec = pod.spec.as_ref();
-    let of_host = spec.filter(|it| it.host_network == Some(true));
-    let node = of_host.and_then(|it| it.node_name.as_deref());
-    let named = spec.and_then(|it| it.hostname.as_deref());
-    enter::hostname(
-        node,
-        named,
-        pod.metadata.name.as_deref().unwrap_or_default(),
-    )
 }
 
 fn of_annotation<'a>(pod: &'a Pod, container: &Container) -> Option<&'a str> {

@@ -3,9 +3,11 @@
 use std::fs;
 use std::net::IpAddr;
 
-use super::command;
+use k8s_openapi::api::core::v1::Pod;
+
 use super::fields::Own;
 use super::resolver::DOMAIN;
+use crate::enter;
 
 /// The names that every pod has.
 const LOCAL: &str = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\nff02::1\tip6-allnodes\n\
@@ -22,7 +24,7 @@ pub(super) fn text(own: &Own<'_>) -> String {
         let subdomain = spec.and_then(|it| it.subdomain.as_deref());
         text += &names(
             &own.addresses.map(Vec::from).unwrap_or_default(),
-            &command::hostname(own.pod),
+            &hostname(own.pod),
             subdomain.filter(|it| !it.is_empty()),
             own.namespace(),
         );
@@ -36,6 +38,19 @@ pub(super) fn text(own: &Own<'_>) -> String {
         text += &format!("{}\t{}\n", alias.ip, names.join("\t"));
     }
     text
+}
+
+/// The hostname of a pod.
+pub(super) fn hostname(pod: &Pod) -> String {
+    let spec = pod.spec.as_ref();
+    let of_host = spec.filter(|it| it.host_network == Some(true));
+    let node = of_host.and_then(|it| it.node_name.as_deref());
+    let named = spec.and_then(|it| it.hostname.as_deref());
+    enter::hostname(
+        node,
+        named,
+        pod.metadata.name.as_deref().unwrap_or_default(),
+    )
 }
 
 fn names(addresses: &[IpAddr], host: &str, subdomain: Option<&str>, namespace: &str) -> String {

@@ -27,7 +27,7 @@ use crate::nodes::{self, MIRROR};
 use crate::pods::command::Cannot;
 use crate::pods::container::{Container, Role, Started, State};
 use crate::pods::fields::Own;
-use crate::pods::{command, resolver, security, variables};
+use crate::pods::{command, hosts, resolver, security, variables};
 use crate::process::Identity;
 use crate::record::Process;
 
@@ -361,7 +361,7 @@ impl Worker {
         let image = spec.image.as_deref().unwrap_or_default();
         Inside {
             netns: netns_name(&machine),
-            hostname: command::hostname(&self.pod),
+            hostname: hosts::hostname(&self.pod),
             run: None,
             resolv_conf: Some(self.machines.lab_dir().resolv_conf(&self.uid)),
             mounts: entry.mounts.clone(),
