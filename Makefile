@@ -147,6 +147,7 @@ bench: setup setup-bench ## the numbers of docs/benchmarks.md, measured here (ro
 	target/release/sluice-bench --proxy-mode ebpf
 	target/release/sluice-bench folder
 	target/release/sluice-bench hostile
+	target/release/sluice-bench policy
 	target/release/sluice-bench dns
 
 bless: setup-web ## rewrite the golden files and the pictures of the docs; review the diff

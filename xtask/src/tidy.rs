@@ -176,6 +176,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "objects",
             "plan",
             "plane",
+            "policy-nftables",
+            "policy-plan",
             "reconcile",
             "route",
             "xtables",

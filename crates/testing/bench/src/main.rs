@@ -16,6 +16,7 @@ mod measure;
 mod names;
 mod path;
 mod pins;
+mod policy;
 mod process;
 mod programs;
 mod restart;
@@ -69,6 +70,8 @@ enum Only {
     Hostile,
     /// The DNS server: changes, queries a second, their latency, memory (needs dnsperf)
     Dns,
+    /// Network policies: the first rules, a pod's label, one more policy
+    Policy,
     /// What each way through the programs of packets costs in the ebpf mode
     Programs,
 }
@@ -135,6 +138,7 @@ fn main() -> anyhow::Result<()> {
             names::run()?;
             return dns::run(&args.program()?);
         }
+        Some(Only::Policy) => return policy::run(),
         Some(Only::Programs) => return programs::run(),
         None => {}
     }
