@@ -1,13 +1,15 @@
 //! Keeps the kernel's rules as the policies are.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use sluice_model::NamespacedName;
 use sluice_nft::{Connection, Kernel};
 use sluice_node::{Consumer, Section, Settled, StepClock, chain};
 use sluice_policy_nftables::PolicyTables;
-use sluice_policy_plan::{Content, Planner};
+use sluice_policy_plan::{Content, Direction, Piece, Planner, PolicyPlan};
 use sluice_reconcile::{BackendError, Backoff, Reconciler, Report};
 use tracing::{error, info, warn};
 
@@ -28,6 +30,8 @@ pub struct PolicyStatus {
     pub policies: usize,
     /// Entries of sets of peers.
     pub members: usize,
+    /// What some policy does not get.
+    pub issues: Vec<String>,
     /// Why the rules in the kernel are not these; empty when they are.
     pub error: String,
 }
@@ -39,12 +43,16 @@ impl fmt::Display for PolicyStatus {
             isolated,
             policies,
             members,
+            issues,
             error,
         } = self;
         write!(
             f,
             "{isolated} of {addresses} pod addresses isolated by {policies} policies with {members} peers"
         )?;
+        if !issues.is_empty() {
+            write!(f, "; {}", issues.join("; "))?;
+        }
         if !error.is_empty() {
             write!(f, "; NOT IN FORCE: {error}")?;
         }
@@ -63,6 +71,8 @@ pub struct Policies<K: Kernel = Connection> {
     due: Option<Instant>,
     backoff: Backoff,
     was_written: bool,
+    /// Those that the log has.
+    issues: BTreeSet<String>,
     error: String,
 }
 
@@ -77,6 +87,7 @@ impl<K: Kernel> Policies<K> {
             due: None,
             backoff: Backoff::default(),
             was_written: false,
+            issues: BTreeSet::new(),
             error: String::new(),
         }
     }
@@ -91,6 +102,19 @@ impl<K: Kernel> Policies<K> {
         let changed = self.planner.take_changed();
         let plan = self.planner.plan();
         self.tables.sync(&(), plan, &changed, usize::MAX)
+    }
+
+    fn issues(&self) -> BTreeSet<String> {
+        // They stand together in the plan, which has far more members of sets.
+        let first = Piece::Policy(Direction::Ingress, NamespacedName::new("", ""));
+        let pieces = self.planner.plan().range(first..);
+        let policies = pieces.map_while(|(_, content)| match &**content {
+            Content::Policy(direction, name, policy) => Some((*direction, name, policy)),
+            _ => None,
+        });
+        let issues =
+            policies.filter_map(|(direction, name, policy)| issue(direction, name, policy));
+        issues.collect()
     }
 
     /// Takes note of what came of a write.
@@ -110,6 +134,11 @@ impl<K: Kernel> Policies<K> {
                     info!("network policies are in force again");
                     self.error.clear();
                 }
+                let issues = self.issues();
+                for issue in issues.difference(&self.issues) {
+                    warn!("{issue}");
+                }
+                self.issues = issues;
                 self.backoff.succeed();
                 self.clock.done();
                 self.due = Some(now + LOOK);
@@ -157,6 +186,7 @@ impl<K: Kernel + 'static> Consumer for Policies<K> {
 
     fn status(&self) -> Section {
         let mut status = PolicyStatus {
+            issues: self.issues.iter().cloned().collect(),
             error: self.error.clone(),
             ..PolicyStatus::default()
         };
@@ -173,6 +203,17 @@ impl<K: Kernel + 'static> Consumer for Policies<K> {
         }
         Section::named("network_policy", &status)
     }
+}
+
+/// What is wrong with a policy.
+fn issue(direction: Direction, name: &NamespacedName, policy: &PolicyPlan) -> Option<String> {
+    let (kept, left_out) = (policy.rules.len(), policy.left_out);
+    let issue = format!(
+        "NetworkPolicy {name}: {} combinations of peers and ports for {direction} are more than one policy may have \
+         ({kept}): the last {left_out} allow nothing. Make several policies of it",
+        kept + left_out
+    );
+    (left_out > 0).then_some(issue)
 }
 
 #[cfg(test)]

@@ -65,7 +65,8 @@ pub fn render(family: IpFamily, content: &Content) -> Vec<(Key, Object)> {
             vec![(key, Object::Element(Element::default()))]
         }
         Content::Policy(direction, name, rules) => {
-            let rules = rules.iter().map(|it| rule(*direction, it)).collect();
+            let rules = rules.rules.iter();
+            let rules = rules.map(|it| rule(*direction, it)).collect();
             let name = ChainName::policy(*direction, name);
             vec![chain(family, name, rules)]
         }

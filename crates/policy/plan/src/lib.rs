@@ -34,8 +34,8 @@ pub use event::Event;
 pub use id::{ProfileId, SetId};
 pub use peer::{Block, Namespaces, Peer, PodSelection};
 pub use plan::{
-    AddressPlan, Content, Member, PeerSet, Piece, Plan, PlannedRule, PortMatch, PortRange, Profile,
-    TierRule,
+    AddressPlan, Content, Member, PeerSet, Piece, Plan, PlannedRule, PolicyPlan, PortMatch,
+    PortRange, Profile, TierRule,
 };
 pub use planner::Planner;
 pub use policy::{

@@ -126,7 +126,7 @@ fn decide(
         let Some(Content::Policy(_, _, rules)) = rules else {
             continue;
         };
-        if let Some(found) = rules.iter().find(|it| matches(it)) {
+        if let Some(found) = rules.rules.iter().find(|it| matches(it)) {
             return Reason::Allowed(name.clone(), found.rule);
         }
     }

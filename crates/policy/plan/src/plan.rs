@@ -77,8 +77,8 @@ pub enum Content {
     Set(SetId, PeerSet),
     /// Of [`Piece::Member`]: it has no more than its identity.
     Member(SetId, Member),
-    /// Of [`Piece::Policy`]: any rule that matches allows the connection.
-    Policy(Direction, NamespacedName, Vec<PlannedRule>),
+    /// Of [`Piece::Policy`].
+    Policy(Direction, NamespacedName, PolicyPlan),
     /// Of [`Piece::Profile`].
     Profile(ProfileId, Profile),
     /// Of [`Piece::Address`].
@@ -182,6 +182,15 @@ impl fmt::Display for PortRange {
     }
 }
 
+/// The rules of a NetworkPolicy for one direction: any one that matches allows the connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PolicyPlan {
+    /// The rules.
+    pub rules: Vec<PlannedRule>,
+    /// How many more there would be: one policy may have 1,024 for a direction.
+    pub left_out: usize,
+}
+
 /// One condition of a rule of a policy, with its action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedRule {
@@ -193,6 +202,17 @@ pub struct PlannedRule {
     pub port: PortMatch,
     /// What happens to a connection that matches.
     pub action: Action,
+}
+
+impl PlannedRule {
+    /// The sets that it asks.
+    pub(crate) fn sets(&self) -> impl Iterator<Item = SetId> + use<> {
+        let of_port = match self.port {
+            PortMatch::Any => None,
+            PortMatch::In(set) | PortMatch::Named(_, set) => Some(set),
+        };
+        self.peer.into_iter().chain(of_port)
+    }
 }
 
 /// The destination of a connection, as a condition.

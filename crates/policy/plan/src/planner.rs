@@ -1,6 +1,6 @@
 //! Keeps the plan of a node as the objects are.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
@@ -9,7 +9,9 @@ use sluice_model::{Change, NamespacedName, Pod};
 use crate::event::Event;
 use crate::id::{ProfileId, SetId};
 use crate::peer::PodSelection;
-use crate::plan::{AddressPlan, Content, Member, PeerSet, Piece, Plan, Profile, TierRule};
+use crate::plan::{
+    AddressPlan, Content, Member, PeerSet, Piece, Plan, PlannedRule, PolicyPlan, Profile, TierRule,
+};
 use crate::pods::Pods;
 use crate::policy::{ClusterNetworkPolicy, Direction, NetworkPolicy, Rule, Tier};
 use crate::rules;
@@ -308,8 +310,18 @@ impl Planner {
             return;
         };
         let rules = policy.rules(direction).unwrap_or_default();
-        let (planned, sets) = rules::plan(rules, direction, &policy.subject());
+        let (mut planned, mut sets) = rules::plan(rules, direction, &policy.subject());
+        let left_out = planned.len().saturating_sub(rules::MOST);
+        if left_out > 0 {
+            planned.truncate(rules::MOST);
+            let asked: HashSet<SetId> = planned.iter().flat_map(PlannedRule::sets).collect();
+            sets.retain(|it| asked.contains(&it.id()));
+        }
         let ids = self.acquire_sets(&sets);
+        let planned = PolicyPlan {
+            rules: planned,
+            left_out,
+        };
         let planned = Content::Policy(direction, name.clone(), planned);
         self.pieces.put(planned);
         let key = (direction, name.clone());

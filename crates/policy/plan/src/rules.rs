@@ -10,6 +10,10 @@ use crate::peer::{Peer, PodSelection};
 use crate::plan::{PeerSet, PlannedRule, PortMatch, PortRange};
 use crate::policy::{Direction, Port, PortNumber, Rule};
 
+/// The most conditions of one policy for one direction. Each is a rule in the kernel, and most have a set of their own, which
+/// takes as long to make as ten elements; an object of 1.5 MB could have 20,000. Whoever writes more gets less allowed.
+pub(crate) const MOST: usize = 1_024;
+
 /// The conditions of these rules, and the sets that they ask. `subject` are the pods that the policy is about.
 pub(crate) fn plan(
     rules: &[Rule],

@@ -4,11 +4,11 @@ mod oracle;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use sluice_model::{Change, NamespacedName, Protocol};
+use sluice_model::{Change, NamespacedName, Protocol, Selector};
 
 use crate::lookup::{Decision, Packet, Reason, lookup};
 use crate::testing::{NODE, World, events, packets, parse, worlds};
-use crate::{Event, Piece, Plan, Planner};
+use crate::{Action, Content, Direction, Event, Peer, Piece, Plan, Planner, PodSelection, Rule};
 
 fn planner(events: &[Event]) -> Planner {
     let mut planner = Planner::new(NODE.into());
@@ -308,4 +308,33 @@ fn an_address_changes_its_pod() {
         lookup(planner.plan(), &packet),
         ingress(Reason::NotIsolated)
     );
+}
+
+/// What is over the limit of one policy allows nothing, and needs nothing in the kernel.
+#[test]
+fn a_policy_has_an_end() {
+    let mut world = parse(&format!("{PODS}np a/many ingress"));
+    let peer = |index: usize| {
+        let text = format!("app=app-{index}");
+        let pods = Selector::parse(&text).expect("a selector");
+        Peer::Pods(PodSelection::in_namespace(&"a".into(), pods))
+    };
+    let rule = Rule {
+        action: Action::Accept,
+        peers: Some((0..3_000).map(peer).collect()),
+        ports: None,
+    };
+    world.policies[0].ingress = Some(vec![rule]);
+    let planner = planner(&events(&world));
+    let [policies, sets] = [
+        |it: &&Piece| matches!(it, Piece::Policy(..)),
+        |it: &&Piece| matches!(it, Piece::Set(_)),
+    ]
+    .map(|which: fn(&&Piece) -> bool| planner.plan().keys().filter(which).count());
+    assert_eq!((policies, sets), (1, 1_024));
+    let many = Piece::Policy(Direction::Ingress, np("many"));
+    let Content::Policy(_, _, plan) = &*planner.plan()[&many] else {
+        panic!("the content of a policy is that of a policy");
+    };
+    assert_eq!((plan.rules.len(), plan.left_out), (1_024, 1_976));
 }
