@@ -375,10 +375,11 @@ impl Allocator {
             FieldError::new(field, format!("Invalid value: {wanted}: {why} {list}"))
         })?;
         match self.ports.get(&number).filter(|it| *it != key) {
-            Some(owner) => Err(FieldError::new(
-                field,
-                format!("{number} is Service {owner}'s"),
-            )),
+            Some(owner) => {
+                let why = "provided port is already allocated";
+                let why = format!("Invalid value: {number}: {why} to Service {owner}");
+                Err(FieldError::new(field, why))
+            }
             None => Ok(number),
         }
     }

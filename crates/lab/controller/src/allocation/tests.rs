@@ -303,7 +303,7 @@ fn what_cannot_be_had_is_refused_with_its_field() {
         ),
         (
             json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30_080}]}),
-            "spec.ports[0].nodePort: 30080 is Service default/first's",
+            "spec.ports[0].nodePort: Invalid value: 30080: provided port is already allocated to Service default/first",
         ),
         (
             json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 80}]}),
