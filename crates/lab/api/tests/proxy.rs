@@ -1,15 +1,16 @@
 //! Requests that are passed on to pods.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
 use bytes::Bytes;
 use hyper::Request;
+use rustls::{ServerConnection, StreamOwned};
 use serde_json::json;
-use sluice_api::Dial;
 use sluice_api::answer::Answer;
+use sluice_api::{ClientCertificates, Dial, Identity, Pems};
 
 use crate::http::Client;
 
@@ -23,9 +24,19 @@ impl Dial for To {
     }
 }
 
+trait Connection: Read + Write {}
+
+impl<C: Read + Write> Connection for C {}
+
+#[derive(Clone, Copy)]
+enum Scheme {
+    Http,
+    Https,
+}
+
 /// An API with the pod `p` behind the Service `s`, and a server that answers one request with `answer`. The
 /// thread returns the request.
-fn world(answer: &'static str) -> (Client, thread::JoinHandle<String>) {
+fn world(scheme: Scheme, answer: &'static str) -> (Client, thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut client = Client::new();
     client.0.dial = Some(Arc::new(To(listener.local_addr().unwrap())));
@@ -46,16 +57,26 @@ fn world(answer: &'static str) -> (Client, thread::JoinHandle<String>) {
         }))
         .unwrap();
     let server = thread::spawn(move || {
-        let (mut connection, _) = listener.accept().unwrap();
+        let (connection, _) = listener.accept().unwrap();
+        let mut connection: Box<dyn Connection> = match scheme {
+            Scheme::Http => Box::new(connection),
+            Scheme::Https => {
+                let pems = Pems::make("nobody", &["elsewhere".to_owned()], "nobody").unwrap();
+                let identity = Identity::new(pems, ClientCertificates::Ignored).unwrap();
+                let session = ServerConnection::new(identity.server()).unwrap();
+                Box::new(StreamOwned::new(session, connection))
+            }
+        };
         let mut read = vec![0; 4096];
         let length = connection.read(&mut read).unwrap();
         connection.write_all(answer.as_bytes()).unwrap();
+        connection.flush().unwrap();
         String::from_utf8_lossy(&read[..length]).into_owned()
     });
     (client, server)
 }
 
-fn ask(client: &Client, method: &str, path: &str) -> (u16, String, String) {
+fn ask(client: Client, method: &str, path: &str) -> (u16, String, String) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -67,8 +88,7 @@ fn ask(client: &Client, method: &str, path: &str) -> (u16, String, String) {
         let request = request
             .header("authorization", "Bearer secret")
             .header("x-own", "1");
-        let answer: Answer = client
-            .0
+        let answer: Answer = Arc::new(client.0)
             .answer_or_pass(request.body(Bytes::new()).unwrap(), false)
             .await;
         let (head, mut body) = answer.into_parts();
@@ -97,15 +117,17 @@ const GOOD: &str = "HTTP/1.1 202 Accepted\r\nX-Theirs: 2\r\nConnection: close\r\
 
 #[test]
 fn a_request_reaches_a_pod_and_its_answer_the_client() {
-    for path in [
-        "pods/p/proxy/a?b=c",
-        "pods/p:8080/proxy/a?b=c",
-        "services/s:web/proxy/a?b=c",
-        "services/s:80/proxy/a?b=c",
+    for (path, scheme) in [
+        ("pods/p/proxy/a?b=c", Scheme::Http),
+        ("pods/p:8080/proxy/a?b=c", Scheme::Http),
+        ("services/s:web/proxy/a?b=c", Scheme::Http),
+        ("services/s:80/proxy/a?b=c", Scheme::Http),
+        ("pods/https:p:8080/proxy/a?b=c", Scheme::Https),
+        ("services/https:s:web/proxy/a?b=c", Scheme::Https),
     ] {
-        let (client, server) = world(GOOD);
+        let (client, server) = world(scheme, GOOD);
         assert_eq!(
-            ask(&client, "POST", path),
+            ask(client, "POST", path),
             (202, "2".to_owned(), "hello".to_owned()),
             "{path}"
         );
@@ -135,24 +157,30 @@ fn what_cannot_be_passed_on_is_refused() {
             503,
             "no endpoints available for service \"s\"",
         ),
-        ("pods/https:p:8080/proxy/", 400, "HTTP only"),
     ] {
-        let (client, _) = world(GOOD);
-        let (is, _, text) = ask(&client, "GET", path);
+        let (client, _) = world(Scheme::Http, GOOD);
+        let (is, _, text) = ask(client, "GET", path);
         assert_eq!(is, code, "{text}");
         assert!(
             text.contains(said) || text.contains(&said.replace('"', "\\\"")),
             "{text}"
         );
     }
-    let (client, _) = world(GOOD);
-    let (code, to, _) = ask(&client, "GET", "pods/p/proxy?a=b");
+    let (client, _) = world(Scheme::Http, GOOD);
+    let (code, to, _) = ask(client, "GET", "pods/p/proxy?a=b");
     assert_eq!(
         (code, to.as_str()),
         (301, "/api/v1/namespaces/default/pods/p/proxy/?a=b")
     );
-    let (client, _) = world("nonsense");
-    let (code, _, text) = ask(&client, "GET", "pods/p/proxy/");
+    let (client, _) = world(Scheme::Http, "nonsense");
+    let (code, _, text) = ask(client, "GET", "pods/p/proxy/");
+    assert!(
+        code == 503 && text.contains("error trying to reach service"),
+        "{text}"
+    );
+    // A server without TLS is no server for HTTPS.
+    let (client, _) = world(Scheme::Http, GOOD);
+    let (code, _, text) = ask(client, "GET", "pods/https:p:8080/proxy/");
     assert!(
         code == 503 && text.contains("error trying to reach service"),
         "{text}"

@@ -1,8 +1,11 @@
 //! The subresource `proxy` of Pods and Services: requests to what they serve (`ResourceLocation` in
-//! `pkg/registry/core/{pod,service}`), over HTTP.
+//! `pkg/registry/core/{pod,service}`), over HTTP and HTTPS.
+
+mod tls;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -18,6 +21,7 @@ use hyper::header::{
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -51,6 +55,11 @@ pub trait Dial: Send + Sync {
     /// The system's.
     fn dial(&self, target: SocketAddr) -> io::Result<std::net::TcpStream>;
 }
+
+/// What HTTP is spoken on.
+trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<C: AsyncRead + AsyncWrite + Send + Unpin> Connection for C {}
 
 const VERBS: &[&str] = &["create", "delete", "get", "patch", "update"];
 
@@ -116,13 +125,25 @@ impl<'a> Wanted<'a> {
 
 impl Api {
     /// Answers a request, also one that is passed on or becomes streams. `is_certified`: see [`answer`](Self::answer).
-    pub async fn answer_or_pass(&self, request: Request<Bytes>, is_certified: bool) -> Answer {
+    ///
+    /// What only reads is answered at once, on the thread that all connections share. A write is a matter of milliseconds
+    /// for each thousand values of its object, and waits for others: it has a thread of its own.
+    pub async fn answer_or_pass(
+        self: Arc<Self>,
+        request: Request<Bytes>,
+        is_certified: bool,
+    ) -> Answer {
         if let Some(stream) = Streams::of(request.uri().path()) {
             let opened = self.open(request, &stream, is_certified);
             return opened.unwrap_or_else(|status| refuse(&status));
         }
         let Some(wanted) = Wanted::of(request.uri().path()) else {
-            return self.answer(&request, is_certified);
+            if matches!(*request.method(), Method::GET | Method::HEAD) {
+                return self.answer(&request, is_certified);
+            }
+            let write = move || self.answer(&request, is_certified);
+            let answer = tokio::task::spawn_blocking(write).await;
+            return answer.unwrap_or_else(|panic| refuse(&Status::internal(panic)));
         };
         let passed = self.pass(&request, &wanted, is_certified).await;
         passed.unwrap_or_else(|status| refuse(&status))
@@ -138,9 +159,6 @@ impl Api {
         let authorization = authorization.and_then(|it| it.to_str().ok());
         self.authenticate(authorization, is_certified)?;
         let dial = self.dial.clone().ok_or_else(Status::no_resource)?;
-        if wanted.is_tls {
-            return Err(Status::bad_request("the proxy speaks HTTP only"));
-        }
         let target = self.target(wanted)?;
         if wanted.path.is_empty() && matches!(*request.method(), Method::GET | Method::HEAD) {
             return Ok(with_slash(request));
@@ -152,7 +170,13 @@ impl Api {
         let answer = async {
             let connection = connection?;
             connection.set_nonblocking(true)?;
-            let connection = TokioIo::new(TcpStream::from_std(connection)?);
+            let connection = TcpStream::from_std(connection)?;
+            let connection: Box<dyn Connection> = if wanted.is_tls {
+                Box::new(tls::connect(connection, target.ip()).await?)
+            } else {
+                Box::new(connection)
+            };
+            let connection = TokioIo::new(connection);
             let (mut server, connection) = handshake(connection).await.map_err(io::Error::other)?;
             // It ends with the answer.
             tokio::spawn(connection);
