@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::resource::{Resource, Subresource};
 use crate::status::{Cause, Status};
-use fields::{Element, Fields, Path};
+use fields::{Difference, Element, Fields, Path};
 pub(crate) use managers::keep_reset;
 use managers::{Managers, Operation};
 pub(crate) use typed::{all_fit, untyped};
@@ -79,8 +79,9 @@ pub(crate) fn applied(
     let mut object = match live {
         None => config.clone(),
         Some(live) => {
-            let (have, set) = (fields::values(schema, live), fields::values(schema, config));
-            let changed = wanted.only(|it| wanted.is_leaf(it) && have.get(it) != set.get(it));
+            let mut object = live.clone();
+            merge::merge(Some(schema), &mut object, config);
+            let changed = Difference::between(schema, live, &object).changed;
             // Who conflicts about a Scale knows it in that version.
             let version = (manager.subresource == "scale").then_some("autoscaling/v1");
             let foreign = managers.owning(&changed, version);
@@ -88,11 +89,10 @@ pub(crate) fn applied(
                 return Err(conflict(&foreign));
             }
             managers.disown(&changed);
-            let mut object = live.clone();
-            merge::merge(Some(schema), &mut object, config);
             if let Some((before, _)) = &before {
-                let gone = before.without(&wanted);
-                let gone = gone.only(|it| !managers.own_below(it) && !wanted.contains_below(it));
+                let mut gone = before.clone();
+                gone.remove(&wanted);
+                let gone = gone.without_parts_of(&managers.fields(&wanted));
                 fields::remove(schema, &mut object, &gone);
             }
             object
@@ -107,9 +107,66 @@ pub(crate) fn applied(
     Ok(object)
 }
 
+/// Records who creates an object, which is in its one form. Whoever leaves a field to its default owns it, and a status that
+/// is a subresource has no owner yet.
+pub(crate) fn created(resource: &Resource, object: &mut Value, manager: &Manager, now: &str) {
+    let status = match resource.status {
+        Subresource::Served => object.as_object_mut().and_then(|it| it.remove("status")),
+        Subresource::Absent => None,
+    };
+    resource.schema.complete(object);
+    written(resource, None, object, manager, now);
+    if let Some(status) = status {
+        object["status"] = status;
+    }
+}
+
+/// Records who replaces `old` by `new`, which is in its one form and keeps a status that is a subresource.
+pub(crate) fn replaced(
+    resource: &Resource,
+    old: &Value,
+    new: &mut Value,
+    manager: &Manager,
+    now: &str,
+) {
+    if resource.status == Subresource::Served {
+        put(new, "status", old["status"].clone());
+    }
+    resource.schema.complete(new);
+    written(resource, Some(old), new, manager, now);
+}
+
+/// `old` with the status of `new`, and who wrote that.
+pub(crate) fn status_replaced(
+    resource: &Resource,
+    old: &Value,
+    mut new: Value,
+    manager: &Manager,
+    now: &str,
+) -> Value {
+    let mut whole = old.clone();
+    put(&mut whole, "status", new["status"].take());
+    let own = resource.metadata_of_status();
+    for field in ["resourceVersion", "uid"].iter().chain(own) {
+        put(&mut whole["metadata"], field, new["metadata"][field].take());
+    }
+    written(resource, Some(old), &mut whole, manager, now);
+    whole
+}
+
+/// Sets a field, or removes it.
+fn put(object: &mut Value, field: &str, value: Value) {
+    if let Some(fields) = object.as_object_mut() {
+        match value {
+            Value::Null => fields.remove(field),
+            value => fields.insert(field.to_owned(), value),
+        };
+    }
+}
+
 /// Records in the `managedFields` of `new` that `manager` wrote it in place of `old` by other means
 /// than apply.
-pub(crate) fn written(
+fn written(
     resource: &Resource,
     old: Option<&Value>,
     new: &mut Value,
@@ -117,7 +174,7 @@ pub(crate) fn written(
     now: &str,
 ) {
     let schema = &resource.schema;
-    let nothing = Value::Null;
+    let nothing = schema.zero();
     let given = &new["metadata"]["managedFields"];
     if managers::is_reset(given) && old.is_some() && manager.subresource.is_empty() {
         if let Some(metadata) = new["metadata"].as_object_mut() {
@@ -132,18 +189,16 @@ pub(crate) fn written(
     if managers.is_empty() || !manager.subresource.is_empty() {
         managers = Managers::of(old);
     }
-    let fields = Fields::of(schema, new);
-    let (before, after) = (fields::values(schema, old), fields::values(schema, new));
-    let changed = fields.only(|it| before.get(it) != after.get(it));
-    let gone = Fields::of(schema, old).without(&fields);
-    managers.disown(&gone);
+    let Difference { changed, removed } = Difference::between(schema, old, new);
+    managers.disown(&removed);
     if !changed.is_empty() {
-        managers.disown(&changed.only(|it| fields.is_leaf(it)));
+        managers.disown(&changed);
         let (mut own, _) = managers
             .take(manager, Operation::Update)
             .unwrap_or_default();
         own.extend(changed);
         managers.put(manager, Operation::Update, resource, own, now.to_owned());
+        managers.cap();
     }
     managers.write(new);
 }
@@ -176,7 +231,7 @@ fn conflict(foreign: &[(String, Path)]) -> Status {
 }
 
 /// Whether a field is written by the server, or identifies the object. No manager owns such fields.
-fn is_identity(path: &[Element]) -> bool {
+fn is_identity(path: &[&Element]) -> bool {
     let [Element::Field(first), rest @ ..] = path else {
         return false;
     };
@@ -184,7 +239,6 @@ fn is_identity(path: &[Element]) -> bool {
         ("apiVersion" | "kind", []) => true,
         ("metadata", [Element::Field(field)]) => [
             "name",
-            "generateName",
             "namespace",
             "uid",
             "resourceVersion",

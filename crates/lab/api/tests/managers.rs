@@ -277,3 +277,53 @@ fn what_is_applied_must_be_of_its_type() {
     }
     assert_eq!(client.get(&web).0, 404);
 }
+
+/// Parts of the control plane write without HTTP, and are recorded as those who write over it.
+#[test]
+fn writers_of_this_process_are_managers() {
+    let client = Client::new();
+    let store = &client.0.store;
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}, "status": {"phase": "Running"},
+    });
+    let made = store.by("controller").create(pod).unwrap();
+    let mut labelled = Value::clone(&made);
+    labelled["metadata"]["labels"]["c"] = "d".into();
+    let labelled = store.by("controller").update(labelled).unwrap();
+    let mut running = Value::clone(&labelled);
+    running["status"]["phase"] = "Running".into();
+    let running = store.by("kubelet").update_status(running).unwrap();
+    let managers = running["metadata"]["managedFields"].as_array().unwrap();
+    let shown: Vec<_> = managers
+        .iter()
+        .map(|it| {
+            (
+                it["manager"].as_str().unwrap(),
+                it["subresource"].as_str(),
+                &it["fieldsV1"],
+            )
+        })
+        .collect();
+    let [(controller, None, own), (kubelet, Some("status"), status)] = shown[..] else {
+        panic!("{shown:?}");
+    };
+    assert_eq!((controller, kubelet), ("controller", "kubelet"));
+    assert_eq!(
+        own["f:metadata"]["f:labels"],
+        json!({".": {}, "f:a": {}, "f:c": {}})
+    );
+    assert!(
+        own["f:status"].is_null() && own["f:spec"]["f:restartPolicy"].is_object(),
+        "{own}"
+    );
+    assert_eq!(*status, json!({"f:status": {"f:phase": {}}}));
+    // What is equal is not written, and has no new owner: nothing is written at rest.
+    let before = store.revision();
+    let again = store
+        .by("other")
+        .update_status(Value::clone(&running))
+        .unwrap();
+    store.by("other").update(Value::clone(&running)).unwrap();
+    assert_eq!((&again, store.revision()), (&running, before));
+}

@@ -19,6 +19,9 @@ pub(crate) struct Events {
     correlator: Arc<Mutex<Correlator>>,
 }
 
+/// Who tells.
+const COMPONENT: &str = "sluice-lab";
+
 /// What stands before the message of an Event that stands for others, too (client-go's `EventAggregatorByReasonMessageFunc`).
 const COMBINED: &str = "(combined from similar events): ";
 
@@ -69,9 +72,9 @@ impl Events {
                 event["count"] = (old["count"].as_u64().unwrap_or(1) + 1).into();
                 event["message"] = message.into();
                 event["lastTimestamp"] = now.into();
-                self.store.update(event)
+                self.store.by(COMPONENT).update(event)
             }
-            None => self.store.create(json!({
+            None => self.store.by(COMPONENT).create(json!({
                 "apiVersion": "v1",
                 "kind": "Event",
                 "metadata": {"namespace": namespace, "name": name},
@@ -86,7 +89,7 @@ impl Events {
                 "count": 1,
                 "firstTimestamp": now,
                 "lastTimestamp": now,
-                "source": {"component": "sluice-lab"},
+                "source": {"component": COMPONENT},
             })),
         };
         if let Err(error) = written {

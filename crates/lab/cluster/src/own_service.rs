@@ -9,6 +9,9 @@ use sluice_api::{Status, Store};
 use sluice_lab::Cluster;
 use sluice_model::IpFamily;
 
+/// The field manager of these objects.
+const APISERVER: &str = "kube-apiserver";
+
 /// The port of the API on the LAN, for nodes and pods.
 pub(crate) const PORT: u16 = 6443;
 
@@ -38,7 +41,7 @@ pub(crate) fn make_range(store: &Store, cidrs: &[IpNet]) -> Result<(), Status> {
         "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR",
         "metadata": {"name": NAME}, "spec": {"cidrs": cidrs},
     });
-    store.create(range).map(drop)
+    store.by(APISERVER).create(range).map(drop)
 }
 
 /// Creates the Service `kubernetes`, its Endpoints and its EndpointSlice where they are missing, and corrects their
@@ -46,19 +49,19 @@ pub(crate) fn make_range(store: &Store, cidrs: &[IpNet]) -> Result<(), Status> {
 pub(crate) fn keep(store: &Store) -> Result<(), Status> {
     let service = match store.get("Service", "default", NAME) {
         Some(service) => service,
-        None => store.create(service(store))?,
+        None => store.by(APISERVER).create(service(store))?,
     };
     let ip = service["spec"]["clusterIP"].as_str().unwrap_or_default();
     let family = ip.parse().map_or(IpFamily::V4, |it| IpFamily::of(&it));
     for wanted in [endpoints(family), slice(family)] {
         let kind = wanted["kind"].as_str().unwrap_or_default();
         let Some(held) = store.get(kind, "default", NAME) else {
-            store.create(wanted)?;
+            store.by(APISERVER).create(wanted)?;
             continue;
         };
         let fields = ["subsets", "addressType", "endpoints", "ports"];
         if fields.iter().any(|it| held[*it] != wanted[*it]) {
-            store.update(wanted)?;
+            store.by(APISERVER).update(wanted)?;
         }
     }
     Ok(())

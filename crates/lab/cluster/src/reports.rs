@@ -16,6 +16,9 @@ use crate::machines::Addresses;
 use crate::nodes::{self, Health};
 use crate::pods;
 
+/// The field manager of what kubelets write.
+const KUBELET: &str = "kubelet";
+
 /// The kubelet version in the status of Nodes.
 const VERSION: &str = "v1.36.0";
 
@@ -53,7 +56,7 @@ impl pods::Report for Reports {
         if let Some(all) = object["status"]["conditions"].as_array_mut() {
             all.extend(foreign);
         }
-        told(self.store.update_status(object))
+        told(self.store.by(KUBELET).update_status(object))
     }
 
     fn event(&self, pod: &Pod, reason: &str, message: &str, warning: bool) {
@@ -109,7 +112,7 @@ impl nodes::Report for Reports {
         let mut object = Value::clone(&stored);
         object["spec"]["podCIDR"] = cidrs[0].clone().into();
         object["spec"]["podCIDRs"] = json!(cidrs);
-        let stored = match self.store.update(object) {
+        let stored = match self.store.by(KUBELET).update(object) {
             Ok(it) => it,
             Err(status) => return told::<()>(Err(status)),
         };
@@ -151,7 +154,7 @@ impl nodes::Report for Reports {
             "containerRuntimeVersion": "sluice-lab://1", "kernelVersion": kernel(),
             "machineID": "", "systemUUID": "", "bootID": "",
         });
-        told(self.store.update_status(object))
+        told(self.store.by(KUBELET).update_status(object))
     }
 
     fn renew(&self, node: &str) {
@@ -164,9 +167,9 @@ impl nodes::Report for Reports {
             Some(held) => {
                 let mut lease = Value::clone(&held);
                 lease["spec"]["renewTime"] = now.into();
-                self.store.update(lease)
+                self.store.by(KUBELET).update(lease)
             }
-            None => self.store.create(json!({
+            None => self.store.by(KUBELET).create(json!({
                 "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
                 "metadata": {
                     "namespace": LEASES, "name": node,

@@ -1,11 +1,11 @@
-//! Sets of fields, and their form `FieldsV1` in `metadata.managedFields`.
+//! Sets of fields, and their form `FieldsV1` in `metadata.managedFields` (`fieldpath.Set` of structured-merge-diff).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
 use super::is_identity;
-use crate::schema::{ListType, Schema};
+use crate::schema::{ListType, Schema, Shape};
 
 /// One step into an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,70 +20,162 @@ pub(super) enum Element {
 
 pub(super) type Path = Vec<Element>;
 
-/// A set of field paths. A path leads to a value that has one owner, or to an item of a list.
+/// A set of field paths, as a tree: large objects have many long paths with one begin. No node but the root is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Fields(BTreeSet<Path>);
+pub(super) struct Fields {
+    /// Whether the path that leads here is in the set.
+    own: bool,
+    below: BTreeMap<Element, Self>,
+}
 
 impl Fields {
-    /// The fields that `object` sets, but for its identity.
+    /// The fields that `object` sets, but for its identity (`typed/tofieldset.go`).
     pub(super) fn of(schema: &Schema, object: &Value) -> Self {
-        Self(values(schema, object).into_keys().collect())
+        let mut fields = Self::below(Some(schema), object);
+        fields.forget_identity();
+        fields
     }
 
-    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.0.iter()
+    fn here() -> Self {
+        Self {
+            own: true,
+            below: BTreeMap::new(),
+        }
     }
 
-    /// Whether a path leads to a value. The others lead to an item of a list whose fields are in the set.
-    pub(super) fn is_leaf(&self, path: &Path) -> bool {
-        let mut after = self.0.range(path.clone()..).filter(|it| *it != path);
-        after.next().is_none_or(|it| !it.starts_with(path))
+    fn below(schema: Option<&Schema>, value: &Value) -> Self {
+        let mut fields = Self::default();
+        match value {
+            Value::Object(map) if !map.is_empty() && !schema.is_some_and(Schema::is_atomic) => {
+                let is_map = schema.is_none_or(|it| matches!(it.shape, Shape::Map(_)));
+                for (name, value) in map {
+                    let schema = schema.and_then(|it| it.field(name));
+                    let mut inner = Self::below(schema, value);
+                    inner.own |= is_map || schema.is_none();
+                    fields.put(Element::Field(name.clone()), inner);
+                }
+            }
+            Value::Array(items) if !items.is_empty() => match elements(schema, items) {
+                None => fields.own = true,
+                Some(elements) => {
+                    for (element, item) in elements.into_iter().zip(items) {
+                        let mut inner = Self::below(schema.and_then(Schema::items), item);
+                        inner.own = true;
+                        fields.put(element, inner);
+                    }
+                }
+            },
+            _ => fields.own = true,
+        }
+        fields
     }
 
-    pub(super) fn without(&self, other: &Self) -> Self {
-        Self(self.0.difference(&other.0).cloned().collect())
+    fn put(&mut self, element: Element, inner: Self) {
+        if !inner.is_empty() {
+            self.below.insert(element, inner);
+        }
     }
 
-    pub(super) fn contains(&self, path: &Path) -> bool {
-        self.0.contains(path)
-    }
-
-    /// Whether the set has the path or one below it.
-    pub(super) fn contains_below(&self, path: &Path) -> bool {
-        let next = self.0.range(path.clone()..).next();
-        next.is_some_and(|it| it.starts_with(path))
-    }
-
-    pub(super) fn extend(&mut self, paths: Self) {
-        self.0.extend(paths.0);
-    }
-
-    pub(super) fn only(&self, keep: impl Fn(&Path) -> bool) -> Self {
-        Self(self.0.iter().filter(|it| keep(it)).cloned().collect())
-    }
-
-    pub(super) fn retain(&mut self, keep: impl Fn(&Path) -> bool) {
-        self.0.retain(|it| keep(it));
+    /// What is written by the server, or identifies the object, has no manager.
+    fn forget_identity(&mut self) {
+        self.own = false;
+        self.below.retain(|element, _| !is_identity(&[element]));
+        let metadata = Element::Field("metadata".to_owned());
+        if let Some(inner) = self.below.get_mut(&metadata) {
+            inner.own = false;
+            inner
+                .below
+                .retain(|element, _| !is_identity(&[&metadata, element]));
+            if inner.is_empty() {
+                self.below.remove(&metadata);
+            }
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        !self.own && self.below.is_empty()
+    }
+
+    /// All paths, in their order.
+    pub(super) fn paths(&self) -> Vec<Path> {
+        let mut found = Vec::new();
+        self.collect(&mut Vec::new(), &mut found);
+        found
+    }
+
+    fn collect(&self, path: &mut Path, found: &mut Vec<Path>) {
+        if self.own {
+            found.push(path.clone());
+        }
+        for (element, inner) in &self.below {
+            path.push(element.clone());
+            inner.collect(path, found);
+            path.pop();
+        }
+    }
+
+    /// The paths that both have.
+    pub(super) fn shared(&self, other: &Self) -> Self {
+        let mut shared = Self {
+            own: self.own && other.own,
+            below: BTreeMap::new(),
+        };
+        for (element, inner) in &self.below {
+            if let Some(other) = other.below.get(element) {
+                shared.put(element.clone(), inner.shared(other));
+            }
+        }
+        shared
+    }
+
+    pub(super) fn remove(&mut self, other: &Self) {
+        self.own &= !other.own;
+        for (element, other) in &other.below {
+            if let Some(inner) = self.below.get_mut(element) {
+                inner.remove(other);
+                if inner.is_empty() {
+                    self.below.remove(element);
+                }
+            }
+        }
+    }
+
+    pub(super) fn extend(&mut self, other: Self) {
+        self.own |= other.own;
+        for (element, inner) in other.below {
+            self.below.entry(element).or_default().extend(inner);
+        }
+    }
+
+    /// The paths to values of which no other set has a part.
+    pub(super) fn without_parts_of(&self, others: &[&Self]) -> Self {
+        if others.is_empty() {
+            return self.clone();
+        }
+        let mut rest = Self::default();
+        for (element, inner) in &self.below {
+            let others: Vec<_> = others
+                .iter()
+                .filter_map(|it| it.below.get(element))
+                .collect();
+            rest.put(element.clone(), inner.without_parts_of(&others));
+        }
+        rest
     }
 
     /// Reads `fieldsV1`. Unreadable keys are ignored.
     pub(super) fn read(value: &Value) -> Self {
-        let mut fields = Self::default();
-        fields.read_below(value, &mut Vec::new());
+        let mut fields = Self::read_below(value);
+        fields.own = false;
         fields
     }
 
-    fn read_below(&mut self, value: &Value, path: &mut Path) {
+    fn read_below(value: &Value) -> Self {
+        let mut fields = Self::default();
         let Some(map) = value.as_object() else {
-            return;
+            return fields;
         };
-        if (map.is_empty() || map.contains_key(".")) && !path.is_empty() {
-            self.0.insert(path.clone());
-        }
+        fields.own = map.is_empty() || map.contains_key(".");
         for (key, value) in map {
             let element = match key.split_at_checked(2) {
                 Some(("f:", name)) => Element::Field(name.to_owned()),
@@ -91,84 +183,125 @@ impl Fields {
                 Some(("v:", value)) => Element::Member(canonical(value)),
                 _ => continue,
             };
-            path.push(element);
-            self.read_below(value, path);
-            path.pop();
+            fields.put(element, Self::read_below(value));
         }
+        fields
     }
 
     pub(super) fn write(&self) -> Value {
-        let mut root = Map::new();
-        for path in &self.0 {
-            write_path(&mut root, path, self.is_leaf(path));
-        }
-        root.into()
-    }
-}
-
-/// The fields that `object` sets, but for its identity, each with its value. Of items with equal keys the first counts.
-pub(super) fn values<'a>(schema: &Schema, object: &'a Value) -> BTreeMap<Path, &'a Value> {
-    let mut values = BTreeMap::new();
-    walk(Some(schema), object, &mut Vec::new(), &mut values);
-    values
-}
-
-fn walk<'a>(
-    schema: Option<&Schema>,
-    value: &'a Value,
-    path: &mut Path,
-    found: &mut BTreeMap<Path, &'a Value>,
-) {
-    if is_identity(path) {
-        return;
-    }
-    match value {
-        Value::Object(map) if !map.is_empty() && !schema.is_some_and(Schema::is_atomic) => {
-            for (field, value) in map {
-                path.push(Element::Field(field.clone()));
-                walk(schema.and_then(|it| it.field(field)), value, path, found);
-                path.pop();
-            }
-        }
-        Value::Array(items) if !items.is_empty() => {
-            let Some(elements) = elements(schema, items) else {
-                found.insert(path.clone(), value);
-                return;
-            };
-            for (element, item) in elements.into_iter().zip(items) {
-                path.push(element);
-                if !found.contains_key(path) {
-                    found.insert(path.clone(), item);
-                }
-                if item.is_object() {
-                    walk(schema.and_then(Schema::items), item, path, found);
-                }
-                path.pop();
-            }
-        }
-        _ if path.is_empty() => {}
-        _ => {
-            found.entry(path.clone()).or_insert(value);
-        }
-    }
-}
-
-fn write_path(map: &mut Map<String, Value>, path: &[Element], is_leaf: bool) {
-    let [element, rest @ ..] = path else {
-        if !is_leaf {
+        let mut map = Map::new();
+        if self.own && !self.below.is_empty() {
             map.insert(".".to_owned(), Map::new().into());
         }
-        return;
-    };
-    let key = match element {
-        Element::Field(name) => format!("f:{name}"),
-        Element::Item(keys) => format!("k:{keys}"),
-        Element::Member(value) => format!("v:{value}"),
-    };
-    let slot = map.entry(key).or_insert_with(|| Map::new().into());
-    if let Some(map) = slot.as_object_mut() {
-        write_path(map, rest, is_leaf);
+        for (element, inner) in &self.below {
+            let key = match element {
+                Element::Field(name) => format!("f:{name}"),
+                Element::Item(keys) => format!("k:{keys}"),
+                Element::Member(value) => format!("v:{value}"),
+            };
+            map.insert(key, inner.write());
+        }
+        map.into()
     }
+}
+
+/// What two versions of an object differ in, but for its identity (`typed/compare.go` of structured-merge-diff).
+#[derive(Debug, Default)]
+pub(super) struct Difference {
+    /// What the new version has with another value, or has and the old one lacks: also maps and lists as such.
+    pub(super) changed: Fields,
+    /// What the new version lacks.
+    pub(super) removed: Fields,
+}
+
+impl Difference {
+    pub(super) fn between(schema: &Schema, old: &Value, new: &Value) -> Self {
+        let mut difference = Self::default();
+        if old != new {
+            difference = Self::below(Some(schema), Some(old), Some(new));
+        }
+        difference.changed.forget_identity();
+        difference.removed.forget_identity();
+        difference
+    }
+
+    fn below(schema: Option<&Schema>, old: Option<&Value>, new: Option<&Value>) -> Self {
+        let mut difference = Self::default();
+        let children = match children(schema, old, new) {
+            Some(children) => children,
+            None => {
+                match (old, new) {
+                    (_, None) => difference.removed = Fields::here(),
+                    (old, new) if old != new => difference.changed = Fields::here(),
+                    _ => {}
+                }
+                return difference;
+            }
+        };
+        difference.changed.own = old.is_none();
+        difference.removed.own = new.is_none();
+        for (element, (schema, old, new)) in children {
+            if old == new {
+                continue;
+            }
+            let inner = Self::below(schema, old, new);
+            if !inner.removed.is_empty() {
+                difference.removed.put(element.clone(), inner.removed);
+            }
+            difference.changed.put(element, inner.changed);
+        }
+        difference
+    }
+}
+
+/// A value that two versions may have, and its type.
+type Pair<'a> = (Option<&'a Schema>, Option<&'a Value>, Option<&'a Value>);
+
+/// The fields or items of two versions of a value; `None`: it has one owner as a whole. Of items with equal keys the first
+/// counts.
+fn children<'a>(
+    schema: Option<&'a Schema>,
+    old: Option<&'a Value>,
+    new: Option<&'a Value>,
+) -> Option<BTreeMap<Element, Pair<'a>>> {
+    let given = |it: Option<&'a Value>| it.filter(|it| !it.is_null());
+    let mut children: BTreeMap<Element, Pair<'a>> = BTreeMap::new();
+    match given(new).or(given(old))? {
+        Value::Object(_) if !schema.is_some_and(Schema::is_atomic) => {
+            let fields = |it: Option<&'a Value>| match given(it) {
+                None => Some(None),
+                Some(it) => it.as_object().map(Some),
+            };
+            for (name, value) in fields(old)?.into_iter().flatten() {
+                let schema = schema.and_then(|it| it.field(name));
+                children.insert(Element::Field(name.clone()), (schema, Some(value), None));
+            }
+            for (name, value) in fields(new)?.into_iter().flatten() {
+                let schema = schema.and_then(|it| it.field(name));
+                let pair = children.entry(Element::Field(name.clone()));
+                pair.or_insert((schema, None, None)).2 = Some(value);
+            }
+        }
+        Value::Array(_) => {
+            let items = |it: Option<&'a Value>| match given(it) {
+                None => Some(&[][..]),
+                Some(it) => it.as_array().map(Vec::as_slice),
+            };
+            let of_item = schema.and_then(Schema::items);
+            let (old, new) = (items(old)?, items(new)?);
+            for (element, item) in elements(schema, old)?.into_iter().zip(old) {
+                children
+                    .entry(element)
+                    .or_insert((of_item, Some(item), None));
+            }
+            for (element, item) in elements(schema, new)?.into_iter().zip(new) {
+                let pair = children.entry(element).or_insert((of_item, None, None));
+                pair.2 = pair.2.or(Some(item));
+            }
+        }
+        _ => return None,
+    }
+    (!children.is_empty()).then_some(children)
 }
 
 /// JSON without insignificant spaces.
@@ -203,43 +336,38 @@ pub(super) fn element(schema: Option<&Schema>, item: &Value) -> Option<Element> 
     Some(Element::Item(Value::Object(keys).to_string()))
 }
 
-/// Removes the values at the paths of `gone`, and the maps and lists that become empty. One walk over the object: a
-/// large list costs no more than its length.
+/// Removes the values at the paths of `gone`, and the maps and lists that become empty.
 pub(super) fn remove(schema: &Schema, object: &mut Value, gone: &Fields) {
-    remove_below(Some(schema), object, &mut Vec::new(), gone);
+    remove_below(Some(schema), object, gone);
 }
 
-fn remove_below(schema: Option<&Schema>, value: &mut Value, path: &mut Path, gone: &Fields) {
+fn remove_below(schema: Option<&Schema>, value: &mut Value, gone: &Fields) {
     match value {
-        Value::Object(map) => map.retain(|field, value| {
-            path.push(Element::Field(field.clone()));
-            let schema = schema.and_then(|it| it.field(field));
-            let stays = stays(schema, value, path, gone);
-            path.pop();
-            stays
-        }),
+        Value::Object(map) => {
+            for (element, gone) in &gone.below {
+                if let Element::Field(name) = element
+                    && let Some(value) = map.get_mut(name)
+                    && !stays(schema.and_then(|it| it.field(name)), value, gone)
+                {
+                    map.remove(name);
+                }
+            }
+        }
         Value::Array(items) => items.retain_mut(|item| {
-            let Some(element) = element(schema, item) else {
-                return true;
-            };
-            path.push(element);
-            let stays = stays(schema.and_then(Schema::items), item, path, gone);
-            path.pop();
-            stays
+            let element = element(schema, item);
+            let gone = element.and_then(|it| gone.below.get(&it));
+            gone.is_none_or(|gone| stays(schema.and_then(Schema::items), item, gone))
         }),
         _ => {}
     }
 }
 
-/// Whether the value at `path` stays. What is below it and gone is removed.
-fn stays(schema: Option<&Schema>, value: &mut Value, path: &mut Path, gone: &Fields) -> bool {
-    if gone.contains(path) {
+/// Whether a value stays. What is below it and gone is removed.
+fn stays(schema: Option<&Schema>, value: &mut Value, gone: &Fields) -> bool {
+    if gone.own {
         return false;
     }
-    if !gone.contains_below(path) {
-        return true;
-    }
-    remove_below(schema, value, path, gone);
+    remove_below(schema, value, gone);
     match value {
         Value::Object(map) => !map.is_empty(),
         Value::Array(items) => !items.is_empty(),

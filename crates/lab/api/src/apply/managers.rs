@@ -6,6 +6,12 @@ use super::Manager;
 use super::fields::{Fields, Path};
 use crate::resource::Resource;
 
+/// Most managers of one object that wrote by other means than apply (`DefaultMaxUpdateManagers`).
+const MOST_UPDATES: usize = 10;
+
+/// The manager that has what more of them owned.
+const ANCIENT: &str = "ancient-changes";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Apply,
@@ -99,36 +105,62 @@ impl Managers {
         });
     }
 
-    /// Which managers own some of `paths`. A manager has the name that conflict messages use; `version` takes the place of
+    /// Which managers own some of `changed`. A manager has the name that conflict messages use; `version` takes the place of
     /// the one in which it wrote.
-    pub(super) fn owning(&self, paths: &Fields, version: Option<&str>) -> Vec<(String, Path)> {
-        let owned = paths.paths().flat_map(|path| {
-            let owners = self.0.iter().filter(|it| it.fields.contains(path));
-            owners.map(|it| {
-                let mut shown = format!("{:?}", it.manager);
-                if !it.subresource.is_empty() {
-                    shown.push_str(&format!(" with subresource {:?}", it.subresource));
-                }
-                if it.operation == Operation::Update {
-                    let version = version.unwrap_or(&it.api_version);
-                    shown.push_str(&format!(" using {version}"));
-                }
-                (shown, path.clone())
-            })
-        });
-        owned.collect()
+    pub(super) fn owning(&self, changed: &Fields, version: Option<&str>) -> Vec<(String, Path)> {
+        let mut owned = Vec::new();
+        for it in &self.0 {
+            let mut shown = format!("{:?}", it.manager);
+            if !it.subresource.is_empty() {
+                shown.push_str(&format!(" with subresource {:?}", it.subresource));
+            }
+            if it.operation == Operation::Update {
+                let version = version.unwrap_or(&it.api_version);
+                shown.push_str(&format!(" using {version}"));
+            }
+            let paths = it.fields.shared(changed).paths().into_iter();
+            owned.extend(paths.map(|path| (shown.clone(), path)));
+        }
+        owned.sort_by(|(_, one), (_, other)| one.cmp(other));
+        owned
     }
 
-    /// Whether a manager owns the path or one below it.
-    pub(super) fn own_below(&self, path: &Path) -> bool {
-        self.0.iter().any(|it| it.fields.contains_below(path))
+    /// The fields of each manager, and `more`.
+    pub(super) fn fields<'a>(&'a self, more: &'a Fields) -> Vec<&'a Fields> {
+        let all = self.0.iter().map(|it| &it.fields);
+        all.chain([more]).collect()
     }
 
     /// Takes the ownership of `paths` from every manager.
     pub(super) fn disown(&mut self, paths: &Fields) {
         for entry in &mut self.0 {
-            entry.fields.retain(|it| !paths.contains(it));
+            entry.fields.remove(paths);
         }
+    }
+
+    /// Gives the fields of the oldest managers that updated to one, when there are too many of them
+    /// (`managedfields/internal/capmanagers.go`).
+    pub(super) fn cap(&mut self) {
+        let all = std::mem::take(&mut self.0).into_iter();
+        let (mut updates, mut kept): (Vec<_>, Vec<_>) =
+            all.partition(|it| it.operation == Operation::Update);
+        updates.sort_by(|a, b| (&a.time, &a.manager).cmp(&(&b.time, &b.manager)));
+        let mut more = updates.len().saturating_sub(MOST_UPDATES);
+        let begin = kept.len();
+        for it in updates {
+            let mut oldest = kept[begin..].iter_mut().filter(|_| more > 0);
+            match oldest.find(|oldest| oldest.api_version == it.api_version) {
+                None => kept.push(it),
+                Some(bucket) => {
+                    bucket.manager = ANCIENT.to_owned();
+                    bucket.subresource.clear();
+                    bucket.fields.extend(it.fields);
+                    bucket.time = it.time;
+                    more -= 1;
+                }
+            }
+        }
+        self.0 = kept;
     }
 
     /// Writes `metadata.managedFields`.

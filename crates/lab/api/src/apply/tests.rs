@@ -207,3 +207,88 @@ fn applied_items_come_in_their_order() {
         assert_eq!(after["spec"]["ports"], numbers(expect), "{config}");
     }
 }
+
+/// As kube-apiserver 1.36 records it of a Deployment: what the old object lacked has an owner as such, but for structs and
+/// required fields of Go's types, which are always there.
+#[test]
+fn maps_lists_and_items_have_owners() {
+    let resource = KINDS.iter().find(|it| it.kind == "Deployment").unwrap();
+    let container = json!({
+        "name": "c", "image": "i", "env": [{"name": "E", "value": "1"}],
+        "ports": [{"containerPort": 80, "protocol": "TCP"}], "readinessProbe": {"httpGet": {"port": 80}},
+    });
+    let mut first = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "labels": {"a": "b"}},
+        "spec": {
+            "selector": {"matchLabels": {"a": "b"}}, "strategy": {"rollingUpdate": {"maxSurge": 1}},
+            "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container], "nodeSelector": {"x": "y"}}},
+        },
+    });
+    resource.schema.decode(&mut first).unwrap();
+    let mut second = first.clone();
+    written(resource, None, &mut first, &manager("one"), "1");
+    let fields = |it: &Value, at: usize| it["metadata"]["managedFields"][at]["fieldsV1"].clone();
+    let owned = json!({".": {}, "f:a": {}});
+    let of_container = json!({
+        ".": {}, "f:name": {}, "f:image": {}, "f:resources": {},
+        "f:env": {".": {}, "k:{\"name\":\"E\"}": {".": {}, "f:name": {}, "f:value": {}}},
+        "f:ports": {
+            ".": {},
+            "k:{\"containerPort\":80,\"protocol\":\"TCP\"}": {".": {}, "f:containerPort": {}, "f:protocol": {}},
+        },
+        "f:readinessProbe": {".": {}, "f:httpGet": {".": {}, "f:port": {}}},
+    });
+    assert_eq!(
+        fields(&first, 0),
+        json!({
+            "f:metadata": {"f:labels": owned},
+            "f:spec": {
+                "f:selector": {}, "f:strategy": {"f:rollingUpdate": {".": {}, "f:maxSurge": {}}},
+                "f:template": {
+                    "f:metadata": {"f:labels": owned},
+                    "f:spec": {"f:containers": {"k:{\"name\":\"c\"}": of_container}, "f:nodeSelector": {}},
+                },
+            },
+        })
+    );
+    // A map that goes has no owner, and one that comes has the one who wrote it.
+    second["metadata"]["labels"] = Value::Null;
+    second["metadata"]["annotations"] = json!({"k": "v"});
+    resource.schema.decode(&mut second).unwrap();
+    written(resource, Some(&first), &mut second, &manager("two"), "2");
+    assert!(fields(&second, 0)["f:metadata"].is_null());
+    assert_eq!(
+        fields(&second, 1),
+        json!({"f:metadata": {"f:annotations": {".": {}, "f:k": {}}}})
+    );
+    // Who writes what is there owns nothing.
+    let mut third = second.clone();
+    written(resource, Some(&second), &mut third, &manager("three"), "3");
+    assert_eq!(third, second);
+}
+
+#[test]
+fn ten_managers_that_update_are_enough() {
+    let resource = KINDS.iter().find(|it| it.kind == "Service").unwrap();
+    let config = service(json!({"applied": "1"}), json!([{"port": 80}]));
+    let mut live = apply(None, "applier", &config, Conflicts::Refused).unwrap();
+    for at in 0..14 {
+        let mut new = live.clone();
+        new["metadata"]["labels"][format!("l{at:02}")] = "1".into();
+        let by = manager(&format!("m{at:02}"));
+        written(resource, Some(&live), &mut new, &by, &format!("{at:02}"));
+        live = new;
+    }
+    let all = live["metadata"]["managedFields"].as_array().unwrap();
+    let names: Vec<_> = all
+        .iter()
+        .map(|it| it["manager"].as_str().unwrap())
+        .collect();
+    let late: Vec<_> = (5..14).map(|it| format!("m{it:02}")).collect();
+    assert_eq!(names[..2], ["applier", "ancient-changes"]);
+    assert_eq!(names[2..], late);
+    let ancient = all[1]["fieldsV1"]["f:metadata"]["f:labels"]
+        .as_object()
+        .unwrap();
+    assert_eq!(ancient.len(), 5, "{ancient:?}");
+}

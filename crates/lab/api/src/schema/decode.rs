@@ -68,7 +68,7 @@ impl Schema {
     }
 
     /// The value of a field that is always there and was not given.
-    fn zero(&self) -> Value {
+    pub(crate) fn zero(&self) -> Value {
         match &self.shape {
             Shape::Text => "".into(),
             Shape::Bool => false.into(),

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use sluice_api::{Status, Store};
 
 use super::refusals::{Refusals, id_of};
+use super::writes::MANAGER;
 
 const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
 
@@ -76,7 +77,7 @@ fn finalize(store: &Store, cidr: &Value, wanted: bool) -> Result<(), Status> {
     if let Some(metadata) = new["metadata"].as_object_mut() {
         metadata.remove("resourceVersion");
     }
-    store.update(new).map(drop)
+    store.by(MANAGER).update(new).map(drop)
 }
 
 /// Writes the condition Ready, if it differs.
@@ -95,7 +96,7 @@ fn report(store: &Store, cidr: &Value, ready: Value) -> Result<(), Status> {
     if let Some(metadata) = new["metadata"].as_object_mut() {
         metadata.remove("resourceVersion");
     }
-    store.update_status(new).map(drop)
+    store.by(MANAGER).update_status(new).map(drop)
 }
 
 #[cfg(test)]

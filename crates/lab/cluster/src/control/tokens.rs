@@ -11,7 +11,7 @@ use sluice_api::{Api, DeleteOptions};
 use sluice_model::NamespacedName;
 
 use super::refusals::{Refusals, id};
-use super::writes::gone;
+use super::writes::{MANAGER, gone};
 
 const ACCOUNT: &str = "kubernetes.io/service-account.name";
 const UID: &str = "kubernetes.io/service-account.uid";
@@ -56,7 +56,7 @@ pub(super) fn keep(api: &Api, secrets: &Secrets, authority: &str, refusals: &mut
             Some(account) => {
                 if let Some(filled) = filled(api, secret, &account, authority) {
                     refusals.attempt(id("fill", "Secret", key), || {
-                        api.store.update(filled).map(drop)
+                        api.store.by(MANAGER).update(filled).map(drop)
                     });
                 }
             }

@@ -7,7 +7,7 @@ use http::StatusCode;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
-use sluice_api::{DeleteOptions, Status, Store};
+use sluice_api::{DeleteOptions, Effect, Status, Store};
 use sluice_controller::workloads::Write;
 use sluice_controller::{Allocator, Change, Object, Typed, is_allocated};
 use sluice_model::NamespacedName;
@@ -19,6 +19,9 @@ use super::refusals::{Refusals, id, id_of};
 use crate::events::Events;
 use crate::object::key_of;
 use crate::own_service;
+
+/// The field manager of what the controllers write.
+pub(super) const MANAGER: &str = "kube-controller-manager";
 
 pub(super) struct Writes<'a> {
     pub(super) store: &'a Store,
@@ -88,7 +91,7 @@ impl Writes<'_> {
             return owner;
         }
         let is_told = ["Pod", "Job"].iter().any(|it| object["kind"] == *it);
-        match self.store.create(object.clone()) {
+        match self.store.by(MANAGER).create(object.clone()) {
             Ok(_) => {
                 if let Some(owner) = owner {
                     failures.forget(&owner);
@@ -147,22 +150,30 @@ impl Writes<'_> {
 
     fn update(&self, object: Value) -> Result<(), Status> {
         if object["kind"] != "Pod" {
-            return self.store.update(object).map(drop);
+            return self.store.by(MANAGER).update(object).map(drop);
         }
-        // The scheduler's binding: nodeName is in spec, the condition in status.
-        let stored = self.store.update(object.clone())?;
+        let metadata = &object["metadata"];
+        let text = |field: &str| metadata[field].as_str().unwrap_or_default();
+        let before = self.store.get("Pod", text("namespace"), text("name"));
+        if before.is_some_and(|it| it["spec"]["nodeName"] != object["spec"]["nodeName"]) {
+            // The scheduler's work.
+            return self.store.bind(object, Effect::Stored).map(drop);
+        }
+        let stored = self.store.by(MANAGER).update(object.clone())?;
         let mut status = (*stored).clone();
         if status["status"] == object["status"] {
             // A pod whose last finalizer was removed is gone.
             return Ok(());
         }
         status["status"] = object["status"].clone();
-        self.store.update_status(status).map(drop)
+        self.store.by(MANAGER).update_status(status).map(drop)
     }
 
     fn update_status(&self, object: Value, refusals: &mut Refusals) {
         let name = id_of("update the status of", &object);
-        refusals.attempt(name, || self.store.update_status(object).map(drop));
+        refusals.attempt(name, || {
+            self.store.by(MANAGER).update_status(object).map(drop)
+        });
     }
 
     /// Writes load balancer addresses into the status of Services, the IPAddress objects of ClusterIPs, and which
@@ -208,7 +219,7 @@ impl Writes<'_> {
                     let options = DeleteOptions::default();
                     gone(self.store.delete("IPAddress", "", name, options))?;
                 }
-                self.store.create(it.write()).map(drop)
+                self.store.by(MANAGER).create(it.write()).map(drop)
             });
         }
         let stale = objects
@@ -238,8 +249,8 @@ impl Writes<'_> {
             let key = key_of(&object);
             let kind = object["kind"].as_str().unwrap_or_default();
             let written = match self.store.get(kind, &key.namespace, &key.name) {
-                Some(_) => self.store.update(object),
-                None => self.store.create(object),
+                Some(_) => self.store.by(MANAGER).update(object),
+                None => self.store.by(MANAGER).create(object),
             };
             written.map(drop)
         })
@@ -313,7 +324,10 @@ mod tests {
             store.revision()
         };
         round();
-        assert_eq!(store.list("IPAddress").len(), 1);
+        let [address] = &store.list("IPAddress")[..] else {
+            panic!("one address");
+        };
+        assert_eq!(address["metadata"]["managedFields"][0]["manager"], MANAGER);
         assert_eq!(round(), round());
     }
 
