@@ -239,7 +239,7 @@ pub(crate) fn hostname(node: Option<&str>, named: Option<&str>, pod: &str) -> St
 
 /// The image of a container of any kind.
 fn image_of<'a>(pod: &'a Value, container: &str) -> &'a str {
-    let lists = ["containers", "initContainers"];
+    let lists = ["containers", "initContainers", "ephemeralContainers"];
     let all = lists.iter().filter_map(|it| pod["spec"][*it].as_array());
     let found = all.flatten().find(|it| it["name"] == container);
     found

@@ -228,7 +228,7 @@ fn waiting(pod: &Value, name: &str, container: &str) -> String {
 }
 
 fn container<'a>(pod: &'a Value, wanted: Option<&str>) -> Result<&'a str, Status> {
-    let lists = ["containers", "initContainers"];
+    let lists = ["containers", "initContainers", "ephemeralContainers"];
     let containers = lists.iter().filter_map(|it| pod["spec"][*it].as_array());
     let mut names = containers.flatten().filter_map(|it| it["name"].as_str());
     let found = match wanted {

@@ -269,8 +269,13 @@ fn container(pod: &Value, wanted: Option<&str>) -> Result<String, Status> {
         all.filter_map(|it| it["name"].as_str()).collect()
     };
     let (containers, init) = (names("containers"), names("initContainers"));
+    let ephemeral = names("ephemeralContainers");
     let wrong = match (wanted, containers.as_slice()) {
-        (Some(wanted), _) if containers.contains(&wanted) || init.contains(&wanted) => {
+        (Some(wanted), _)
+            if [&containers, &init, &ephemeral]
+                .iter()
+                .any(|it| it.contains(&wanted)) =>
+        {
             return Ok(wanted.to_owned());
         }
         (None, [only]) => return Ok((*only).to_owned()),
@@ -282,6 +287,10 @@ fn container(pod: &Value, wanted: Option<&str>) -> Result<String, Status> {
             );
             if !init.is_empty() {
                 text += &format!(" or one of the init containers: [{}]", init.join(" "));
+            }
+            if !ephemeral.is_empty() {
+                let all = ephemeral.join(" ");
+                text += &format!(" or one of the ephemeral containers: [{all}]");
             }
             text
         }

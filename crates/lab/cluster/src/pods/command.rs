@@ -303,6 +303,10 @@ fn ports(pod: &Pod, container: &Container) -> Vec<Port> {
         .and_then(|it| it.init_containers.as_deref())
         .unwrap_or_default();
     let all = || sidecars.iter().chain(apps);
+    if all().all(|it| it.name != container.name) {
+        // An ephemeral container has no ports.
+        return Vec::new();
+    }
     let plays = |it: &&Container| {
         let words = [&it.command, &it.args];
         declared(it).is_empty()

@@ -59,6 +59,8 @@ pub(super) enum Role {
     /// An init container that goes on until the others have ended: `restartPolicy: Always`.
     Sidecar,
     App,
+    /// Once, at any time: for people who look into a pod that runs.
+    Ephemeral,
 }
 
 #[derive(Debug)]

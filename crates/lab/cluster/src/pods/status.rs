@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{HostIP, Pod, PodCondition, PodIP, PodStatus};
+use k8s_openapi::api::core::v1::{ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::container::{Container, Role, State};
@@ -39,8 +39,16 @@ pub(super) fn status(
     let codes: Vec<i32> = apps().filter_map(terminated).collect();
     let all_ended = codes.len() == apps().count() && !codes.is_empty();
     let started = |it: &Container| it.is_running() || it.restarts > 0;
-    let init = containers.iter().filter(|it| it.role != Role::App);
-    let init: Vec<&Container> = init.collect();
+    let is_init = |it: &&Container| matches!(it.role, Role::Init | Role::Sidecar);
+    let init: Vec<&Container> = containers.iter().filter(is_init).collect();
+    let ephemeral = containers.iter().filter(|it| it.role == Role::Ephemeral);
+    // Nobody waits for them to be ready.
+    let ephemeral = ephemeral.map(|it| ContainerStatus {
+        ready: false,
+        started: None,
+        ..it.status()
+    });
+    let ephemeral: Vec<_> = ephemeral.collect();
     let of_init = |it: &&&Container| it.role == Role::Init;
     let init_failed = init.iter().filter(of_init);
     let init_failed = init_failed
@@ -62,7 +70,8 @@ pub(super) fn status(
         names.collect::<Vec<_>>().join(" ")
     };
     let waiting = containers.iter();
-    let waiting = waiting.filter(|it| it.role != Role::Init && !it.is_ready());
+    let waiting =
+        waiting.filter(|it| matches!(it.role, Role::App | Role::Sidecar) && !it.is_ready());
     let waiting = names(waiting.collect());
     let incomplete = init.iter().filter(|it| match it.role {
         Role::Init => !it.is_done(),
@@ -102,6 +111,7 @@ pub(super) fn status(
         container_statuses: Some(apps().map(Container::status).collect()),
         init_container_statuses: (!init.is_empty())
             .then(|| init.iter().map(|it| it.status()).collect()),
+        ephemeral_container_statuses: (!ephemeral.is_empty()).then_some(ephemeral),
         qos_class: old.qos_class.or_else(|| Some("BestEffort".to_owned())),
         ..PodStatus::default()
     }

@@ -194,6 +194,7 @@ impl Worker {
                 self.overwritten |= written.is_some_and(|it| !is_of(it, &pod));
                 (self.pod, self.power) = (pod, power);
                 self.take_images(now);
+                self.take_ephemeral(now);
             }
             News::Refresh => self.refresh(now),
             News::Hooked {

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::api::core::v1::{Container as Spec, Pod, PodStatus};
 
 use super::Worker;
 use crate::pods::container::{Container, Role, State};
@@ -19,7 +19,8 @@ pub(super) fn containers(pod: &Pod, folder: &Path) -> Vec<Container> {
     let told = told
         .init_container_statuses
         .iter()
-        .chain(&told.container_statuses);
+        .chain(&told.container_statuses)
+        .chain(&told.ephemeral_container_statuses);
     let told: Vec<_> = told.flatten().collect();
     let spec = pod.spec.as_ref();
     let init = spec.and_then(|it| it.init_containers.as_deref());
@@ -34,19 +35,48 @@ pub(super) fn containers(pod: &Pod, folder: &Path) -> Vec<Container> {
     });
     let apps = spec.into_iter().flat_map(|it| &it.containers);
     let all = init.chain(apps.map(|it| (it, Role::App)));
+    let all = all.map(|(it, role)| (it.clone(), role));
+    let all = all.chain(ephemeral(pod).map(|it| (it, Role::Ephemeral)));
     let all = all.map(|(it, role)| {
         let told = told.iter().find(|told| told.name == it.name);
-        Container::new(it.clone(), role, reason, told.copied(), folder, now)
+        Container::new(it, role, reason, told.copied(), folder, now)
     });
     all.collect()
 }
 
+/// The ephemeral containers of a pod. They have the fields of all containers, and one more.
+fn ephemeral(pod: &Pod) -> impl Iterator<Item = Spec> {
+    let spec = pod.spec.as_ref();
+    let all = spec.and_then(|it| it.ephemeral_containers.as_deref());
+    let all = all.unwrap_or_default().iter();
+    all.filter_map(|it| serde_json::from_value(serde_json::to_value(it).ok()?).ok())
+}
+
 impl Worker {
+    /// Takes in the ephemeral containers that the pod did not have before.
+    pub(super) fn take_ephemeral(&mut self, now: Instant) {
+        let folder = self.machines.lab_dir().pod(&self.uid);
+        for it in ephemeral(&self.pod) {
+            if self
+                .containers
+                .iter()
+                .all(|known| known.spec.name != it.name)
+            {
+                let made =
+                    Container::new(it, Role::Ephemeral, "ContainerCreating", None, &folder, now);
+                self.containers.push(made);
+            }
+        }
+    }
+
     /// Whether a container may be started: all before it have ended, or run where they are sidecars. Volumes come first.
     pub(super) fn may_start(&self, position: usize) -> bool {
         let container = &self.containers[position];
         if self.retry_at.is_some() && container.run == 0 {
             return false;
+        }
+        if container.role == Role::Ephemeral {
+            return container.run == 0;
         }
         if self.initialized {
             return container.role == Role::App
@@ -55,7 +85,7 @@ impl Worker {
         self.containers[..position].iter().all(|it| match it.role {
             Role::Init => it.is_done(),
             Role::Sidecar => it.is_started(),
-            Role::App => true,
+            Role::App | Role::Ephemeral => true,
         })
     }
 
@@ -66,13 +96,13 @@ impl Worker {
         let role = self.containers[position].role;
         let is_ending = self.deadline.is_some() || self.is_complete();
         move |code| match (role, policy.as_deref()) {
-            _ if is_ending => false,
+            _ if is_ending || role == Role::Ephemeral => false,
             (Role::Sidecar, _) => true,
             (Role::Init, Some("Never")) => false,
             (Role::Init, _) => code != 0,
             (Role::App, Some("Never")) => false,
             (Role::App, Some("OnFailure")) => code != 0,
-            (Role::App, _) => true,
+            (Role::App | Role::Ephemeral, _) => true,
         }
     }
 
