@@ -1,5 +1,6 @@
 //! HTTP answers, whole or streamed.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -62,13 +63,8 @@ pub(crate) fn yaml(mut answer: Answer) -> Answer {
     })
 }
 
-/// 200 with text.
-pub fn text(content_type: &'static str, text: &'static str) -> Answer {
-    with_type(content_type, Content::whole(text))
-}
-
 /// 200 with a body of this content type.
-pub(crate) fn with_type(content_type: &'static str, body: Content) -> Answer {
+pub fn with_type(content_type: &'static str, body: Content) -> Answer {
     let mut answer = Response::new(body);
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -103,19 +99,79 @@ pub fn refuse(status: &Status) -> Answer {
     answer
 }
 
-/// The answer to `/version`: the Kubernetes version whose behaviour is served.
+/// The answer to `/version`: the Kubernetes version whose behaviour is served. Commit and date are those of a build of
+/// Kubernetes without stamps (`component-base/version/base.go`).
 pub fn version() -> Answer {
+    let arch = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
     json_value(&json!({
         "major": "1",
         "minor": "36",
+        "emulationMajor": "1",
+        "emulationMinor": "36",
+        "minCompatibilityMajor": "1",
+        "minCompatibilityMinor": "35",
         "gitVersion": "v1.36.0",
-        "platform": "linux/amd64",
+        "gitCommit": "$Format:%H$",
+        "gitTreeState": "",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "none",
+        "compiler": "rustc",
+        "platform": format!("{}/{arch}", std::env::consts::OS),
     }))
 }
 
-/// The answer to `/healthz`, `/livez` and `/readyz`.
-pub fn health() -> Answer {
-    text("text/plain; charset=utf-8", "ok")
+/// The checks of the server, which are passed by whoever answers.
+const CHECKS: [&str; 3] = ["ping", "log", "etcd"];
+
+/// The answer to `/healthz`, `/livez`, `/readyz` and to their checks, `/livez/ping` (`handleRootHealth` in
+/// `apiserver/pkg/server/healthz`).
+///
+/// # Errors
+///
+/// 404: there is no such check.
+pub fn health(path: &str, query: &str) -> Result<Answer, Status> {
+    let (name, check) = match path.trim_start_matches('/').split_once('/') {
+        Some((name, check)) => (name, Some(check)),
+        None => (path.trim_start_matches('/'), None),
+    };
+    let given = |wanted: &str| {
+        let pairs = form_urlencoded::parse(query.as_bytes());
+        let found = pairs.filter(|(name, _)| name == wanted);
+        found
+            .map(|(_, value)| value.into_owned())
+            .collect::<BTreeSet<_>>()
+    };
+    let said = match check {
+        Some(check) if !CHECKS.contains(&check) => return Err(Status::no_resource()),
+        None if !given("verbose").is_empty() => {
+            let excluded = given("exclude");
+            let mut lines = CHECKS
+                .map(|it| {
+                    let excluded = if excluded.contains(it) {
+                        " excluded:"
+                    } else {
+                        ""
+                    };
+                    format!("[+]{it}{excluded} ok\n")
+                })
+                .concat();
+            let unknown = excluded.iter().filter(|it| !CHECKS.contains(&it.as_str()));
+            let unknown: Vec<_> = unknown.map(|it| format!("{it:?}")).collect();
+            if !unknown.is_empty() {
+                let unknown = unknown.join(", ");
+                lines += &format!(
+                    "warn: some health checks cannot be excluded: no matches for {unknown}\n"
+                );
+            }
+            lines + &format!("{name} check passed\n")
+        }
+        _ => "ok".to_owned(),
+    };
+    Ok(with_type("text/plain; charset=utf-8", Content::whole(said)))
 }
 
 impl hyper::body::Body for Content {

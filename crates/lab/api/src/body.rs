@@ -134,17 +134,64 @@ pub fn fit(resource: &Resource, namespace: Option<&str>, object: &mut Value) -> 
     Ok(())
 }
 
-/// Parses a JSON body.
+/// Parses a JSON body with an object of the kind `kind`.
 ///
 /// # Errors
 ///
-/// 400.
-pub fn json(body: &[u8]) -> Result<Value, Status> {
-    let wrong = |it| Status::bad_request(format!("the body is no JSON object: {it}"));
-    serde_json::from_slice(body).map_err(wrong)
+/// 400 (`SimpleMetaFactory.Interpret` in `runtime/serializer/json/meta.go`, `transformDecodeError` in
+/// `endpoints/handlers/rest.go`).
+pub fn json(kind: &str, body: &[u8]) -> Result<Value, Status> {
+    let why = match serde_json::from_slice(body) {
+        Ok(object @ Value::Object(_)) => return Ok(object),
+        // Go reads nothing into its type.
+        Ok(Value::Null) => return Ok(json!({})),
+        Ok(other) => format!(
+            "json: cannot unmarshal {} into Go value of type {HEAD}",
+            json_type(&other)
+        ),
+        Err(error) => syntax::problem(body).unwrap_or_else(|| error.to_string()),
+    };
+    Err(Status::bad_request(format!(
+        "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {why} ({})",
+        summary(body)
+    )))
 }
 
+/// The type that kind and version of an object are read into.
+const HEAD: &str = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
+                    \"json:\\\"kind,omitempty\\\"\" }";
+
+/// The type of a value in the words of Go's decoder.
+pub(crate) fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// The begin of a body, as text if it may be an object (`summarizeData` in `endpoints/handlers/rest.go`).
+fn summary(body: &[u8]) -> String {
+    let begin = &body[..body.len().min(SHOWN)];
+    let more = if begin.len() < body.len() { " ..." } else { "" };
+    match begin.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(begin)),
+        Some(_) => {
+            let hex: String = begin.iter().map(|it| format!("{it:02x}")).collect();
+            hex + more
+        }
+    }
+}
+
+/// Bytes of a body in the words of its refusal.
+const SHOWN: usize = 30;
+
 mod duplicates;
+pub(crate) mod syntax;
 #[cfg(test)]
 mod tests;
 

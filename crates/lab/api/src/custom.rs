@@ -218,6 +218,7 @@ fn version(definition: &Value, version: &Value) -> Resource {
         parts: &[],
         fields: fields.collect(),
         name: NameRule::Subdomain,
+        home: None,
         conversion: None,
         // A status that is a subresource has no first value.
         begin: if has_status { drop_status } else { |_| {} },

@@ -34,7 +34,7 @@ pub struct History {
 impl History {
     /// Empty collections of the kinds of `registry` that keep `events` events each.
     pub fn new(registry: Registry, events: usize) -> Self {
-        let empty = |it: &Arc<Resource>| (it.full_name(), Collection::default());
+        let empty = |it: &Arc<Resource>| (it.collection(), Collection::default());
         let collections = registry.iter().map(empty);
         Self {
             state: Mutex::new(State {
@@ -64,7 +64,7 @@ impl History {
     pub fn serve(&self, registry: Registry) {
         let mut state = self.lock();
         let revision = state.revision;
-        let names: BTreeSet<_> = registry.all().map(|it| it.full_name()).collect();
+        let names: BTreeSet<_> = registry.all().map(|it| it.collection()).collect();
         state.collections.retain(|it, _| names.contains(it));
         for name in names {
             let empty = || Collection::restored(BTreeMap::new(), revision);
@@ -90,14 +90,21 @@ impl History {
     /// # Errors
     ///
     /// The kind is not served, or the metadata is wrong.
-    pub fn read(&self, object: Value) -> Result<Incoming, Misplaced> {
+    pub fn read(&self, mut object: Value) -> Result<Incoming, Misplaced> {
         let registry = self.registry();
-        Incoming::read(object, |api_version, kind| {
+        let given = |api_version: &str, kind: &str| {
             let group = api_version.split_once('/').map_or("", |(group, _)| group);
             // A version that was stored once may no longer be served.
             let any = || registry.all().find(|it| it.is(group, kind));
-            let given = registry.of_kind(api_version, kind).or_else(any)?;
-            registry.stored_as(given).cloned()
+            registry.of_kind(api_version, kind).or_else(any)
+        };
+        let text = |field: &str| object[field].as_str().unwrap_or_default();
+        let conversion = given(text("apiVersion"), text("kind")).and_then(|it| it.conversion);
+        if let Some(conversion) = conversion {
+            (conversion.store)(&mut object);
+        }
+        Incoming::read(object, |api_version, kind| {
+            registry.stored_as(given(api_version, kind)?).cloned()
         })
     }
 
@@ -143,7 +150,9 @@ impl History {
         state.created = state.created.max(objects.len() as u64);
         let revision = state.revision;
         for (name, collection) in &mut state.collections {
-            let own = objects.iter().filter(|it| it.resource.full_name() == *name);
+            let own = objects
+                .iter()
+                .filter(|it| it.resource.collection() == *name);
             let own = own.map(|it| (it.key.clone(), it.clone()));
             *collection = Collection::restored(own.collect(), revision);
         }

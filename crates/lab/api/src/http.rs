@@ -101,7 +101,9 @@ impl Api {
         let target = Target::of(path, &registry);
         let user = match target {
             Target::Version => return Ok(answer::version()),
-            Target::Health => return Ok(answer::health()),
+            Target::Health => {
+                return answer::health(path, request.uri().query().unwrap_or_default());
+            }
             _ => self.authenticate(header(AUTHORIZATION), is_certified)?,
         };
         let Target::Objects {

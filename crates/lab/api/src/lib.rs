@@ -60,7 +60,8 @@ pub use selector::{FieldSelector, Filter, selector_text};
 pub use server::Server;
 pub use status::{Cause, Status};
 pub use store::{
-    Admission, AdmitAll, Change, DeleteOptions, Effect, Journal, Propagation, Settings, Store,
+    Admission, AdmitAll, Author, Change, DeleteOptions, Effect, Journal, Propagation, Settings,
+    Store,
 };
 pub use tokens::Tokens;
 pub use user::User;

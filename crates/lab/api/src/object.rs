@@ -104,7 +104,7 @@ impl Object {
 
     /// The JSON without `kind` and `apiVersion` in the version `asked`, as in the items of a list.
     pub(crate) fn item(&self, asked: &Resource) -> Bytes {
-        if asked.version == self.resource.version || asked.conversion.is_none() {
+        if asked.conversion.is_none() || asked.api_version() == self.resource.api_version() {
             return self.bare.clone();
         }
         let mut object = Value::clone(&asked.show(self.value()));

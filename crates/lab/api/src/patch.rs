@@ -9,6 +9,7 @@ use std::fmt::Display;
 use json_patch::PatchOperation;
 use serde_json::Value;
 
+use crate::body::{json_type, syntax};
 use crate::http::Verb;
 use crate::schema::Schema;
 use crate::status::Status;
@@ -70,13 +71,14 @@ pub(crate) fn patched(
     text: &[u8],
 ) -> Result<Value, Status> {
     let mut new = object.clone();
-    let patch: Value = serde_json::from_slice(text).map_err(undecodable)?;
+    let patch: Value = serde_json::from_slice(text)
+        .map_err(|it| undecodable(syntax::problem(text).unwrap_or_else(|| it.to_string())))?;
     match patch_type {
         PatchType::Json => json(&mut new, patch)?,
         _ if !patch.is_object() => {
             return Err(undecodable(format!(
                 "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-                type_of(&patch)
+                json_type(&patch)
             )));
         }
         PatchType::Merge => json_patch::merge(&mut new, &patch),
@@ -119,7 +121,7 @@ fn json(object: &mut Value, patch: Value) -> Result<(), Status> {
         other => {
             return Err(undecodable(format!(
                 "json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
-                type_of(&other)
+                json_type(&other)
             )));
         }
     };
@@ -127,7 +129,7 @@ fn json(object: &mut Value, patch: Value) -> Result<(), Status> {
         if !operation.is_object() {
             return Err(undecodable(format!(
                 "json: cannot unmarshal {} into Go value of type handlers.jsonPatchOp",
-                type_of(operation)
+                json_type(operation)
             )));
         }
         for field in ["op", "path", "from"] {
@@ -135,7 +137,7 @@ fn json(object: &mut Value, patch: Value) -> Result<(), Status> {
             if !given.is_null() && !given.is_string() {
                 return Err(undecodable(format!(
                     "json: cannot unmarshal {} into Go struct field jsonPatchOp.{field} of type string",
-                    type_of(given)
+                    json_type(given)
                 )));
             }
         }
@@ -181,16 +183,4 @@ fn is_test_of_nothing(object: &Value, operation: &Value) -> bool {
 
 fn undecodable(why: impl Display) -> Status {
     Status::bad_request(format!("error decoding patch: {why}"))
-}
-
-/// The type of a value in the words of Go's `encoding/json`.
-fn type_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }

@@ -2,16 +2,19 @@
 
 mod autoscaling;
 mod defaults;
+mod events;
 mod kinds;
 mod registry;
 #[cfg(test)]
 mod tests;
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::Method;
 use serde_json::Value;
+use sluice_controller::Format;
 
 use crate::answer::Answer;
 use crate::http::Call;
@@ -20,6 +23,7 @@ use crate::status::Status;
 use crate::table::Table;
 
 pub use kinds::KINDS;
+pub(crate) use kinds::SCALE;
 pub use registry::Registry;
 
 /// One version of a collection of the Kubernetes API.
@@ -47,6 +51,8 @@ pub struct Resource {
     pub fields: Vec<String>,
     /// The rule for `metadata.name`.
     pub name: NameRule,
+    /// The group in whose collection the objects are, if it is another one.
+    pub(crate) home: Option<&'static str>,
     /// How objects of this version differ from stored ones. `None`: only in `apiVersion`.
     pub(crate) conversion: Option<Conversion>,
     /// Completes a new object: its first status. Clients cannot set a status that is a subresource.
@@ -168,6 +174,27 @@ pub enum NameRule {
     Path,
 }
 
+impl NameRule {
+    /// What is wrong with a name.
+    pub(crate) fn problems(self, name: &str) -> Vec<String> {
+        match self {
+            Self::Label => Format::Label.problems(name),
+            Self::Label1035 => Format::Label1035.problems(name),
+            Self::Subdomain => Format::Subdomain.problems(name),
+            Self::Path => Format::Path.problems(name),
+            Self::Address => {
+                let read = name.parse::<IpAddr>();
+                let is_canonical = read.is_ok_and(|it| it.to_string() == name);
+                let why = "must be an IP address in its shortest form";
+                (!is_canonical)
+                    .then(|| why.to_owned())
+                    .into_iter()
+                    .collect()
+            }
+        }
+    }
+}
+
 impl Resource {
     /// Whether objects are of this group and kind.
     pub(crate) fn is(&self, group: &str, kind: &str) -> bool {
@@ -181,7 +208,16 @@ impl Resource {
 
     /// Whether both are versions of one collection.
     pub fn is_same(&self, other: &Self) -> bool {
-        (&self.group, &self.plural) == (&other.group, &other.plural)
+        (self.home(), &self.plural) == (other.home(), &other.plural)
+    }
+
+    fn home(&self) -> &str {
+        self.home.unwrap_or(&self.group)
+    }
+
+    /// The name of the collection that has the objects.
+    pub(crate) fn collection(&self) -> String {
+        qualified(&self.plural, self.home())
     }
 
     /// The `apiVersion` of the objects.
@@ -208,10 +244,7 @@ impl Resource {
 
     /// The name in error messages, which identifies the collection: `endpointslices.discovery.k8s.io`.
     pub fn full_name(&self) -> String {
-        match self.group.as_str() {
-            "" => self.plural.clone(),
-            group => format!("{}.{group}", self.plural),
-        }
+        qualified(&self.plural, &self.group)
     }
 
     /// The fields of `metadata` that a write of the status may change (`PrepareForUpdate` of the kinds' status
@@ -231,5 +264,12 @@ impl Resource {
             self.kind,
             self.api_version()
         )
+    }
+}
+
+fn qualified(plural: &str, group: &str) -> String {
+    match group {
+        "" => plural.to_owned(),
+        group => format!("{plural}.{group}"),
     }
 }

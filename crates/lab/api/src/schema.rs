@@ -12,6 +12,7 @@ mod crd;
 mod decode;
 mod document;
 mod formats;
+mod pattern;
 mod relations;
 #[cfg(test)]
 mod tests;
@@ -22,8 +23,8 @@ use std::sync::Arc;
 use serde_json::Value;
 use sluice_controller::Format;
 
-use check::Pattern;
 pub(crate) use document::components;
+use pattern::Pattern;
 pub(crate) use text::{of_kind, of_type};
 
 /// What a value may be.

@@ -1,5 +1,6 @@
 //! The store: what kube-apiserver does with a write.
 
+mod author;
 mod custom;
 mod delete;
 mod dependents;
@@ -17,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::sync::watch;
 
+pub use author::Author;
 pub use hooks::{Admission, AdmitAll, Change, Journal};
 pub use options::{DeleteOptions, Effect, Propagation, Settings};
 
@@ -45,6 +47,14 @@ impl Store {
             history,
             writer: Mutex::new(writer),
         })
+    }
+
+    /// Writes in the name of a field manager.
+    pub fn by(&self, manager: &'static str) -> Author<'_> {
+        Author {
+            store: self,
+            manager,
+        }
     }
 
     /// Creates an object. `generateName` is supported; the namespace `default` is the default.
@@ -104,6 +114,26 @@ impl Store {
     /// See [`update`](Self::update).
     pub fn update_status_with(&self, object: Value, effect: Effect) -> Result<Arc<Value>, Status> {
         self.write(|it| it.update_status(object, effect))
+    }
+
+    /// Assigns a Pod to the node that it names, and replaces its status, too (`BindingREST` in
+    /// `pkg/registry/core/pod/storage`).
+    ///
+    /// # Errors
+    ///
+    /// 409: the Pod has a node, must not have one yet, or is being deleted. See also [`update`](Self::update).
+    pub fn bind(&self, pod: Value, effect: Effect) -> Result<Arc<Value>, Status> {
+        self.write(|it| it.bind(pod, effect))
+    }
+
+    /// Replaces the ephemeral containers of a Pod, and nothing else. Those that it has stay as they are
+    /// (`EphemeralContainersREST` in `pkg/registry/core/pod/storage`).
+    ///
+    /// # Errors
+    ///
+    /// See [`update`](Self::update).
+    pub fn add_containers(&self, pod: Value, effect: Effect) -> Result<Arc<Value>, Status> {
+        self.write(|it| it.add_containers(pod, effect))
     }
 
     /// Replaces the finalizers of a Namespace, in `spec` too. One that is being deleted goes with the last of them,

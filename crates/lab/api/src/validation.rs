@@ -4,42 +4,43 @@ pub(crate) mod data;
 pub(crate) mod metadata;
 
 use std::fmt;
-use std::net::IpAddr;
 
 use serde_json::Value;
-use sluice_controller::Format;
 
-use crate::resource::{KINDS, NameRule, Resource};
+use crate::resource::{KINDS, Resource};
 use crate::schema::Shape;
 use crate::status::{Cause, Status};
 use crate::store::unknown_kind;
 
-pub(crate) fn check_name(resource: &Resource, name: &str) -> Result<(), Status> {
-    let problems = match resource.name {
-        _ if name.is_empty() => {
-            let cause = Cause::new("metadata.name", metadata::UNNAMED);
-            return Err(Status::invalid(resource, name, &[cause]));
-        }
-        NameRule::Label => Format::Label.problems(name),
-        NameRule::Label1035 => Format::Label1035.problems(name),
-        NameRule::Subdomain => Format::Subdomain.problems(name),
-        NameRule::Path => Format::Path.problems(name),
-        NameRule::Address => {
-            let read = name.parse::<IpAddr>();
-            let is_canonical = read.is_ok_and(|it| it.to_string() == name);
-            let why = "must be an IP address in its shortest form";
-            if is_canonical {
-                Vec::new()
-            } else {
-                vec![why.to_owned()]
-            }
-        }
+/// What is wrong with the name of a new object (`ValidateObjectMeta` in `api/validation/objectmeta.go`).
+fn of_name(resource: &Resource, metadata: &Value) -> Vec<Cause> {
+    let text = |field: &str| metadata[field].as_str().unwrap_or_default();
+    let problems = |field: &str, given: &str, name: &str| -> Vec<Cause> {
+        let field = format!("metadata.{field}");
+        let problems = resource.name.problems(name).into_iter();
+        let message = |why| format!("Invalid value: {given:?}: {why}");
+        problems
+            .map(|it| Cause::new(&*field, message(it)))
+            .collect()
     };
-    let messages = problems
-        .iter()
-        .map(|it| format!("Invalid value: {name:?}: {it}"));
-    let causes: Vec<_> = messages.map(|it| Cause::new("metadata.name", it)).collect();
-    refuse(resource, name, &causes)
+    let (prefix, name) = (text("generateName"), text("name"));
+    let mut causes = Vec::new();
+    if !prefix.is_empty() {
+        // What is appended may follow a dash.
+        let begin = match prefix.strip_suffix('-') {
+            Some(begin) if !begin.is_empty() => {
+                format!("{}a", &begin[..begin.floor_char_boundary(begin.len() - 1)])
+            }
+            _ => prefix.to_owned(),
+        };
+        causes.extend(problems("generateName", prefix, &begin));
+    }
+    match name {
+        "" if prefix.is_empty() => causes.push(Cause::new("metadata.name", metadata::UNNAMED)),
+        "" => {}
+        name => causes.extend(problems("name", name, name)),
+    }
+    causes
 }
 
 /// 422 if there are causes.
@@ -80,7 +81,8 @@ pub(crate) fn undecodable(resource: &Resource, why: &impl fmt::Display) -> Statu
 }
 
 /// Refuses what the rules of the schema and those of metadata do not allow, in fields that differ from those of `old`: an
-/// object that an earlier version accepted can still be written. The status of Kubernetes' own kinds has no rules.
+/// object that an earlier version accepted can still be written. The status of Kubernetes' own kinds has no rules but
+/// those of load balancers.
 ///
 /// # Errors
 ///
@@ -108,6 +110,8 @@ pub(crate) fn with_causes(
         .filter(|more| all.iter().all(|it| it.field != more.field))
         .collect();
     all.extend(more);
+    // Metadata come first.
+    all.sort_by_key(|it| !it.field.starts_with("metadata."));
     let name = new["metadata"]["name"].as_str().unwrap_or_default();
     Status::invalid(resource, name, &all)
 }
@@ -145,14 +149,20 @@ fn causes(resource: &Resource, old: Option<&Value>, new: &Value) -> Vec<Cause> {
             "metadata" => old.is_none() && ["", "name"].contains(&second),
             // Not all was looked at.
             "" => true,
-            "status" => !is_own && differs(first),
+            // The only one of theirs that has rules here.
+            "status" => (!is_own || second == "loadBalancer") && differs(first),
             _ => differs(first),
         }
     };
     // Groups that stand beside the core have their own validation of metadata.
     let beside = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
     let is_core = is_own && !beside.contains(&&*resource.group);
-    let mut causes = metadata::check(old.map(|it| &it["metadata"]), &new["metadata"], is_core);
+    let mut causes = Vec::new();
+    if old.is_none() && resource.computed.is_none() {
+        causes.extend(of_name(resource, &new["metadata"]));
+    }
+    let before = old.map(|it| &it["metadata"]);
+    causes.extend(metadata::check(before, &new["metadata"], is_core));
     causes.extend(
         resource
             .schema

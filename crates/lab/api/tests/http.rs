@@ -282,7 +282,7 @@ fn scales_and_dry_runs() {
         (&before["spec"]["replicas"], &before["status"]["selector"]),
         (&json!(1), &json!("a=b"))
     );
-    let three = json!({"spec": {"replicas": 3}});
+    let three = json!({"metadata": {"name": "r"}, "spec": {"replicas": 3}});
     assert_eq!(
         client.json("PUT", &format!("{scale}?dryRun=All"), &three).1["spec"]["replicas"],
         3
@@ -290,7 +290,7 @@ fn scales_and_dry_runs() {
     assert_eq!(client.get(&scale).1["spec"]["replicas"], 1);
     assert_eq!(client.json("PUT", &scale, &three).0, 200);
     assert_eq!(client.get(&scale).1["spec"]["replicas"], 3);
-    let negative = json!({"spec": {"replicas": -1}});
+    let negative = json!({"metadata": {"name": "r"}, "spec": {"replicas": -1}});
     assert_eq!(client.json("PUT", &scale, &negative).0, 422);
     assert_eq!(
         client

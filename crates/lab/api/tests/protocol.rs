@@ -442,3 +442,237 @@ fn the_control_plane_is_healthy() {
         405
     );
 }
+
+#[test]
+fn managers_of_fields_have_printable_names_of_128_bytes() {
+    let client = with_maps(&["a"]);
+    let long = "a".repeat(129);
+    for (given, said) in [
+        (
+            "a%00b",
+            r#"Invalid value: "a\x00b": invalid character U+0000 (at position 1)"#,
+        ),
+        (
+            "%C3%A9%0A",
+            r#"Invalid value: "\u{e9}\n": invalid character U+000A (at position 2)"#,
+        ),
+        (
+            "%E2%80%8B",
+            r#"Invalid value: "\u200b": invalid character U+200B (at position 0)"#,
+        ),
+        (&long, "Too long: may not be more than 128 bytes"),
+    ] {
+        let said = said.replace("\\u{e9}", "\u{e9}");
+        let map = json!({"metadata": {"name": "b"}});
+        for (method, path, options) in [
+            ("POST", MAPS.to_owned(), "CreateOptions"),
+            ("PUT", format!("{MAPS}/a"), "UpdateOptions"),
+            ("PATCH", format!("{MAPS}/a"), "PatchOptions"),
+        ] {
+            let path = format!("{path}?fieldManager={given}");
+            let sort = match method {
+                "PATCH" => "application/merge-patch+json",
+                _ => "application/json",
+            };
+            let (code, status) = client.send(method, &path, sort, map.to_string().as_bytes());
+            let words = format!("{options}.meta.k8s.io \"\" is invalid: fieldManager: {said}");
+            assert_eq!((code, &status["message"]), (422, &json!(words)), "{method}");
+        }
+    }
+    assert_eq!(client.get(&format!("{MAPS}/b")).0, 404);
+    // A program's own name is cut.
+    let agent = format!("{long}/1.0");
+    let headers = [("authorization", "Bearer secret"), ("user-agent", &*agent)];
+    let body = json!({"metadata": {"name": "c"}, "data": {"k": "v"}}).to_string();
+    let reply = client.raw("POST", MAPS, &headers, body.as_bytes());
+    assert_eq!(
+        reply.content.json()["metadata"]["managedFields"][0]["manager"],
+        long[..128]
+    );
+}
+
+#[test]
+fn a_scale_is_an_object_of_its_kind() {
+    let client = Client::new();
+    let sets = "/apis/apps/v1/namespaces/default/replicasets";
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let spec = json!({"selector": {"matchLabels": {"a": "b"}}, "template": template});
+    client.json(
+        "POST",
+        sets,
+        &json!({"metadata": {"name": "r"}, "spec": spec}),
+    );
+    let path = format!("{sets}/r/scale?fieldValidation=Strict");
+    let (put, merge) = ("application/json", "application/merge-patch+json");
+    let undecodable = "Scale in version \"v1\" cannot be handled as a Scale: json: cannot unmarshal string into Go struct field \
+                       ScaleSpec.spec.replicas of type int32";
+    for (sort, body, code, said) in [
+        (put, json!({"metadata": {"name": "r"}, "spec": {"replicas": "3"}}), 400, undecodable.to_owned()),
+        (
+            merge,
+            json!({"spec": {"replicas": "3"}}),
+            422,
+            " \"\" is invalid: patch: Invalid value: ".to_owned(),
+        ),
+        (
+            put,
+            json!({"metadata": {"name": "r"}, "spec": {"replicas": 3, "size": 1}}),
+            400,
+            "Scale in version \"v1\" cannot be handled as a Scale: strict decoding error: unknown field \"spec.size\"".to_owned(),
+        ),
+        (
+            put,
+            json!({"metadata": {"name": "q"}, "spec": {"replicas": 3}}),
+            400,
+            "the name of the object (q) does not match the name on the URL (r)".to_owned(),
+        ),
+        (
+            put,
+            json!({"kind": "Deployment", "metadata": {"name": "r"}}),
+            400,
+            "Deployment in version \"v1\" cannot be handled as a Scale: no kind \"Deployment\" is registered for version \
+             \"autoscaling/v1\""
+                .to_owned(),
+        ),
+        (
+            merge,
+            json!({"spec": {"replicas": -1}}),
+            422,
+            "Scale.autoscaling \"r\" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0".to_owned(),
+        ),
+        (
+            put,
+            json!({"metadata": {"name": "r", "uid": "x"}, "spec": {"replicas": 3}}),
+            409,
+            "Operation cannot be fulfilled on replicasets.apps \"r\": Precondition failed: UID in precondition: x, ".to_owned(),
+        ),
+    ] {
+        let method = if sort == put { "PUT" } else { "PATCH" };
+        let (found, status) = client.send(method, &path, sort, body.to_string().as_bytes());
+        let message = status["message"].as_str().unwrap_or_default();
+        assert!(found == code && message.starts_with(&said), "{body}: {found} {message}");
+    }
+    assert_eq!(client.get(&path).1["spec"]["replicas"], 1);
+}
+
+#[test]
+fn bodies_that_are_no_json_are_told_in_gos_words() {
+    let client = Client::new();
+    let head = "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: ";
+    for (body, said) in [
+        ("", "unexpected end of JSON input (<empty>)"),
+        (
+            "not json",
+            "invalid character 'o' in literal null (expecting 'u') (6e6f74206a736f6e)",
+        ),
+        (
+            "{\"a\" 1}",
+            "invalid character '1' after object key ({\"a\" 1})",
+        ),
+        (
+            "{\"a\":1 2}",
+            "invalid character '2' after object key:value pair ({\"a\":1 2})",
+        ),
+        (
+            "{a:1}",
+            "invalid character 'a' looking for beginning of object key string ({a:1})",
+        ),
+        (
+            "{\"a\":1,}",
+            "invalid character '}' looking for beginning of object key string ({\"a\":1,})",
+        ),
+        (
+            "{\"a\":[1 2]}",
+            "invalid character '2' after array element ({\"a\":[1 2]})",
+        ),
+        (
+            "{\"a\":\"\n\"}",
+            "invalid character '\\n' in string literal ({\"a\":\"\n\"})",
+        ),
+        (
+            "{\"a\":\"\\x\"}",
+            "invalid character 'x' in string escape code ({\"a\":\"\\x\"})",
+        ),
+        (
+            "{\"a\":-}",
+            "invalid character '}' in numeric literal ({\"a\":-})",
+        ),
+        (
+            "{\"a\":1.}",
+            "invalid character '}' after decimal point in numeric literal ({\"a\":1.})",
+        ),
+        (
+            "{} {}",
+            "invalid character '{' after top-level value ({} {})",
+        ),
+        ("{\"a\":", "unexpected end of JSON input ({\"a\":)"),
+        (
+            "{\"metadata\":{\"name\":\"b\",\"labels\":'}}",
+            "invalid character '\\'' looking for beginning of value ({\"metadata\":{\"name\":\"b\",\"label ...)",
+        ),
+        (
+            "[]",
+            "json: cannot unmarshal array into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \
+             Kind string \"json:\\\"kind,omitempty\\\"\" } (5b5d)",
+        ),
+    ] {
+        let (code, status) = client.send("POST", MAPS, "application/json", body.as_bytes());
+        assert_eq!(
+            (code, &status["message"]),
+            (400, &json!(format!("{head}{said}"))),
+            "{body}"
+        );
+    }
+}
+
+#[test]
+fn version_and_health_are_those_of_kubernetes() {
+    let client = Client::new();
+    let (_, version) = client.get("/version");
+    for field in [
+        "major",
+        "minor",
+        "gitVersion",
+        "gitCommit",
+        "gitTreeState",
+        "buildDate",
+        "goVersion",
+        "compiler",
+        "platform",
+        "emulationMajor",
+        "emulationMinor",
+        "minCompatibilityMajor",
+        "minCompatibilityMinor",
+    ] {
+        assert!(version[field].is_string(), "{field}");
+    }
+    for (path, code, expected) in [
+        ("/readyz", 200, "ok"),
+        ("/livez/ping", 200, "ok"),
+        ("/healthz?exclude=etcd", 200, "ok"),
+        (
+            "/readyz?verbose",
+            200,
+            "[+]ping ok\n[+]log ok\n[+]etcd ok\nreadyz check passed\n",
+        ),
+        (
+            "/livez?verbose=1&exclude=etcd&exclude=x&exclude=y",
+            200,
+            "[+]ping ok\n[+]log ok\n[+]etcd excluded: ok\nwarn: some health checks cannot be excluded: no matches for \
+             \"x\", \"y\"\nlivez check passed\n",
+        ),
+        ("/readyz/nothing", 404, "{"),
+    ] {
+        let reply = client.raw("GET", path, &[], b"");
+        let text = String::from_utf8(reply.content.bytes().to_vec()).unwrap();
+        assert_eq!(reply.code, code, "{path}");
+        assert!(
+            if code == 200 {
+                text == expected
+            } else {
+                text.starts_with(expected)
+            },
+            "{path}: {text}"
+        );
+    }
+}

@@ -213,7 +213,7 @@ impl sluice_api::Admission for Admission {
     fn admit(&mut self, old: Option<&Value>, new: &mut Value) -> Result<(), Status> {
         if old.is_some_and(|old| is_of_status(old, new)) {
             // Rules may be new since the rest was written, which a status cannot help.
-            return status(new);
+            return Ok(());
         }
         match new["kind"].as_str().unwrap_or_default() {
             "Service" => self.service(old, new),
@@ -307,25 +307,6 @@ fn is_of_status(old: &Value, new: &Value) -> bool {
     old.get("status") != new.get("status")
         && old.iter().filter(rest).eq(new.iter().filter(rest))
         && metadata(old) == metadata(new)
-}
-
-/// Refuses a status that kube-apiserver would refuse (`ValidateLoadBalancerStatus` in `pkg/apis/core/validation`).
-fn status(object: &Value) -> Result<(), Status> {
-    if object["kind"] != "Service" {
-        return Ok(());
-    }
-    let ingress = object["status"]["loadBalancer"]["ingress"].as_array();
-    let mut causes = Vec::new();
-    for (at, it) in ingress.into_iter().flatten().enumerate() {
-        let ip = it["ip"].as_str().filter(|it| !it.is_empty());
-        if let Some(ip) = ip.filter(|it| it.parse::<IpAddr>().is_err()) {
-            let why = format!(
-                "Invalid value: {ip:?}: must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-            );
-            causes.push((format!("status.loadBalancer.ingress[{at}].ip"), why));
-        }
-    }
-    checked(object, causes)
 }
 
 /// Refuses an EndpointSlice that kube-apiserver would refuse.

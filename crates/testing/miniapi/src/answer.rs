@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, USER_AGENT};
 use hyper::{Method, Response, StatusCode};
-use sluice_api::answer::{self, Answer, Content, created, json_text, refuse, text};
+use sluice_api::answer::{self, Answer, Content, created, json_text, refuse};
 use sluice_api::body::collect;
 use sluice_api::query::{Query, Streaming};
 use sluice_api::watch::{self, Opened, Settings};
@@ -87,7 +87,7 @@ impl Task<'_> {
     fn run(self, target: Target, method: &Method, body: &[u8]) -> Result<Answer, Status> {
         match target {
             Target::Version => Ok(answer::version()),
-            Target::Health => Ok(answer::health()),
+            Target::Health => answer::health("/healthz", ""),
             Target::Nothing
             | Target::Objects {
                 subresource: Some(_),
@@ -232,7 +232,7 @@ fn verb(asked: &Request, target: &Target) -> Verb {
 pub(crate) fn html(code: u16) -> Answer {
     let page = "<!DOCTYPE html>\n<html><head><title>Sorry</title></head>\
                 <body><h1>Sorry</h1></body></html>\n";
-    let mut answer = text("text/html; charset=utf-8", page);
+    let mut answer = answer::with_type("text/html; charset=utf-8", Content::whole(page));
     let code = StatusCode::from_u16(code);
     *answer.status_mut() = code.unwrap_or(StatusCode::BAD_GATEWAY);
     answer

@@ -19,7 +19,7 @@ pub(crate) fn create(
     if resource.kind != "Event" {
         return Err(Status::method_not_allowed());
     }
-    let mut object = json(body)?;
+    let mut object = json(&resource.kind, body)?;
     fit(resource, namespace, &mut object)?;
     let name = object["metadata"]["name"].as_str();
     let name = name.unwrap_or_default().to_owned();

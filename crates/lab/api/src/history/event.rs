@@ -87,7 +87,7 @@ impl Event {
     pub(crate) fn line(&self, asked: &Resource, filter: &Filter) -> Option<Bytes> {
         let event_type = self.event_type(filter)?;
         let line = || event_type.line(asked, &self.object_for(event_type));
-        if asked.version != self.resource().version {
+        if asked.api_version() != self.resource().api_version() {
             return Some(line());
         }
         Some(self.lines[event_type as usize].get_or_init(line).clone())

@@ -22,19 +22,21 @@ pub struct State {
     pub(super) created: u64,
     /// Most events that a collection keeps.
     pub(super) events: usize,
-    /// By [`Resource::full_name`].
+    /// By [`Resource::collection`].
     pub(crate) collections: BTreeMap<String, Collection>,
 }
 
 impl State {
     /// The objects of a kind. A kind that is no longer served has none, and no history.
     pub fn collection(&self, resource: &Resource) -> &Collection {
-        self.collections.get(&resource.full_name()).unwrap_or(&GONE)
+        self.collections
+            .get(&resource.collection())
+            .unwrap_or(&GONE)
     }
 
     pub fn collection_mut(&mut self, resource: &Resource) -> &mut Collection {
         self.collections
-            .get_mut(&resource.full_name())
+            .get_mut(&resource.collection())
             .expect("only objects of served kinds are written")
     }
 

@@ -1,5 +1,6 @@
 //! The parameters of write requests.
 
+use crate::body::syntax;
 use crate::query::{boolean, parameter};
 use crate::status::{Cause, Status};
 use crate::store::Effect;
@@ -60,6 +61,7 @@ impl WriteOptions {
             let why = format!("Too long: may not be more than {LONGEST_MANAGER} bytes");
             causes.push(Cause::new("fieldManager", why));
         }
+        causes.extend(named.as_deref().into_iter().flat_map(unprintable));
         let effect = effect(query).unwrap_or_else(|cause| {
             causes.push(cause);
             Effect::DryRun
@@ -85,12 +87,9 @@ impl WriteOptions {
         }
         let program = || {
             let agent = user_agent.unwrap_or_default();
-            agent
-                .split('/')
-                .next()
-                .filter(|it| !it.is_empty())
-                .unwrap_or("unknown")
-                .to_owned()
+            let name = agent.split('/').next().filter(|it| !it.is_empty());
+            let name = name.unwrap_or("unknown");
+            name[..name.floor_char_boundary(LONGEST_MANAGER)].to_owned()
         };
         Ok(Self {
             effect,
@@ -99,6 +98,22 @@ impl WriteOptions {
             force: force.is_some_and(|it| boolean(&it)),
         })
     }
+}
+
+/// What is wrong with characters of a field manager (`ValidateFieldManager`).
+fn unprintable(manager: &str) -> Vec<Cause> {
+    let quoted: String = manager.chars().map(syntax::escaped).collect();
+    let wrong = manager
+        .char_indices()
+        .filter(|(_, it)| !syntax::is_printable(*it));
+    let causes = wrong.map(|(at, it)| {
+        let code = u32::from(it);
+        let why = format!(
+            "Invalid value: \"{quoted}\": invalid character U+{code:04X} (at position {at})"
+        );
+        Cause::new("fieldManager", why)
+    });
+    causes.collect()
 }
 
 /// Reads the parameter `dryRun`.

@@ -13,6 +13,7 @@ use crate::apply::{self, Conflicts, applied};
 use crate::body;
 use crate::history::now;
 use crate::patch::{PatchType, patched, shown};
+use crate::resource::Resource;
 use crate::status::Status;
 use crate::validation;
 use crate::yaml;
@@ -67,7 +68,8 @@ impl Call<'_> {
             },
             _ => {
                 let old = self.find(name)?;
-                let (new, warnings) = self.patched(&old, name, patch_type, options)?;
+                let (new, warnings) =
+                    self.patched(&self.resource, &old, name, patch_type, options)?;
                 let is_latest = version(&new) == version(&old);
                 let stored = self.store(&old, new, part, options);
                 (stored.map_err(|it| Refused::of(it, is_latest))?, warnings)
@@ -76,15 +78,16 @@ impl Call<'_> {
         Ok(with_warnings(self.shown(&stored)?, &warnings))
     }
 
-    /// The object after the patch, and what the client is told.
-    fn patched(
+    /// The object, which is of the kind `kind`, after the patch, and what the client is told.
+    pub(super) fn patched(
         &self,
+        kind: &Resource,
         old: &Value,
         name: &str,
         patch_type: PatchType,
         options: &WriteOptions,
     ) -> Result<(Value, Vec<String>), Status> {
-        let schema = &self.resource.schema;
+        let schema = &kind.schema;
         let mut new = patched(schema, old, patch_type, self.body)?;
         let refused = |why: &str| match patched(schema, old, patch_type, self.body) {
             Ok(new) => Status::invalid_patch(&shown(patch_type, self.body, &new), why),
@@ -94,7 +97,7 @@ impl Call<'_> {
         let decoded = schema.decode(&mut new);
         let unknown = decoded.map_err(|it| refused(&it.to_string()))?;
         let warnings = self.strict(&new, &unknown, options, refused)?;
-        self.fit(name, &mut new)?;
+        self.fit(kind, name, &mut new)?;
         Ok((new, warnings))
     }
 
@@ -110,7 +113,7 @@ impl Call<'_> {
         if old.is_some() && config["metadata"]["name"].is_null() {
             config["metadata"]["name"] = name.into();
         }
-        self.fit(name, &mut config)?;
+        self.fit(&self.resource, name, &mut config)?;
         if let (None, Some(uid)) = (
             old,
             config["metadata"]["uid"]
@@ -137,6 +140,7 @@ impl Call<'_> {
             (Some(_), Part::Whole | Part::Scale | Part::Finalizers) => {
                 store.update_with(new, options.effect)
             }
+            (Some(_), Part::Ephemeral) => store.add_containers(new, options.effect),
             (Some(_), Part::Status) => store.update_status_with(new, options.effect),
         };
         let is_latest = config["metadata"]["resourceVersion"].is_null();

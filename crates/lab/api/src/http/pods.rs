@@ -1,14 +1,15 @@
-//! Subresources of Pods: log, eviction, binding.
+//! Subresources of Pods: log, eviction, binding, ephemeral containers.
 
 use hyper::{Method, StatusCode};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Call;
 use super::options::Verb;
 use super::proxy::OF_PODS;
 use super::streams;
-use super::writing::Part as Written;
+use super::writing::{Part as Written, content};
 use crate::answer::{Answer, Content, Pieces, success, with_type};
+use crate::history::now;
 use crate::query::boolean;
 use crate::resource::Part;
 use crate::status::Status;
@@ -68,6 +69,18 @@ pub(crate) const PARTS: &[Part] = &[
             _ => Err(Status::method_not_allowed()),
         },
     },
+    Part {
+        name: "ephemeralcontainers",
+        api_version: "",
+        kind: "Pod",
+        verbs: &["get", "patch", "update"],
+        answer: |call, method, name| match *method {
+            Method::GET => call.read(Some(name)),
+            Method::PUT => call.replace(name, Written::Ephemeral),
+            Method::PATCH => call.patch(name, Written::Ephemeral),
+            _ => Err(Status::method_not_allowed()),
+        },
+    },
     OF_PODS,
     streams::EXEC,
     streams::ATTACH,
@@ -109,30 +122,50 @@ impl Call<'_> {
 
     /// Deletes the Pod. There are no PodDisruptionBudgets.
     fn evict(&self, name: &str) -> Result<Answer, Status> {
-        let eviction = self.content()?;
+        let eviction = content("Eviction", self.content_type, self.body)?;
         let options = self.delete_options(&eviction["deleteOptions"])?;
         let key = self.key(name);
         self.api.store.delete_of(&self.resource, &key, &options)?;
         Ok(created())
     }
 
-    /// Assigns the Pod to a node.
+    /// Assigns the Pod to a node. What the binding has of metadata is added to that of the Pod.
     fn bind(&self, name: &str) -> Result<Answer, Status> {
-        let binding = self.content()?;
-        let Some(node) = binding["target"]["name"].as_str() else {
-            return Err(Status::bad_request("target.name is missing"));
+        let options = self.options(Verb::Create)?;
+        let binding = content("Binding", self.content_type, self.body)?;
+        let target = &binding["target"];
+        let Some(node) = target["name"].as_str().filter(|it| !it.is_empty()) else {
+            return Err(Status::bad_request("target.name: Required value"));
         };
-        let pod = self.find(name)?;
-        if pod["spec"]["nodeName"]
-            .as_str()
-            .is_some_and(|it| !it.is_empty())
-        {
-            let why = "the pod is already assigned to a node";
-            return Err(Status::conflict(&self.resource, name, why));
+        let kind = target["kind"].as_str().unwrap_or_default();
+        if !["", "Node"].contains(&kind) {
+            return Err(Status::bad_request(format!(
+                "target.kind: Unsupported value: {kind:?}: supported values: \"<empty>\", \"Node\""
+            )));
         }
-        let mut bound = Value::clone(&pod);
+        let mut bound = Value::clone(&*self.find(name)?);
+        for field in ["resourceVersion", "uid"] {
+            if let Some(given) = binding["metadata"][field].as_str() {
+                bound["metadata"][field] = given.into();
+            }
+        }
+        for field in ["annotations", "labels"] {
+            for (key, value) in binding["metadata"][field].as_object().into_iter().flatten() {
+                bound["metadata"][field][key] = value.clone();
+            }
+        }
         bound["spec"]["nodeName"] = node.into();
-        self.store(&pod, bound, Written::Whole, &self.options(Verb::Create)?)?;
+        let scheduled =
+            json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": now()});
+        let conditions = &mut bound["status"]["conditions"];
+        match conditions.as_array_mut() {
+            None => *conditions = json!([scheduled]),
+            Some(all) => {
+                all.retain(|it| it["type"] != scheduled["type"]);
+                all.push(scheduled);
+            }
+        }
+        self.api.store.bind(bound, options.effect)?;
         Ok(created())
     }
 }

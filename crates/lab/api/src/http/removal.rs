@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::Call;
 use super::options::effect;
+use super::writing::content;
 use crate::answer::{Answer, json_value, success};
 use crate::format::{Format, Include};
 use crate::list;
@@ -63,7 +64,7 @@ impl Call<'_> {
     fn body_or_null(&self) -> Result<Value, Status> {
         match self.body {
             [] => Ok(Value::Null),
-            _ => self.content(),
+            _ => content("DeleteOptions", self.content_type, self.body),
         }
     }
 

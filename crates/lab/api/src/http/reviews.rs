@@ -37,7 +37,7 @@ impl Call<'_> {
             fields.entry("metadata").or_insert_with(|| json!({}));
         }
         body::fit(&self.resource, self.namespace.as_deref(), &mut review)?;
-        let warnings = self.check(&mut review, &self.options(Verb::Create)?)?;
+        let warnings = self.check(&self.resource, &mut review, &self.options(Verb::Create)?)?;
         if self.resource.kind == "TokenReview"
             && review["spec"]["token"].as_str().is_none_or(str::is_empty)
         {

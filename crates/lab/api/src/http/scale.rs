@@ -1,56 +1,73 @@
 //! `scale`: the number of replicas of a workload as an object of its own.
 
-use std::sync::Arc;
-
 use hyper::Method;
 use serde_json::{Value, json};
 
 use super::Call;
-use super::options::Verb;
+use super::options::{Verb, WriteOptions};
 use super::patching::conflicts;
-use super::writing::{Part, manager};
+use super::writing::{Part, content, manager, with_warnings};
 use crate::answer::{Answer, json_value};
 use crate::apply::applied;
 use crate::history::now;
-use crate::patch::{PatchType, patched};
-use crate::resource::{Resource, Scale};
-use crate::schema::of_kind;
+use crate::patch::PatchType;
+use crate::resource::{SCALE, Scale};
 use crate::selector::selector_text;
-use crate::status::{Cause, Status};
+use crate::status::Status;
+use crate::validation;
 
 impl Call<'_> {
     pub(super) fn scale(&self, of: &Scale, method: &Method, name: &str) -> Result<Answer, Status> {
         let workload = self.find(name)?;
         let scale = scale_of(of, &workload);
-        let wanted = match *method {
+        let (verb, patch_type) = match *method {
             Method::GET => return Ok(json_value(&scale)),
-            Method::PUT => self.content()?,
+            Method::PUT => (Verb::Update, None),
             Method::PATCH => {
                 let patch_type = self.patch_type()?;
-                if patch_type == PatchType::Apply {
-                    return self.apply_scale(of, name, &workload);
-                }
-                let schema = of_kind("autoscaling/v1", "Scale").ok_or_else(Status::no_resource)?;
-                patched(schema, &scale, patch_type, self.body)?
+                (patch_type.verb(), Some(patch_type))
             }
             _ => return Err(Status::method_not_allowed()),
         };
-        let stored = self.set_replicas(of, name, &workload, &wanted)?;
-        Ok(json_value(&scale_of(of, &self.resource.show(stored))))
+        let options = self.options(verb)?;
+        let (wanted, warnings) = match patch_type {
+            None => {
+                let mut wanted = content(&SCALE.kind, self.content_type, self.body)?;
+                self.fit(&SCALE, name, &mut wanted)?;
+                let warnings = self.check(&SCALE, &mut wanted, &options)?;
+                (wanted, warnings)
+            }
+            Some(PatchType::Apply) => {
+                return self.apply_scale(of, name, &workload, &options);
+            }
+            Some(patch_type) => self.patched(&SCALE, &scale, name, patch_type, &options)?,
+        };
+        let mut new = Value::clone(&workload);
+        *slot(&mut new, &of.replicas) = replicas_of(name, &wanted)?.into();
+        known(&mut new, &wanted);
+        let stored = self.store(&workload, new, Part::Scale, &options)?;
+        let answer = json_value(&scale_of(of, &self.resource.show(stored)));
+        Ok(with_warnings(answer, &warnings))
     }
 
     /// Server-side apply of the number of replicas, which the manager then owns in the workload
     /// (`managedfields/scalehandler.go`).
-    fn apply_scale(&self, of: &Scale, name: &str, workload: &Value) -> Result<Answer, Status> {
-        let options = self.options(Verb::Apply)?;
-        let config = self.config("autoscaling/v1", "Scale")?;
+    fn apply_scale(
+        &self,
+        of: &Scale,
+        name: &str,
+        workload: &Value,
+        options: &WriteOptions,
+    ) -> Result<Answer, Status> {
+        let mut config = self.config(&SCALE.api_version(), &SCALE.kind)?;
+        validation::prune(&SCALE, &mut config)?;
         let mut wanted = json!({});
         if !config["spec"]["replicas"].is_null() {
-            *slot(&mut wanted, &of.replicas) = replicas_of(&self.resource, name, &config)?.into();
+            *slot(&mut wanted, &of.replicas) = replicas_of(name, &config)?.into();
         }
         wanted["metadata"] = json!({"name": name});
-        let manager = manager(&options, Part::Scale);
-        let conflicts = conflicts(&options);
+        let manager = manager(options, Part::Scale);
+        let conflicts = conflicts(options);
         let mut new = applied(
             &self.resource,
             Some(workload),
@@ -59,46 +76,25 @@ impl Call<'_> {
             conflicts,
             &now(),
         )?;
-        if let Some(version) = config["metadata"]["resourceVersion"].as_str() {
-            new["metadata"]["resourceVersion"] = version.into();
-        }
+        known(&mut new, &config);
         let stored = self.api.store.update_with(new, options.effect)?;
         Ok(json_value(&scale_of(of, &self.resource.show(stored))))
     }
+}
 
-    fn set_replicas(
-        &self,
-        of: &Scale,
-        name: &str,
-        workload: &Arc<Value>,
-        scale: &Value,
-    ) -> Result<Arc<Value>, Status> {
-        let replicas = replicas_of(&self.resource, name, scale)?;
-        let mut new = Value::clone(workload);
-        *slot(&mut new, &of.replicas) = replicas.into();
-        if let Some(version) = scale["metadata"]["resourceVersion"].as_str() {
-            new["metadata"]["resourceVersion"] = version.into();
+/// What the client of a `Scale` knows of the workload must be true.
+fn known(workload: &mut Value, scale: &Value) {
+    for field in ["resourceVersion", "uid"] {
+        if let Some(given) = scale["metadata"][field].as_str() {
+            workload["metadata"][field] = given.into();
         }
-        self.store(workload, new, Part::Scale, &self.options(Verb::Update)?)
     }
 }
 
-/// The wanted number in a `Scale`; a missing one is 0.
-fn replicas_of(resource: &Resource, name: &str, scale: &Value) -> Result<i64, Status> {
-    let replicas = match &scale["spec"]["replicas"] {
-        Value::Null => Some(0),
-        given => given
-            .as_i64()
-            .filter(|it| (0..=i64::from(i32::MAX)).contains(it)),
-    };
-    replicas.ok_or_else(|| {
-        let message = format!(
-            "Invalid value: {}: must be greater than or equal to 0",
-            scale["spec"]["replicas"]
-        );
-        let cause = Cause::new("spec.replicas", message);
-        Status::invalid(resource, name, &[cause])
-    })
+/// The wanted number in a `Scale`; a missing one is 0 (`ValidateScale` in `pkg/apis/autoscaling/validation`).
+fn replicas_of(name: &str, scale: &Value) -> Result<i64, Status> {
+    validation::refuse(&SCALE, name, &SCALE.schema.check("", scale, None))?;
+    Ok(scale["spec"]["replicas"].as_i64().unwrap_or_default())
 }
 
 /// The value at a pointer, whose missing fields are made.

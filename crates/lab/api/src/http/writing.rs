@@ -28,6 +28,8 @@ pub(super) enum Part {
     Scale,
     /// `spec.finalizers` of a Namespace.
     Finalizers,
+    /// `spec.ephemeralContainers` of a Pod.
+    Ephemeral,
 }
 
 impl Part {
@@ -37,6 +39,7 @@ impl Part {
             Self::Status => "status",
             Self::Scale => "scale",
             Self::Finalizers => "finalize",
+            Self::Ephemeral => "ephemeralcontainers",
         }
     }
 }
@@ -73,16 +76,13 @@ impl Call<'_> {
         let options = self.options(Verb::Create)?;
         let mut object = self.content()?;
         body::fit(&self.resource, self.namespace.as_deref(), &mut object)?;
-        let warnings = self.check(&mut object, &options)?;
+        let warnings = self.check(&self.resource, &mut object, &options)?;
+        if self.resource.conversion.is_some() {
+            // Later it is an object of another version, with other rules.
+            validation::check(&self.resource, None, &object)?;
+        }
         let manager = manager(&options, Part::Whole);
-        let mut status = None;
-        if !Part::Whole.may_own(&self.resource, "status") {
-            status = object.as_object_mut().and_then(|it| it.remove("status"));
-        }
-        apply::written(&self.resource, None, &mut object, &manager, &now());
-        if let Some(status) = status {
-            object["status"] = status;
-        }
+        apply::created(&self.resource, &mut object, &manager, &now());
         let stored = self.api.store.create_with(object, options.effect)?;
         let mut answer = self.shown(&stored)?;
         *answer.status_mut() = StatusCode::CREATED;
@@ -92,8 +92,8 @@ impl Call<'_> {
     pub(super) fn replace(&self, name: &str, part: Part) -> Result<Answer, Status> {
         let options = self.options(Verb::Update)?;
         let mut object = self.content()?;
-        self.fit(name, &mut object)?;
-        let warnings = self.check(&mut object, &options)?;
+        self.fit(&self.resource, name, &mut object)?;
+        let warnings = self.check(&self.resource, &mut object, &options)?;
         let stored = self.find(name)?;
         let stored = self.store(&stored, object, part, &options)?;
         Ok(with_warnings(self.shown(&stored)?, &warnings))
@@ -108,32 +108,15 @@ impl Call<'_> {
         options: &WriteOptions,
     ) -> Result<Arc<Value>, Status> {
         let manager = manager(options, part);
+        if part == Part::Status {
+            let whole = apply::status_replaced(&self.resource, old, new, &manager, &now());
+            return self.api.store.update_status_with(whole, options.effect);
+        }
+        apply::replaced(&self.resource, old, &mut new, &manager, &now());
         match part {
-            Part::Whole | Part::Scale | Part::Finalizers => {
-                if self.resource.status == Subresource::Served
-                    && let Some(new) = new.as_object_mut()
-                {
-                    match &old["status"] {
-                        Value::Null => new.remove("status"),
-                        status => new.insert("status".to_owned(), status.clone()),
-                    };
-                }
-                apply::written(&self.resource, Some(old), &mut new, &manager, &now());
-                match part {
-                    Part::Finalizers => self.api.store.finalize(new, options.effect),
-                    _ => self.api.store.update_with(new, options.effect),
-                }
-            }
-            Part::Status => {
-                let mut whole = old.clone();
-                whole["status"] = new["status"].take();
-                let own = self.resource.metadata_of_status();
-                for field in ["resourceVersion", "uid"].iter().chain(own) {
-                    whole["metadata"][field] = new["metadata"][field].take();
-                }
-                apply::written(&self.resource, Some(old), &mut whole, &manager, &now());
-                self.api.store.update_status_with(whole, options.effect)
-            }
+            Part::Finalizers => self.api.store.finalize(new, options.effect),
+            Part::Ephemeral => self.api.store.add_containers(new, options.effect),
+            _ => self.api.store.update_with(new, options.effect),
         }
     }
 
@@ -143,9 +126,14 @@ impl Call<'_> {
         Ok(self.resource.show(found.value()))
     }
 
-    /// Completes `object` from the path, see [`body::fit`](crate::body::fit).
-    pub(super) fn fit(&self, name: &str, object: &mut Value) -> Result<(), Status> {
-        body::fit(&self.resource, self.namespace.as_deref(), object)?;
+    /// Completes `object`, which is of the kind `kind`, from the path, see [`body::fit`](crate::body::fit).
+    pub(super) fn fit(
+        &self,
+        kind: &Resource,
+        name: &str,
+        object: &mut Value,
+    ) -> Result<(), Status> {
+        body::fit(kind, self.namespace.as_deref(), object)?;
         let why = match object["metadata"]["name"].as_str().unwrap_or_default() {
             "" => format!(
                 "the name of the object ({name} based on URL) was undeterminable: name must be provided"
@@ -162,20 +150,21 @@ impl Call<'_> {
 
     /// Parses the body: JSON, YAML or protobuf.
     pub(super) fn content(&self) -> Result<Value, Status> {
-        content(self.content_type, self.body)
+        content(&self.resource.kind, self.content_type, self.body)
     }
 
     /// Checks the types of all fields. Returns a warning for each field that the kind does not
     /// have.
     pub(super) fn check(
         &self,
+        kind: &Resource,
         object: &mut Value,
         options: &WriteOptions,
     ) -> Result<Vec<String>, Status> {
         apply::keep_reset(object);
-        let unknown = validation::conform(&self.resource, object)?;
+        let unknown = validation::conform(kind, object)?;
         self.strict(object, &unknown, options, |it| {
-            validation::undecodable(&self.resource, &it)
+            validation::undecodable(kind, &it)
         })
     }
 
@@ -246,10 +235,14 @@ fn media_type(content_type: Option<&str>) -> &str {
     given.split(';').next().unwrap_or_default().trim()
 }
 
-/// Parses a body: JSON, YAML or protobuf.
-pub(super) fn content(content_type: Option<&str>, body: &[u8]) -> Result<Value, Status> {
+/// Parses a body with an object of the kind `kind`: JSON, YAML or protobuf.
+pub(super) fn content(
+    kind: &str,
+    content_type: Option<&str>,
+    body: &[u8],
+) -> Result<Value, Status> {
     match media_type(content_type) {
-        "application/json" | "" => body::json(body),
+        "application/json" | "" => body::json(kind, body),
         YAML => yaml::read(body),
         "application/vnd.kubernetes.protobuf" => protobuf::read(body),
         _ => Err(Status::unsupported_media_type(&[

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use super::{NameRule, Registry, Resource, Scale, Subresource};
+use super::{Conversion, NameRule, Registry, Resource, Scale, Subresource, events};
 use crate::custom;
 use crate::http::pods::PARTS;
 use crate::http::proxy::OF_SERVICES;
@@ -21,6 +21,10 @@ pub static KINDS: LazyLock<Registry> = LazyLock::new(|| {
     let all = [core(), apps(), stored::kinds(), others(), reviews()];
     all.into_iter().flatten().collect()
 });
+
+/// What the subresource `scale` takes and answers.
+pub(crate) static SCALE: LazyLock<Resource> =
+    LazyLock::new(|| kind("autoscaling/v1 Scale scales -", Table::of("Name")));
 
 /// The columns of workloads after their own.
 const TEMPLATE: &str = "Age, Containers+, Images+, Selector+";
@@ -97,8 +101,8 @@ fn core() -> Vec<Resource> {
         },
         Resource {
             fields: words(
-                "type reason source reportingComponent involvedObject.kind involvedObject.namespace involvedObject.name \
-                 involvedObject.uid involvedObject.apiVersion involvedObject.resourceVersion involvedObject.fieldPath",
+                "type reason reportingComponent involvedObject.kind involvedObject.namespace involvedObject.name \
+                 involvedObject.uid involvedObject.apiVersion involvedObject.resourceVersion involvedObject.fieldPath source",
             ),
             ..kind("v1 Event events ev", Table::rows(EVENT, objects::event))
         },
@@ -214,6 +218,12 @@ fn others() -> Vec<Resource> {
             )
         },
         Resource {
+            home: Some(""),
+            conversion: Some(Conversion {
+                store: events::store,
+                show: events::show,
+            }),
+            // In the order of the core group's, whose values they have.
             fields: words(
                 "type reason reportingController regarding.kind regarding.namespace regarding.name regarding.uid \
                  regarding.apiVersion regarding.resourceVersion regarding.fieldPath",
@@ -283,6 +293,7 @@ pub(super) fn kind(head: &str, table: Table) -> Resource {
         parts: &[],
         fields: Vec::new(),
         name: NameRule::Subdomain,
+        home: None,
         conversion: None,
         begin: |_| {},
         admit: None,

@@ -52,8 +52,7 @@ impl Registry {
         named.find(|it| it.api_version() == api_version)
     }
 
-    /// The collections of a built-in kind, each in its stored version. Events are in two: of the core group and of
-    /// `events.k8s.io`.
+    /// The collections of a built-in kind, each in its stored version.
     pub fn kinds(&self, kind: &str) -> impl Iterator<Item = &Arc<Resource>> {
         let named = self
             .0

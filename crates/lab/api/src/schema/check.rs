@@ -7,7 +7,6 @@ use std::collections::{BTreeSet, HashMap};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use regex::bytes::{Regex, RegexBuilder};
 use serde_json::{Map, Value, json};
 
 use sluice_controller::{ANNOTATIONS, Format};
@@ -29,37 +28,6 @@ const REQUEST: &str = "-----BEGIN CERTIFICATE REQUEST-----";
 /// The words of kube-apiserver for rules in CEL, which have such a budget there.
 const EXHAUSTED: &str = "Invalid value: \"object\": validation failed due to running out of cost budget, no further \
                          validation rules will be run";
-
-/// A regular expression of a schema.
-#[derive(Clone, Debug)]
-pub(crate) struct Pattern {
-    text: Box<str>,
-    read: Regex,
-    /// Steps for 64 bytes of text. In the worst case a text takes time in proportion to the size of the compiled expression.
-    cost: u64,
-}
-
-/// Sizes of compiled expressions in bytes, and what they cost. A larger one is refused: it costs memory, too.
-const COSTS: [(usize, u64); 3] = [(16 << 10, 16), (128 << 10, 512), (1 << 20, 1 << 14)];
-
-impl Pattern {
-    /// `None`: it cannot be read.
-    pub(crate) fn new(text: &str) -> Option<Self> {
-        let mut builder = RegexBuilder::new(text);
-        // Go's classes are ASCII.
-        builder.unicode(false);
-        let mut compiled = COSTS
-            .iter()
-            .map(|(size, cost)| (builder.size_limit(*size).build(), cost));
-        compiled.find_map(|(read, cost)| {
-            Some(Self {
-                text: text.into(),
-                read: read.ok()?,
-                cost: *cost,
-            })
-        })
-    }
-}
 
 impl Schema {
     /// What is wrong with a decoded value at `path`. `old` is the value that it replaces.
@@ -310,10 +278,10 @@ impl Checker {
                     self.wrong_type(path, &format!("{value}"), format.name());
                 }
                 if let Some(it) = &rules.pattern
-                    && self.spend(it.cost * (text.len() as u64 / 64 + 1))
-                    && !it.read.is_match(text.as_bytes())
+                    && self.spend(it.steps(text))
+                    && !it.matches(text)
                 {
-                    self.invalid(path, value, &format!("should match '{}'", it.text));
+                    self.invalid(path, value, &format!("should match '{}'", it.text()));
                 }
             }
             Value::Array(list) => {

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use sluice_controller::Format;
 
-use super::check::Pattern;
 use super::formats::TextFormat;
+use super::pattern::Pattern;
 use super::{Field, Form, ListType, Rules, Schema, Shape, Type, of_type};
 
 /// What an object may have that its schema need not list.

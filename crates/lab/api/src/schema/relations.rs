@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
+use ipnet::IpNet;
 use serde_json::Value;
 use sluice_controller::Quantity;
 
@@ -51,6 +52,8 @@ enum Condition {
     Given(Path, bool),
     /// Whether the value is one of those of other fields; the flag tells which answer holds.
     Among(Path, Vec<Path>, bool),
+    /// Whether the value is a network that is no true part of the network in the other field.
+    Outside(Path, Path),
     /// Whether an item before has the same values.
     Twice(Vec<Path>),
     /// Whether a field differs from that of the object before.
@@ -241,6 +244,9 @@ impl Condition {
         if let Some(field) = inside("was(") {
             return Self::Was(Path::read(field));
         }
+        if let Some((field, other)) = word.split_once("!within:") {
+            return Self::Outside(Path::read(field), Path::read(other));
+        }
         for (sign, is_in) in [("!in:", false), (":in:", true)] {
             if let Some((field, others)) = word.split_once(sign) {
                 return Self::Among(Path::read(field), Path::several(others), is_in);
@@ -293,6 +299,7 @@ impl Condition {
                 path.from(root, place).iter().any(|it| is_given(it.value)) == *is
             }
             Self::Among(path, _, is_in) => known.contains(&text(path)) == *is_in,
+            Self::Outside(path, other) => is_outside(&text(path), &text(other)),
             Self::Twice(paths) => {
                 let texts: Vec<_> = paths.iter().map(text).collect();
                 !known.insert(texts.join("\0"))
@@ -490,6 +497,14 @@ fn text(value: &Value) -> String {
         Value::String(it) => it.clone(),
         other => other.to_string(),
     }
+}
+
+/// Whether a network is no true part of another. What is no network is told by its format.
+fn is_outside(text: &str, whole: &str) -> bool {
+    let (Ok(part), Ok(whole)) = (text.parse::<IpNet>(), whole.parse::<IpNet>()) else {
+        return false;
+    };
+    part.prefix_len() <= whole.prefix_len() || !whole.trunc().contains(&part)
 }
 
 fn is_like(text: &str, pattern: &str) -> bool {

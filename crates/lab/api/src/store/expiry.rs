@@ -8,7 +8,7 @@ use crate::history::Event;
 use crate::object::Key;
 use crate::resource::Resource;
 
-/// Most Events, of both API groups together.
+/// Most Events.
 const MOST: usize = 1_000;
 
 /// kube-apiserver's `--event-ttl`.
@@ -28,8 +28,7 @@ struct Written {
 impl Expiry {
     /// Updates the index after a change at `now`.
     pub(super) fn follow(&mut self, resource: &Arc<Resource>, change: &Event, now: Instant) {
-        let groups = ["", "events.k8s.io"];
-        if !groups.iter().any(|it| resource.is(it, "Event")) {
+        if !resource.is("", "Event") {
             return;
         }
         if let Some(previous) = &change.previous {

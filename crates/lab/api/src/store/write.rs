@@ -12,7 +12,7 @@ use super::{Effect, namespaces, unknown_kind};
 use crate::history::now;
 use crate::object::{Key, Object};
 use crate::resource::{Resource, Subresource};
-use crate::status::Status;
+use crate::status::{Cause, Status};
 use crate::validation;
 
 /// Metadata that only the server sets.
@@ -56,17 +56,20 @@ impl Writer {
             new["metadata"]["name"] = key.name.clone().into();
         }
         (resource.begin)(&mut new);
-        validation::check_name(resource, &key.name)?;
         self.check_namespace(resource, &key)?;
         if resource.custom {
             self.check_definition(resource)?;
         }
-        if self.get(resource, &key).is_some() {
-            return Err(Status::already_exists(resource, &key.name));
-        }
         // A Job's selector has its uid.
         new["metadata"]["uid"] = self.history.lock().next_uid().into();
-        self.complete(resource, None, &mut new)?;
+        let completed = self.complete(resource, None, None, &mut new);
+        if let Some(taken) = self.get(resource, &key) {
+            // Whatever the cluster gave to this name is that of the object that has it.
+            self.abandon(resource, Some(&taken.value()), &new);
+            completed?;
+            return Err(Status::already_exists(resource, &key.name));
+        }
+        completed?;
         let metadata = &mut new["metadata"];
         metadata["creationTimestamp"] = now().into();
         if counts_generations(resource) {
@@ -90,7 +93,7 @@ impl Writer {
             *namespaces::finalizers(&mut new) =
                 namespaces::finalizers(&mut Value::clone(&stored)).clone();
         }
-        self.replace(&resource, key, &old, new, effect)
+        self.replace(&resource, key, &old, &stored, new, effect)
     }
 
     /// Replaces what holds a Namespace: its finalizers, in `spec` too.
@@ -104,7 +107,7 @@ impl Writer {
         set(&mut new, "status", &stored["status"]);
         let causes = validation::metadata::of_namespace(&new["spec"]["finalizers"]);
         validation::refuse(&resource, &key.name, &causes)?;
-        self.replace(&resource, key, &old, new, effect)
+        self.replace(&resource, key, &old, &stored, new, effect)
     }
 
     pub(super) fn update_status(
@@ -119,7 +122,68 @@ impl Writer {
         for field in resource.metadata_of_status() {
             set(&mut whole["metadata"], field, &new["metadata"][field]);
         }
-        self.replace(&resource, key, &old, whole, effect)
+        self.replace(&resource, key, &old, &stored, whole, effect)
+    }
+
+    /// Assigns a Pod to the node that it names. Nobody else may do that, and it counts as no change of the Pod's spec.
+    pub(super) fn bind(&mut self, mut new: Value, effect: Effect) -> Result<Arc<Value>, Status> {
+        let Replaced { resource, key, old } = self.replaced(&mut new)?;
+        let stored = old.value();
+        let (name, spec) = (&key.name, &stored["spec"]);
+        let node = spec["nodeName"].as_str().unwrap_or_default();
+        let why = if !stored["metadata"]["deletionTimestamp"].is_null() {
+            format!("pod {name} is being deleted, cannot be assigned to a host")
+        } else if !node.is_empty() {
+            format!("pod {name} is already assigned to node {node:?}")
+        } else if !spec["schedulingGates"].is_null() {
+            format!("pod {name} has non-empty .spec.schedulingGates")
+        } else {
+            let mut before = Value::clone(&stored);
+            before["spec"]["nodeName"] = new["spec"]["nodeName"].clone();
+            return self.replace(&resource, key, &old, &before, new, effect);
+        };
+        let binding = Resource {
+            plural: format!("{}/binding", resource.plural),
+            ..Resource::clone(&resource)
+        };
+        Err(Status::conflict(&binding, name, &why))
+    }
+
+    /// Replaces the ephemeral containers of a Pod, of which none changes or goes.
+    pub(super) fn add_containers(
+        &mut self,
+        mut new: Value,
+        effect: Effect,
+    ) -> Result<Arc<Value>, Status> {
+        const FIELD: &str = "ephemeralContainers";
+        let Replaced { resource, key, old } = self.replaced(&mut new)?;
+        let stored = old.value();
+        let all = |it: &Value| it["spec"][FIELD].as_array().cloned().unwrap_or_default();
+        let mut whole = Value::clone(&stored);
+        set(&mut whole["spec"], FIELD, &new["spec"][FIELD]);
+        set(
+            &mut whole["metadata"],
+            "managedFields",
+            &new["metadata"]["managedFields"],
+        );
+        // In its one form.
+        validation::conform(&resource, &mut whole)?;
+        resource.schema.complete(&mut whole);
+        let found = all(&whole);
+        let held = all(&stored).into_iter().filter(|it| !found.contains(it));
+        let causes: Vec<_> = held
+            .map(|it| {
+                let is_there = found.iter().any(|other| other["name"] == it["name"]);
+                let what = if is_there { "changed" } else { "removed" };
+                let name = &it["name"];
+                let why =
+                    format!("Forbidden: existing ephemeral containers {name} may not be {what}");
+                Cause::new(format!("spec.{FIELD}"), why)
+            })
+            .collect();
+        validation::refuse(&resource, &key.name, &causes)?;
+        let before = whole.clone();
+        self.replace(&resource, key, &old, &before, whole, effect)
     }
 
     /// What `new` is to replace. `new` gets the metadata that only the server sets.
@@ -131,16 +195,17 @@ impl Writer {
         Ok(Replaced { resource, key, old })
     }
 
-    /// Decodes, completes and validates an object.
+    /// Decodes, completes and validates an object. `before` is what admission compares it with.
     fn complete(
         &mut self,
         resource: &Resource,
         old: Option<&Value>,
+        before: Option<&Value>,
         new: &mut Value,
     ) -> Result<(), Status> {
         validation::conform(resource, new)?;
         resource.schema.complete(new);
-        if let Err(refusal) = self.admit(resource, old, new) {
+        if let Err(refusal) = self.admit(resource, before, new) {
             return Err(validation::with_causes(resource, old, new, refusal));
         }
         // What admission wrote has the one form, too.
@@ -152,17 +217,19 @@ impl Writer {
         valid
     }
 
-    /// Stores `new` in place of `old`, unless they are equal.
+    /// Stores `new` in place of `old`, unless they are equal. `before` is what admission
+    /// compares `new` with: `old`, but for changes that only this way of writing may make.
     fn replace(
         &mut self,
         resource: &Arc<Resource>,
         key: Key,
         old: &Arc<Object>,
+        before: &Value,
         mut new: Value,
         effect: Effect,
     ) -> Result<Arc<Value>, Status> {
         let stored = old.value();
-        self.complete(resource, Some(&stored), &mut new)?;
+        self.complete(resource, Some(&stored), Some(before), &mut new)?;
         new["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"].clone();
         if *stored == new {
             return Ok(stored);
@@ -180,7 +247,7 @@ impl Writer {
             }
             return Ok(Arc::new(new));
         }
-        if counts_generations(resource) && differs(resource, &stored, &new) {
+        if counts_generations(resource) && differs(resource, before, &new) {
             new["metadata"]["generation"] = (old.generation + 1).into();
         }
         self.finish(resource, key, new, Some(old.clone()), effect)
@@ -252,7 +319,7 @@ impl Writer {
         let given = registry.of_kind(&api_version, &kind);
         let given = given.ok_or_else(|| unknown_kind(&api_version, &kind))?;
         let resource = registry.stored_as(given).unwrap_or(given).clone();
-        if resource.version != given.version {
+        if !Arc::ptr_eq(&resource, given) {
             object["apiVersion"] = resource.api_version().into();
             if let Some(conversion) = given.conversion {
                 (conversion.store)(object);

@@ -6,6 +6,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
 use super::refuse;
+use crate::body::{json_type, syntax};
 use crate::resource::{Registry, Resource};
 use crate::status::{Cause, Status};
 
@@ -105,25 +106,8 @@ pub(crate) fn secret(
 fn no_object(bytes: &[u8]) -> Option<String> {
     let found = match serde_json::from_slice::<Value>(bytes) {
         Ok(Value::Object(_) | Value::Null) => return None,
-        Ok(Value::Array(_)) => "array",
-        Ok(Value::String(_)) => "string",
-        Ok(Value::Number(_)) => "number",
-        Ok(Value::Bool(_)) => "bool",
-        Err(error) if error.is_eof() => return Some("unexpected end of JSON input".to_owned()),
-        Err(error) => {
-            let text = String::from_utf8_lossy(bytes);
-            let line = text
-                .lines()
-                .nth(error.line().saturating_sub(1))
-                .unwrap_or_default();
-            let wrong = line
-                .chars()
-                .nth(error.column().saturating_sub(1))
-                .unwrap_or_default();
-            return Some(format!(
-                "invalid character {wrong:?} looking for beginning of value"
-            ));
-        }
+        Ok(other) => json_type(&other),
+        Err(error) => return Some(syntax::problem(bytes).unwrap_or_else(|| error.to_string())),
     };
     Some(format!(
         "json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"

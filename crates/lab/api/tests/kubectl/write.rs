@@ -65,7 +65,10 @@ fn kubectl_debugs_pods_and_nodes() {
         cluster.run("debug web --image=busybox -c look");
         let web = cluster.store.get("Pod", "default", "web").unwrap();
         let added = &web["spec"]["ephemeralContainers"][0];
-        assert_eq!((&added["name"], &added["image"]), (&json!("look"), &json!("busybox")));
+        assert_eq!(
+            (&added["name"], &added["image"]),
+            (&json!("look"), &json!("busybox"))
+        );
         cluster.run("debug web --image=busybox --copy-to=copy");
         let copy = cluster.store.get("Pod", "default", "copy").unwrap();
         assert_eq!(copy["spec"]["containers"].as_array().unwrap().len(), 2);

@@ -22,6 +22,7 @@ impl Condition {
             Self::Among(path, others, _) => std::iter::once(path).chain(others).collect(),
             Self::Given(path, _) | Self::Shrunk(path) | Self::Was(path) => vec![path],
             Self::Twice(paths) | Self::Changed(paths) => paths.iter().collect(),
+            Self::Outside(field, other) => vec![field, other],
             Self::Created => Vec::new(),
         }
     }

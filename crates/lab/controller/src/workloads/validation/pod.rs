@@ -4,8 +4,8 @@ use k8s_openapi::api::core::v1::{PodSpec, Toleration};
 
 use crate::field::Problems;
 
-/// Checks what may change of a Pod's spec: images, a shorter deadline, tolerations that are added, scheduling gates that go,
-/// and the first node (`ValidatePodUpdate`).
+/// Checks what may change of a Pod's spec: images, a shorter deadline, tolerations that are added, and scheduling gates
+/// that go (`ValidatePodUpdate`). Its node comes by a binding.
 pub(super) fn unchanged(old: &PodSpec, new: &PodSpec, problems: &mut Problems) {
     let init = |it: &PodSpec| it.init_containers.as_ref().map_or(0, Vec::len);
     for (field, differs) in [
@@ -38,9 +38,6 @@ pub(super) fn unchanged(old: &PodSpec, new: &PodSpec, problems: &mut Problems) {
     );
     if grace.0.is_some_and(|it| it < 0) && grace.1 == Some(1) {
         expected.termination_grace_period_seconds = grace.0;
-    }
-    if old.node_name.is_none() {
-        expected.node_name = None;
     }
     let pairs = expected.containers.iter_mut().zip(&old.containers);
     let init = expected.init_containers.iter_mut().flatten();
