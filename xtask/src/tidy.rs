@@ -59,7 +59,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kernel/nft", &["netlink"]),
     ("kernel/xtables", &["model", "netlink", "nft"]),
     ("kernel/route", &["netlink"]),
-    ("kernel/bpf", &["netlink", "route"]),
+    ("kernel/bpf", &["netlink", "reconcile", "route"]),
     (
         "service/plane",
         &[

@@ -16,8 +16,9 @@ use std::time::{Duration, Instant};
 
 use sluice_http::Own;
 use sluice_model::{IpFamily, LocalAddresses, Node};
-use sluice_netlink::{RequestError, Stopper, chain};
+use sluice_netlink::{RequestError, Stopper};
 use sluice_reconcile::Backoff;
+use sluice_reconcile::chain;
 use sluice_route::{Monitor, Wake};
 use tracing::{debug, info, warn};
 

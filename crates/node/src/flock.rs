@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use nix::unistd::geteuid;
-use sluice_netlink::chain;
 use sluice_netlink::nflog::Group;
+use sluice_reconcile::chain;
 use tracing::info;
 
 /// This process may not be the node's agent.

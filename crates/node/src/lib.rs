@@ -61,5 +61,5 @@ pub use server::{
     MetricsServer, OwnServer, Page, Programs, ReportProblem, Served, Server, SetVerbosity, Shown,
     Token, WebServer, guarded,
 };
-pub use sluice_netlink::chain;
+pub use sluice_reconcile::chain;
 pub use status::{AgentStatus, StatusAnswer};

@@ -20,6 +20,7 @@
 mod backend;
 mod backoff;
 mod begun;
+mod causes;
 mod delta;
 mod portion;
 mod reconciler;
@@ -30,6 +31,7 @@ mod tests;
 
 pub use backend::{Backend, BackendError, Change, Objects, Parts, Refusal, Upkeep};
 pub use backoff::{Backoff, Waits};
+pub use causes::{causes, chain, chain_of};
 pub use delta::Delta;
 pub use portion::Portion;
 pub use reconciler::{Reconciler, Wanted};

@@ -11,6 +11,7 @@
 use std::io;
 
 use sluice_config::{Change, change};
+use sluice_node::chain;
 use sluice_source::{Watch, watch_file};
 
 use crate::cli::ProxyArgs;
@@ -72,7 +73,7 @@ impl Reloader {
             Ok(config) => return self.compare(config),
             Err(error) => error,
         };
-        let text = format!("{error:#}");
+        let text = chain(error.as_ref());
         self.is_news(text).then(|| Reload::Invalid(error))
     }
 

@@ -202,7 +202,7 @@ struct Asked<'a> {
 
 impl doctor::Plan for Asked<'_> {
     fn services(&self) -> Result<Vec<ServiceSummary>, String> {
-        self.view.services().map_err(|it| format!("{it:#}"))
+        self.view.services().map_err(|it| chain(it.as_ref()))
     }
 
     fn service(&self, name: &NamespacedName) -> Result<ServiceDetail, String> {
@@ -219,6 +219,6 @@ impl doctor::Plan for Asked<'_> {
             let reader = Reader::new(&self.view, self.socket)?;
             all.iter().map(|it| reader.read(it)).collect()
         };
-        read().map_err(|it| format!("{it:#}"))
+        read().map_err(|it| chain(it.as_ref()))
     }
 }

@@ -17,6 +17,7 @@ use aya::programs::tc::{
     self, NlOptions, SchedClassifierLink, TcAttachOptions, TcAttachType, TcError, TcHandle,
 };
 use aya::programs::{Link as _, LinkOrder, ProgramError};
+use sluice_reconcile::causes;
 use sluice_route::Link;
 use tracing::{debug, warn};
 
@@ -263,12 +264,7 @@ fn lacks_tcx(error: &Failure) -> bool {
 
 /// The queue discipline exists already.
 fn is_there(error: &(dyn std::error::Error + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if let Some(io) = error.downcast_ref::<io::Error>() {
-            return io.raw_os_error() == Some(nix::libc::EEXIST);
-        }
-        cause = error.source();
-    }
-    false
+    causes(error)
+        .find_map(|it| it.downcast_ref::<io::Error>())
+        .is_some_and(|it| it.raw_os_error() == Some(nix::libc::EEXIST))
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use aya::EbpfError;
 use aya::maps::MapError;
 use aya::programs::ProgramError;
-use sluice_netlink::chain;
+use sluice_reconcile::chain;
 
 /// An error of programs, pins or maps.
 #[derive(Debug, thiserror::Error)]

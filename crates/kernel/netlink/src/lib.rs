@@ -21,7 +21,6 @@
 
 pub mod attr;
 pub mod bulk;
-mod chain;
 pub mod conntrack;
 mod family;
 pub mod filter;
@@ -39,7 +38,6 @@ mod stop;
 mod sys;
 
 pub use bulk::Failure;
-pub use chain::chain;
 pub use family::{Family, octets};
 pub use nix::errno::Errno;
 pub use notices::Notices;

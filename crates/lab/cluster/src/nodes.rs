@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::Node;
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 use sluice_lab::HeldNode;
-use sluice_reconcile::Waits;
+use sluice_reconcile::{Waits, chain};
 
 use crate::enter::Inside;
 use crate::lab_dir::{LabDir, write};
@@ -311,7 +311,7 @@ impl Worker {
     fn run(mut self, news: &Receiver<Option<Arc<Node>>>) {
         loop {
             if let Err(error) = self.act() {
-                let why = format!("{error:#}");
+                let why = chain(error.as_ref());
                 self.report.event(&self.name, "NodeFailed", &why, true);
                 self.starts_at = Instant::now() + self.pauses.take();
             }

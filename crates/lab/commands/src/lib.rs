@@ -44,7 +44,7 @@ use sluice_cluster::{alone, host_resolver, identity, probe, serve};
 use sluice_config::{Invalid, Mode};
 use sluice_lab::{Interrupt, Interrupted};
 use sluice_node::output::{Stream, write, write_json, write_raw};
-use sluice_node::{WebServer, client};
+use sluice_node::{WebServer, chain, client};
 use sluice_plan::Event;
 use sluice_plan::settings::Settings as PlanSettings;
 use sluice_source::{Wants, kinds};
@@ -99,7 +99,7 @@ fn run_command(args: &LabArgs, host: Host) -> anyhow::Result<ExitCode> {
             let all = LabDir::all()?;
             let ended = all.iter().map(down);
             let failed = ended.filter_map(Result::err);
-            Invalid::check(failed.map(|it| format!("{it:#}")).collect())?;
+            Invalid::check(failed.map(|it| chain(it.as_ref())).collect())?;
         }
         LabCommand::Down(args) => down(&LabDir::of(&args.lab.name)?)?,
         LabCommand::List => list()?,
@@ -336,8 +336,9 @@ fn start(
         // A pod may wait for an object that is applied later: the lab stays.
         Err(error) if lab_dir.init().is_some() && !error.is::<Interrupted>() => {
             progress.clear();
+            let why = chain(error.as_ref());
             (host.say)(&format!(
-                "{error:#} after {START:?}: see `sluice lab get events`"
+                "{why} after {START:?}: see `sluice lab get events`"
             ));
         }
         other => other?,
@@ -354,7 +355,7 @@ fn check_mode(mode: &str, lab: &Settings, host: Host) -> Result<(), String> {
     if lab.unprivileged && ["ipvs", "ebpf"].contains(&mode) {
         return Err("needs root; without it there are nftables and iptables".to_owned());
     }
-    (host.check_mode)(mode).map_err(|it| format!("{it:#}"))
+    (host.check_mode)(mode).map_err(|it| chain(it.as_ref()))
 }
 
 /// The number of objects that are ready, and of all objects.

@@ -7,6 +7,7 @@ use serde_json::Value;
 use sluice_api::KINDS;
 use sluice_cluster::client::{Client, Patch};
 use sluice_config::Invalid;
+use sluice_node::chain;
 
 use crate::output::say;
 
@@ -101,7 +102,10 @@ pub(super) fn write(
         let path = kind.path(Some(own), Some(name));
         match client.patch(&path, Patch::Apply, it) {
             Ok(_) => told(&format!("{}/{name} applied", kind.full_name())),
-            Err(error) => problems.push(format!("{}/{name}: {error:#}", kind.full_name())),
+            Err(error) => {
+                let why = chain(error.as_ref());
+                problems.push(format!("{}/{name}: {why}", kind.full_name()));
+            }
         }
     }
     Ok(Invalid::check(problems)?)

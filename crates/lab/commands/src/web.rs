@@ -36,7 +36,7 @@ use sluice_cluster::launch::Program;
 use sluice_cluster::names::{LAN, netns_name};
 use sluice_http::{Budget, Own};
 use sluice_model::NamespacedName;
-use sluice_node::{Page, Token, WebServer, guarded};
+use sluice_node::{Page, Token, WebServer, chain, guarded};
 
 use super::draw::{View, asked};
 use super::{Host, machines};
@@ -212,7 +212,10 @@ async fn blocking<T: Send + 'static>(
 fn unless_known<T: Serialize>(headers: &HeaderMap, answer: anyhow::Result<T>) -> Response {
     let text = match answer.and_then(|it| Ok(serde_json::to_string(&it)?)) {
         Ok(text) => text,
-        Err(error) => return (StatusCode::BAD_REQUEST, format!("{error:#}\n")).into_response(),
+        Err(error) => {
+            let why = chain(error.as_ref()) + "\n";
+            return (StatusCode::BAD_REQUEST, why).into_response();
+        }
     };
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);

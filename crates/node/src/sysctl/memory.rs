@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
 use nix::unistd::geteuid;
-use sluice_netlink::chain;
+use sluice_reconcile::chain;
 use tracing::info;
 
 use super::{HASHSIZE, read};

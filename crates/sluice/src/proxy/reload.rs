@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use sluice_agent::Services;
 use sluice_config::{ConntrackLimits, Effective};
 use sluice_node::sysctl::Memory;
-use sluice_node::{Control, Handle};
+use sluice_node::{Control, Handle, chain};
 use sluice_plane::DataPlane;
 use tracing::{info, warn};
 
@@ -49,7 +49,7 @@ impl<P: DataPlane> Reloading<P> {
     pub(super) fn apply(&mut self, reload: Reload) {
         match reload {
             Reload::Invalid(error) => {
-                let error = format!("{error:#}");
+                let error = chain(error.as_ref());
                 warn!(error, "the changed configuration is not used");
             }
             Reload::Restart(fields) => self.end(&fields.join(", ")),
@@ -84,7 +84,7 @@ impl<P: DataPlane> Reloading<P> {
 fn limit_conntrack(limits: &ConntrackLimits, memory: &Memory) {
     if let Err(error) = machine::limit_conntrack(limits, memory) {
         // A new process would not be permitted to set them either, and would not start.
-        let error = format!("{error:#}");
+        let error = chain(error.as_ref());
         warn!(
             error,
             "the new limits of connection tracking wait for `--init-only` or a new pod"

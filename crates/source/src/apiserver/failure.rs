@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use hyper_util::client::legacy;
 use kube::core::Status;
+use sluice_reconcile::causes;
 use sluice_yaml::message;
 
 use super::causes::chain;
@@ -76,17 +77,10 @@ impl Failure {
     /// answers, and a wrong certificate is no reason for a handshake every second.
     pub(super) fn of_connection(error: &(dyn Error + 'static)) -> Self {
         let text = chain(error);
-        let mut is_connect = false;
-        let mut next = Some(error);
-        while let Some(error) = next {
-            if error.downcast_ref().is_some_and(is_tls) {
-                return Self::Broken(text);
-            }
-            let of_pool = error.downcast_ref::<legacy::Error>();
-            is_connect |= of_pool.is_some_and(legacy::Error::is_connect);
-            next = error.source();
-        }
-        if is_connect {
+        let mut of_pool = causes(error).filter_map(|it| it.downcast_ref::<legacy::Error>());
+        if causes(error).any(|it| it.downcast_ref().is_some_and(is_tls)) {
+            Self::Broken(text)
+        } else if of_pool.any(legacy::Error::is_connect) {
             Self::Unreachable(text)
         } else {
             Self::Unanswered(text)

@@ -7,6 +7,7 @@ use anyhow::Context;
 use sluice_ipvs::{Ipvs, IpvsOptions, render_plan, text};
 use sluice_lab::Cluster;
 use sluice_plane::kube_proxy::MARKS;
+use sluice_reconcile::chain;
 use sluice_xtables::programs::Programs;
 
 use super::changes::{Change, Limit, Node};
@@ -23,7 +24,7 @@ const LIMIT: Limit = Limit {
 /// Prints the tables, or the reason why the kernel cannot run them.
 pub(super) fn run(sizes: &[u32]) -> anyhow::Result<()> {
     if let Err(error) = on_a_node(open)? {
-        println!("ipvs is not measured: {error:#}\n");
+        println!("ipvs is not measured: {}\n", chain(error.as_ref()));
         return Ok(());
     }
     println!(

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
+use sluice_reconcile::chain;
 
 use super::container::Role;
 use super::variables::{Variables, expand};
@@ -34,9 +35,10 @@ pub(super) struct Cannot {
 impl Cannot {
     /// The machine refuses.
     pub(super) fn create(error: impl Into<anyhow::Error>) -> Self {
+        let error: anyhow::Error = error.into();
         Self {
             reason: "CreateContainerError",
-            message: format!("{:#}", error.into()),
+            message: chain(error.as_ref()),
         }
     }
 }

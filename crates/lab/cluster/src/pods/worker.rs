@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
 use nix::sys::signal::Signal;
 use sluice_lab::HeldPod;
-use sluice_reconcile::Waits;
+use sluice_reconcile::{Waits, chain};
 
 use super::container::{Container, Role, State};
 use super::prober::{Kind, Verdict};
@@ -281,7 +281,7 @@ impl Worker {
         if self.held.is_none()
             && let Err(error) = self.make_machine()
         {
-            let why = format!("Failed to create pod sandbox: {error:#}");
+            let why = format!("Failed to create pod sandbox: {}", chain(error.as_ref()));
             self.report
                 .event(&self.pod, "FailedCreatePodSandBox", &why, true);
             return now + RETRY;
@@ -482,7 +482,8 @@ impl Worker {
             first: self.first.clone(),
         };
         if let Err(error) = record.write(self.machines.lab_dir()) {
-            let text = format!("a restart of the lab's server will restart it: {error:#}");
+            let why = chain(error.as_ref());
+            let text = format!("a restart of the lab's server will restart it: {why}");
             self.report.event(&self.pod, "FailedRecord", &text, true);
         }
     }

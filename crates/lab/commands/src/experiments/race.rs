@@ -19,6 +19,7 @@ use nix::unistd::getuid;
 use sluice_cluster::images::StandIns;
 use sluice_cluster::lab_dir::{Settings, both_families, nobody};
 use sluice_config::Mode;
+use sluice_node::chain;
 use sluice_picture::chart::{self, Chart, Group};
 
 use super::super::{Host, Progress, check_mode};
@@ -70,7 +71,8 @@ pub(super) fn run(args: &RaceArgs, host: Host) -> anyhow::Result<()> {
             let lap = drive(&program, mode, *size);
             progress.clear();
             let lap = lap.inspect_err(|why| {
-                say!("{} with {size} Services: {why:#}", mode.name());
+                let why = chain(why.as_ref());
+                say!("{} with {size} Services: {why}", mode.name());
                 failed += 1;
             });
             laps.push(lap.ok());

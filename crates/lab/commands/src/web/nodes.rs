@@ -13,6 +13,7 @@ use hyper_util::rt::TokioIo;
 use sluice_cluster::names::netns_name;
 use sluice_cluster::nodes::WEB;
 use sluice_lab::Netns;
+use sluice_node::chain;
 
 use super::{Shared, blocking};
 
@@ -42,7 +43,8 @@ pub(super) async fn ask_agent(
     let target = format!("/api/{asked}{query}");
     let answer = async { pass_on(connected.await?, &target, &headers).await };
     answer.await.unwrap_or_else(|error| {
-        let why = format!("the agent of {node} does not answer: {error:#}\n");
+        let why = chain(error.as_ref());
+        let why = format!("the agent of {node} does not answer: {why}\n");
         (StatusCode::BAD_GATEWAY, why).into_response()
     })
 }
