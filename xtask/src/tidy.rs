@@ -137,6 +137,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["model", "netlink", "nft", "node", "route", "zone"],
     ),
     ("dns/corefile", &["model"]),
+    // Not `reconcile`, whose `Waits` resemble the pause between two rounds of one query: the pause is a doubled number
+    // that ends with the query, and nothing has to be remembered between two calls.
     ("dns/upstream", &["corefile"]),
     (
         "dns/server",
