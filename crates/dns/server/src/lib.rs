@@ -32,5 +32,7 @@ mod wire;
 pub use listen::ListenError;
 pub use metrics::ClusterMetrics;
 pub use options::{Limits, Options, SearchPaths};
-pub use server::{Responder, Running, Server, StartError};
+#[cfg(feature = "testing")]
+pub use server::Responder;
+pub use server::{Running, Server, StartError};
 pub use sluice_upstream::Transport;

@@ -3,6 +3,7 @@
 mod listener;
 mod pages;
 mod plan;
+#[cfg(feature = "testing")]
 mod responder;
 
 use std::collections::BTreeMap;
@@ -30,6 +31,7 @@ use crate::options::Options;
 use listener::Listener;
 use pages::Pages;
 use plan::Plan;
+#[cfg(feature = "testing")]
 pub use responder::Responder;
 
 /// At its end a server waits for so long for answers of upstreams.

@@ -90,12 +90,11 @@ unsafe fn bpf<A>(command: libc::c_long, attributes: &mut A) -> io::Result<RawFd>
     }
 }
 
-/// Creates a map without a pin. A map of maps needs an inner map as an example. `name`: at most 15 letters, digits and `_`.
+/// Creates a map without a pin. `name`: at most 15 letters, digits and `_`.
 pub(crate) fn create<K: Pod, V: Pod>(
     kind: MapType,
     name: &str,
     capacity: u32,
-    inner: Option<BorrowedFd<'_>>,
 ) -> io::Result<OwnedFd> {
     let size = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
     let mut attributes = Create {
@@ -109,7 +108,6 @@ pub(crate) fn create<K: Pod, V: Pod>(
         } else {
             0
         },
-        inner: inner.map_or(0, |it| it.as_raw_fd().cast_unsigned()),
         ..Create::default()
     };
     let room = attributes.name.iter_mut().take(15);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::File;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use aya::Pod;
@@ -14,17 +14,14 @@ use aya::sys::SyscallError;
 use crate::{BpfError, Pins, call};
 
 /// The types of maps that have one value for each key.
-const TYPES: [MapType; 6] = [
+const TYPES: [MapType; 4] = [
     MapType::Hash,
     MapType::LruHash,
     MapType::LpmTrie,
     MapType::Array,
-    MapType::HashOfMaps,
-    MapType::ArrayOfMaps,
 ];
 
-/// A map with one value for each key: hash, LRU hash, array; a trie, whose keys are [`Prefix`](crate::Prefix); a map of
-/// maps, whose values are written by [`insert_map`](Self::insert_map), and read as ids.
+/// A map with one value for each key: hash, LRU hash, array; a trie, whose keys are [`Prefix`](crate::Prefix).
 pub struct Table<K: Pod, V: Pod> {
     name: &'static str,
     map: MapData,
@@ -71,23 +68,14 @@ impl<K: Pod, V: Pod> Table<K, V> {
         Ok(all)
     }
 
-    /// Creates a map without a pin, such as an inner map of a map of maps. The kernel removes it when the value is
-    /// dropped and no outer map has it. `name`: at most 15 letters, digits and `_`.
+    /// Creates a map without a pin. The kernel removes it when the value is dropped. `name`: at most 15 letters, digits and
+    /// `_`.
     ///
     /// # Errors
     ///
     /// [`BpfError::Map`].
     pub fn create(kind: MapType, name: &'static str, capacity: u32) -> Result<Self, BpfError> {
-        Self::create_with(kind, name, capacity, None)
-    }
-
-    fn create_with(
-        kind: MapType,
-        name: &'static str,
-        capacity: u32,
-        inner: Option<BorrowedFd<'_>>,
-    ) -> Result<Self, BpfError> {
-        let made = call::create::<K, V>(kind, name, capacity, inner);
+        let made = call::create::<K, V>(kind, name, capacity);
         let made = made.map_err(in_call("create", name, "bpf_map_create"))?;
         Self::of(
             MapData::from_fd(made).map_err(failed("create", name))?,
@@ -214,35 +202,6 @@ impl<K: Pod, V: Pod> Table<K, V> {
     /// [`BpfError::Map`].
     pub fn each(&self, entry: impl FnMut(K, V)) -> Result<(), BpfError> {
         each(&self.map, self.name, size_of::<V>(), entry)
-    }
-}
-
-impl<K: Pod> Table<K, u32> {
-    /// Creates a map of maps without a pin. All its inner maps have the type and the sizes of the example.
-    ///
-    /// # Errors
-    ///
-    /// [`BpfError::Map`].
-    pub fn create_outer<A: Pod, B: Pod>(
-        kind: MapType,
-        name: &'static str,
-        capacity: u32,
-        example: &Table<A, B>,
-    ) -> Result<Self, BpfError> {
-        Self::create_with(kind, name, capacity, Some(example.fd()))
-    }
-
-    /// Puts an inner map into a map of maps, in the place of an earlier one. Programs see the old one or the new one.
-    ///
-    /// # Errors
-    ///
-    /// [`BpfError::Map`], also when the inner map differs in type or sizes from the map's example.
-    pub fn insert_map<A: Pod, B: Pod>(
-        &mut self,
-        key: &K,
-        inner: &Table<A, B>,
-    ) -> Result<(), BpfError> {
-        self.insert(key, &inner.fd().as_raw_fd().cast_unsigned())
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use sluice_bpf::{
-    BpfError, Direction, Filter, Interfaces, Losses, Machine, MapType, Object, Order, Patterns,
+    BpfError, Direction, Filter, Interfaces, Losses, Machine, Object, Order, Patterns,
     Pins, Prefix, Programs, Table, remove,
 };
 use sluice_lab::{Netns, eventually, require_netns};
@@ -234,24 +234,4 @@ fn two_users_share_an_interface() {
         assert_eq!((links(root), links(&other)), (0, 1));
         assert!(!root.0.exists());
     });
-}
-
-/// A pod's rules change as a whole: its inner map is replaced by another one.
-#[test]
-fn inner_maps_are_replaced() {
-    require_netns!();
-    let rules = || Table::<u32, u64>::create(MapType::Hash, "RULES", 16).unwrap();
-    let (mut old, mut new) = (rules(), rules());
-    let mut pods = Table::<u32, u32>::create_outer(MapType::HashOfMaps, "PODS", 8, &old).unwrap();
-    old.insert(&80, &1).unwrap();
-    pods.insert_map(&7, &old).unwrap();
-    assert_eq!(pods.get(&7).unwrap(), Some(old.id()));
-    new.insert(&443, &1).unwrap();
-    pods.insert_map(&7, &new).unwrap();
-    assert_eq!(pods.entries().unwrap(), [(7, new.id())]);
-    assert_eq!(new.entries().unwrap(), [(443, 1)]);
-    let other = Table::<u64, u64>::create(MapType::Hash, "OTHER", 16).unwrap();
-    let error = pods.insert_map(&8, &other).unwrap_err().to_string();
-    assert!(error.contains("PODS"), "{error}");
-    assert!(pods.remove(&7).unwrap());
 }

@@ -36,8 +36,6 @@ const NTF_PROXY: u8 = 0x08;
 pub struct State(pub u16);
 
 impl State {
-    /// The neighbour answered a moment ago. Of an FDB: the entry ages.
-    pub const REACHABLE: Self = Self(0x02);
     /// The neighbour answered a while ago.
     pub const STALE: Self = Self(0x04);
     /// No machine answers.

@@ -54,12 +54,6 @@ impl RouteKind {
     pub const UNICAST: Self = Self(1);
     /// Packets are for this machine.
     pub const LOCAL: Self = Self(2);
-    /// Packets are dropped.
-    pub const BLACKHOLE: Self = Self(6);
-    /// Packets are dropped, and the sender gets an ICMP destination unreachable.
-    pub const UNREACHABLE: Self = Self(7);
-    /// Packets are dropped, and the sender gets an ICMP administratively prohibited.
-    pub const PROHIBIT: Self = Self(8);
 }
 
 /// The table that all packets use last (`RT_TABLE_MAIN`).
@@ -221,9 +215,16 @@ impl Route {
             Scope::LINK
         };
         Self {
+            to: to.into(),
+            kind: RouteKind::UNICAST,
             hops: vec![hop],
             scope,
-            ..Self::refusing(to, RouteKind::UNICAST)
+            table: MAIN_TABLE,
+            metric: 0,
+            source: None,
+            protocol: 3,
+            mtu: None,
+            advertised_mss: None,
         }
     }
 
@@ -235,23 +236,6 @@ impl Route {
             IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         Self::new(net(any, 0), Hop::via(interface, gateway))
-    }
-
-    /// A route of a kind without hops, in the main table: it drops its packets.
-    #[must_use]
-    pub fn refusing(to: impl Into<IpNet>, kind: RouteKind) -> Self {
-        Self {
-            to: to.into(),
-            kind,
-            hops: Vec::new(),
-            scope: Scope::GLOBAL,
-            table: MAIN_TABLE,
-            metric: 0,
-            source: None,
-            protocol: 3,
-            mtu: None,
-            advertised_mss: None,
-        }
     }
 
     fn family(&self) -> Family {

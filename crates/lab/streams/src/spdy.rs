@@ -10,8 +10,8 @@ pub(crate) use connection::{Event, Sender, open};
 #[cfg(test)]
 pub(crate) use frame::{data, open_stream, ping};
 
-/// Reads bytes as a server reads a connection, and returns how many frames they have; for the fuzzer.
-#[doc(hidden)]
+/// Reads bytes as a server reads a connection, and returns how many frames they have.
+#[cfg(any(test, feature = "testing"))]
 #[must_use]
 pub fn frames_of(mut bytes: &[u8]) -> usize {
     let mut inflate = headers::Inflate::new();

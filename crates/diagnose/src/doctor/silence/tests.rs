@@ -92,6 +92,6 @@ fn neighbour_entries_say_who_does_not_answer() {
         ),
         "{wrong}"
     );
-    assert_eq!(said(entry(Some(own), State::REACHABLE), Some(own)), None);
+    assert_eq!(said(entry(Some(own), State::STALE), Some(own)), None);
     assert_eq!(said(entry(Some(other), State::PERMANENT), None), None);
 }

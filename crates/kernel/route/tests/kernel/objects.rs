@@ -184,19 +184,6 @@ fn routes_come_and_go() {
             "-6 route",
             "default via fd00::9 dev x metric 1024",
         );
-        for (kind, word) in [
-            (RouteKind::BLACKHOLE, "blackhole"),
-            (RouteKind::UNREACHABLE, "unreachable"),
-            (RouteKind::PROHIBIT, "prohibit"),
-        ] {
-            let route = Route::refusing(net("10.4.0.0/16"), kind);
-            comes_and_goes(
-                &mut connection,
-                &route,
-                "route",
-                &format!("{word} 10.4.0.0/16"),
-            );
-        }
         let lost = Route::new(net("10.5.0.0/16"), Hop::via(index, ip("192.0.2.1")));
         let error = connection.add(&lost).unwrap_err().to_string();
         let wanted = "add route 10.5.0.0/16 via 192.0.2.1: Network is unreachable (Nexthop has invalid gateway)";
@@ -242,11 +229,14 @@ fn a_rule_leads_packets_to_its_table() {
         connection
             .add(&Route::new(far, Hop::via(index, ip("10.0.0.2"))))
             .unwrap();
-        let prohibited = Route {
+        // `RTN_PROHIBIT`.
+        let elsewhere = Route {
+            kind: RouteKind(8),
+            hops: Vec::new(),
             table: 7,
-            ..Route::refusing(far, RouteKind::PROHIBIT)
+            ..Route::new(far, Hop::via(index, ip("10.0.0.2")))
         };
-        connection.add(&prohibited).unwrap();
+        connection.add(&elsewhere).unwrap();
         let rule = Rule {
             from: Some(ip("10.0.0.7").into()),
             ..Rule::new(Family::Ipv4, 10, 7)
