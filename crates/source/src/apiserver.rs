@@ -2,9 +2,9 @@
 //! then on.
 //!
 //! ```text
-//! connection ─▶ kube's client ─▶ follower ─▶ object: model objects ─▶ delivered: differences ─▶ hub ─▶ consumers
-//! credentials,  requests, watch   what to     (a Kind)               to what was delivered    topics
-//! limit, TLS    events, errors    ask next                           before
+//! connection ─▶ kube's client ─▶ follower ─▶ received: model objects ─▶ hub: differences to what was delivered ─▶ consumers
+//! credentials,  requests, watch   what to     (a Kind)                 before, by topic
+//! limit, TLS    events, errors    ask next
 //! ```
 //!
 //! One thread with one runtime follows all of them, without capabilities: its children are the
@@ -22,14 +22,11 @@
 mod access;
 mod causes;
 mod connection;
-mod delivered;
 mod events;
 mod failure;
 mod files;
 mod follower;
 mod limit;
-mod object;
-mod output;
 mod pod;
 mod proxy;
 mod recorder;
@@ -38,7 +35,6 @@ mod retry;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -52,21 +48,17 @@ use sluice_model::ApiRequest;
 use tokio::runtime::Runtime;
 use tokio::sync::{Mutex, oneshot};
 
+pub use crate::hub::ORIGIN;
 pub use access::{Access, Certificates, Client, Plugins, check, connect, is_in_pod};
-pub(crate) use delivered::Delivered;
 pub use files::Files;
-pub(crate) use follower::{Absence, Shared};
-pub use output::ORIGIN;
-pub(crate) use output::Stale;
 pub use pod::{pod_addresses, read};
 pub use recorder::record;
 
 use crate::SourceError;
 use crate::convert::Interner;
 use crate::hub::{Core, Hub, Request};
-use crate::kind::Kind;
 use connection::Connection;
-use follower::Follower;
+use follower::{Follower, Shared};
 
 /// Timeouts and waits of requests. The default is for clusters; tests use shorter ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,8 +209,8 @@ async fn follow_all(client: Client, hub: &Hub, timeouts: Timeouts, observer: Obs
                     let joined = join(&mut core);
                     core.welcome(&joined);
                     for topic in joined.new {
-                        let follow = core.topics[topic].topic.known.follow;
-                        let (follow, end) = abortable(follow(&shared, topic));
+                        let follower = Follower::of(&shared, &core, topic);
+                        let (follow, end) = abortable(follower.run());
                         followed.insert(topic, end);
                         running.push(Either::Left(follow.map(drop)));
                     }
@@ -236,14 +228,6 @@ async fn follow_all(client: Client, hub: &Hub, timeouts: Timeouts, observer: Obs
             _ = running.next(), if !running.is_empty() => {}
         }
     }
-}
-
-/// Follows the objects of a topic until it is dropped.
-pub(crate) fn follow_topic<K: Kind>(
-    shared: &Shared,
-    topic: usize,
-) -> Pin<Box<dyn Future<Output = ()> + '_>> {
-    Box::pin(async move { Follower::<K>::new(shared, topic).run().await })
 }
 
 async fn go_on_without(shared: &Shared, consumer: usize) {

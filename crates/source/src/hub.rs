@@ -11,7 +11,9 @@
 //! object.
 
 mod core;
+mod delivered;
 mod selection;
+mod stale;
 mod wants;
 
 use std::fmt;
@@ -21,10 +23,13 @@ use nix::sys::eventfd::EventFd;
 use tokio::sync::Notify;
 
 pub use selection::{FieldTest, Selection};
+pub use stale::ORIGIN;
 pub use wants::{Need, Wants};
 
 pub(crate) use core::{Core, Joined, Told};
-pub(crate) use selection::Topics;
+pub(crate) use delivered::{Delivered, Listing};
+pub(crate) use selection::{Topic, Topics};
+pub(crate) use stale::Absence;
 
 /// Where consumers subscribe, before and after a feed has been started. Clones are one hub.
 #[derive(Clone, Debug, Default)]

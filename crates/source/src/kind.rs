@@ -1,7 +1,5 @@
 //! A kind of API object: everything in which one kind differs from another.
 
-use std::pin::Pin;
-
 use serde::de::DeserializeOwned;
 use sluice_model::{Model, NamespacedName, Reference};
 
@@ -11,7 +9,6 @@ pub use crate::convert::{
 };
 pub use crate::manifest::{Fields, Form};
 
-use crate::apiserver::{self, Shared};
 use crate::object::scoped;
 
 /// A kind of API object, implemented by its fields that we use: all others are skipped while an object is read.
@@ -57,37 +54,4 @@ pub trait Kind: DeserializeOwned + 'static {
 /// The object of this kind with a name; without namespaces only the name counts.
 pub(crate) fn reference<K: Kind>(name: NamespacedName) -> Reference {
     Reference::to::<K::Model>(scoped(K::IS_NAMESPACED, name))
-}
-
-type Followed<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
-
-/// A kind, as the feeds use it.
-#[derive(Debug)]
-pub(crate) struct Known {
-    /// How manifests write it.
-    pub(crate) form: Form,
-    /// [`Kind::ALSO`].
-    pub(crate) also: &'static [Form],
-    /// [`Kind::OBJECTS`].
-    pub(crate) objects: &'static str,
-    /// Follows the objects of a topic at the API server until it is dropped.
-    pub(crate) follow: for<'a> fn(&'a Shared, usize) -> Followed<'a>,
-}
-
-impl Known {
-    pub(crate) fn of<K: Kind>() -> &'static Self {
-        const {
-            &Self {
-                form: Form::of::<K>(),
-                also: K::ALSO,
-                objects: K::OBJECTS,
-                follow: apiserver::follow_topic::<K>,
-            }
-        }
-    }
-
-    /// Its kinds in manifests.
-    pub(crate) fn forms(&'static self) -> impl Iterator<Item = &'static Form> {
-        std::iter::once(&self.form).chain(self.also)
-    }
 }

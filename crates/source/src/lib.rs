@@ -33,10 +33,12 @@ mod folder;
 mod hub;
 pub mod kind;
 pub mod kinds;
+mod known;
 mod load;
 mod manifest;
 mod object;
 mod objects;
+mod received;
 mod report;
 mod watch;
 

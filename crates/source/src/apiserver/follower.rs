@@ -32,15 +32,14 @@ use tokio::time::{sleep, timeout};
 
 use super::Timeouts;
 use super::connection::Connection;
-use super::delivered::{Delivered, Listing};
 use super::events::{Events, events};
 use super::failure::Failure;
-use super::object;
 use super::retry::{End, Retry, chance};
 use crate::convert::Interner;
-use crate::hub::{Core, Selection};
-use crate::kind::Kind;
+use crate::hub::{Absence, Core, Delivered, Listing, Selection, Topic};
+use crate::known::Known;
 use crate::object::Event;
+use crate::received::Received;
 
 /// Objects per page, as client-go asks for (`tools/pager`).
 const PAGE: u32 = 500;
@@ -69,21 +68,10 @@ pub(crate) struct Shared {
     pub(super) probe: Mutex<()>,
 }
 
-/// The meaning of a server's answer that it does not know a kind (404) or refuses to show it (403), the mildest
-/// first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Absence {
-    /// There are no objects, and this is no problem.
-    Normal,
-    /// We go on without the objects and report the loss.
-    Loss(&'static str),
-    /// The objects exist and cannot be read now.
-    Outage,
-}
-
 /// Follows the objects of one kind that a selection names.
-pub(super) struct Follower<'a, K> {
+pub(super) struct Follower<'a> {
     shared: &'a Shared,
+    known: &'static Known,
     /// The position of the topic.
     topic: usize,
     selection: Selection,
@@ -104,7 +92,6 @@ pub(super) struct Follower<'a, K> {
     /// No event has come on the last watch.
     is_quiet: bool,
     retry: Retry,
-    kind: std::marker::PhantomData<K>,
 }
 
 /// One page of a list.
@@ -123,13 +110,14 @@ struct PageMeta {
     token: Option<String>,
 }
 
-impl<'a, K: Kind> Follower<'a, K> {
-    pub(super) fn new(shared: &'a Shared, topic: usize) -> Self {
-        let selection = shared.core.borrow().topics[topic].topic.selection.clone();
+impl<'a> Follower<'a> {
+    pub(super) fn of(shared: &'a Shared, core: &Core, topic: usize) -> Self {
+        let Topic { known, selection } = core.topics[topic].topic.clone();
         Self {
             shared,
+            known,
             topic,
-            request: Request::new(selection.path(K::PATH)),
+            request: Request::new(selection.path(known.path)),
             selection,
             has_streams: true,
             page: Some(PAGE),
@@ -139,8 +127,13 @@ impl<'a, K: Kind> Follower<'a, K> {
             silent_watches: 0,
             is_quiet: false,
             retry: Retry::new(shared.timeouts),
-            kind: std::marker::PhantomData,
         }
+    }
+
+    /// Reads an object that exists.
+    fn received(&self, json: &RawValue) -> Result<Received, Failure> {
+        let read = (self.known.read)(json.get(), &mut self.shared.names.borrow_mut());
+        read.map_err(Failure::Garbage)
     }
 
     fn core(&self) -> RefMut<'a, Core> {
@@ -156,7 +149,7 @@ impl<'a, K: Kind> Follower<'a, K> {
     pub(super) async fn run(mut self) {
         loop {
             let Err(end) = self.follow().await;
-            tracing::debug!(kind = K::OBJECTS, ?end, "a request ended");
+            tracing::debug!(kind = self.known.objects, ?end, "a request ended");
             self.report_cut(&end);
             self.adapt(&end);
             if end.code() == Some(400) && self.selection.drop_fields() {
@@ -290,7 +283,7 @@ impl<'a, K: Kind> Follower<'a, K> {
         if let End::Cut(reason) = end {
             let server = &*self.core().server;
             tracing::info!(
-                kind = K::OBJECTS,
+                kind = self.known.objects,
                 server,
                 reason,
                 "a watch broke off: the next one goes on from the last version"
@@ -309,8 +302,7 @@ impl<'a, K: Kind> Follower<'a, K> {
         self.is_quiet &= is_bookmark || listing.is_some();
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                let received =
-                    object::read::<K>(object.get(), &mut self.shared.names.borrow_mut())?;
+                let received = self.received(&object)?;
                 let is_selected = self.selection.has_name(&received.outcome.key().name);
                 match listing {
                     Some(listing) if is_selected => {
@@ -328,7 +320,8 @@ impl<'a, K: Kind> Follower<'a, K> {
             // Also before a list is complete: the server sends its end about a second after the
             // last object, and what changes meanwhile before it (`cacher/cache_watcher.go`).
             WatchEvent::Deleted(object) => {
-                let (key, version) = object::read_identity::<K>(object.get())?;
+                let identity = (self.known.identify)(object.get());
+                let (key, version) = identity.map_err(Failure::Garbage)?;
                 match listing {
                     Some(listing) => listing.remove(&key),
                     None => {
@@ -381,8 +374,7 @@ impl<'a, K: Kind> Follower<'a, K> {
             let text = answer.into_body().collect().await?.to_bytes();
             let page: Page<'_> = serde_json::from_slice(&text)?;
             for object in page.items.into_iter().flatten() {
-                let received =
-                    object::read::<K>(object.get(), &mut self.shared.names.borrow_mut())?;
+                let received = self.received(object)?;
                 if self.selection.has_name(&received.outcome.key().name) {
                     listing.add(received.outcome, &self.delivered());
                 }

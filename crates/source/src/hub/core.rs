@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use sluice_model::{NamespacedName, Notice};
 
+use super::delivered::Delivered;
 use super::selection::{Topic, Topics};
+use super::stale::{Absence, ORIGIN, Stale};
 use super::wants::{Need, Stated, Want, Wants};
-use crate::apiserver::{Absence, Delivered, ORIGIN, Stale};
 use crate::object::{Event, Object};
 
 /// A message to the consumers. Topics are given by their position.

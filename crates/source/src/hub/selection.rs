@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sluice_model::{NamespacedName, Selector};
 
-use crate::kind::Known;
+use crate::known::Known;
 use crate::manifest::Form;
 use crate::object::Object;
 

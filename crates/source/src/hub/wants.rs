@@ -5,7 +5,8 @@ use std::fmt;
 use sluice_model::{Change, Model, NamespacedName, Notice};
 
 use super::selection::{Selection, Topic, Topics};
-use crate::kind::{Kind, Known};
+use crate::kind::Kind;
+use crate::known::Known;
 use crate::object::Object;
 
 /// Whether a consumer can do without the objects of a kind.

@@ -6,22 +6,24 @@ use serde_json::error::Category;
 use sluice_model::{NamespacedName, Reference};
 use sluice_yaml::{message, quoted};
 
-use super::failure::Failure;
 use crate::convert::{Interner, displayable};
 use crate::kind::{Kind, reference};
 use crate::object::Object;
 
 /// One object as the server described it.
 #[derive(Debug)]
-pub(super) struct Received {
+pub(crate) struct Received {
     /// `metadata.resourceVersion`.
-    pub(super) version: Option<String>,
-    pub(super) outcome: Outcome,
+    pub(crate) version: Option<String>,
+    pub(crate) outcome: Outcome,
 }
+
+/// Which object it is, and its version.
+pub(crate) type Identified = (Reference, Option<String>);
 
 /// The result of reading an object.
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     /// The object can be used, without the values that the problems name.
     Usable(Object, Vec<String>),
     /// The object cannot be used; the problems say why.
@@ -30,7 +32,7 @@ pub(super) enum Outcome {
 
 impl Outcome {
     /// Which object it is.
-    pub(super) fn key(&self) -> Reference {
+    pub(crate) fn key(&self) -> Reference {
         match self {
             Self::Usable(object, _) => object.reference(),
             Self::Unusable(key, _) => key.clone(),
@@ -56,12 +58,12 @@ struct IdentityMeta {
 /// Reads an object that exists. A field of a wrong type is a problem of this object alone.
 ///
 /// # Errors
-/// [`Failure::Garbage`] for text that is no JSON: then nothing of the answer can be trusted.
-pub(super) fn read<K: Kind>(json: &str, names: &mut Interner) -> Result<Received, Failure> {
+/// The text is no JSON: then nothing of the answer can be trusted.
+pub(crate) fn read<K: Kind>(json: &str, names: &mut Interner) -> Result<Received, String> {
     let object: K = match parse(json)? {
         Ok(object) => object,
         Err(problem) => {
-            let (key, version) = read_identity::<K>(json)?;
+            let (key, version) = identify::<K>(json)?;
             let outcome = Outcome::Unusable(key, vec![problem]);
             return Ok(Received { version, outcome });
         }
@@ -84,7 +86,7 @@ pub(super) fn read<K: Kind>(json: &str, names: &mut Interner) -> Result<Received
 ///
 /// # Errors
 /// As of [`read`].
-pub(super) fn read_identity<K: Kind>(json: &str) -> Result<(Reference, Option<String>), Failure> {
+pub(crate) fn identify<K: Kind>(json: &str) -> Result<Identified, String> {
     let meta = parse::<Identity>(json)?.unwrap_or_default().metadata;
     let key = key::<K>(meta.name.as_deref(), meta.namespace.as_deref());
     Ok((key, meta.resource_version))
@@ -105,12 +107,12 @@ fn key<K: Kind>(name: Option<&str>, namespace: Option<&str>) -> Reference {
 }
 
 /// Parses JSON. The inner error is for JSON that does not have the expected types.
-fn parse<T: DeserializeOwned>(json: &str) -> Result<Result<T, String>, Failure> {
+fn parse<T: DeserializeOwned>(json: &str) -> Result<Result<T, String>, String> {
     serde_json::from_str(json).map(Ok).or_else(|error| {
         let text = message(&error.to_string());
         match error.classify() {
             Category::Data => Ok(Err(text)),
-            _ => Err(Failure::Garbage(format!("no JSON: {text}"))),
+            _ => Err(format!("no JSON: {text}")),
         }
     })
 }

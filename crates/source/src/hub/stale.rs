@@ -2,7 +2,7 @@
 
 use sluice_model::Notice;
 
-use crate::hub::Core;
+use super::Core;
 
 /// The origin of problems with the connection to the API server. The feed logs them itself, each
 /// kind once.
@@ -14,6 +14,18 @@ pub(crate) struct Stale {
     pub(crate) reason: String,
     /// The effect of the missing kind; `None` while its last state stays in force.
     pub(crate) lost: Option<&'static str>,
+}
+
+/// The meaning of a server's answer that it does not know a kind (404) or refuses to show it (403), the mildest
+/// first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Absence {
+    /// There are no objects, and this is no problem.
+    Normal,
+    /// We go on without the objects and report the loss.
+    Loss(&'static str),
+    /// The objects exist and cannot be read now.
+    Outage,
 }
 
 impl Stale {
@@ -30,7 +42,7 @@ impl Stale {
 
 impl Core {
     /// The topic is not up to date from now on, or still is not, and why.
-    pub(super) fn report_stale(&mut self, topic: usize, reason: &str) {
+    pub(crate) fn report_stale(&mut self, topic: usize, reason: &str) {
         if !self.renew(topic, reason, None) {
             return;
         }
@@ -54,7 +66,7 @@ impl Core {
     }
 
     /// The kind cannot be read, and why; we go on without it.
-    pub(super) fn report_absent(&mut self, topic: usize, reason: &str, lost: &'static str) {
+    pub(crate) fn report_absent(&mut self, topic: usize, reason: &str, lost: &'static str) {
         if self.renew(topic, reason, Some(lost)) {
             let kind = self.topics[topic].topic.known.objects;
             let server = &*self.server;

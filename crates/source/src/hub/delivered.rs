@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use sluice_model::{NamespacedName, Reference};
 
-use super::object::Outcome;
 use crate::object::{Event, Object};
+use crate::received::Outcome;
 use crate::report::Reported;
 
 /// The objects of one kind as they were delivered, and their problems.
@@ -19,11 +19,11 @@ pub(crate) struct Delivered {
 /// The objects of a list that is not complete yet. An object that is equal to the delivered one is
 /// dropped at once (`None`), so that a list of unchanged objects takes no memory.
 #[derive(Debug, Default)]
-pub(super) struct Listing(HashMap<NamespacedName, Option<Outcome>>);
+pub(crate) struct Listing(HashMap<NamespacedName, Option<Outcome>>);
 
 impl Listing {
     /// Adds an object that exists.
-    pub(super) fn add(&mut self, outcome: Outcome, delivered: &Delivered) {
+    pub(crate) fn add(&mut self, outcome: Outcome, delivered: &Delivered) {
         let (key, is_same) = match &outcome {
             Outcome::Usable(object, faults) => {
                 let key = object.reference();
@@ -37,19 +37,19 @@ impl Listing {
     }
 
     /// Removes an object that was deleted before the list was complete.
-    pub(super) fn remove(&mut self, key: &Reference) {
+    pub(crate) fn remove(&mut self, key: &Reference) {
         self.0.remove(&key.name);
     }
 
     /// Whether no object was listed, usable or not.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
 impl Delivered {
     /// Whether no object is delivered, or all were deleted again.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
 
@@ -65,7 +65,7 @@ impl Delivered {
     }
 
     /// Sets an object to its present content: appends an event if it differs from the delivered object.
-    pub(super) fn set(&mut self, outcome: Outcome, events: &mut Vec<Event>) {
+    pub(crate) fn set(&mut self, outcome: Outcome, events: &mut Vec<Event>) {
         match outcome {
             Outcome::Usable(object, faults) => {
                 let key = object.reference();
@@ -85,7 +85,7 @@ impl Delivered {
     }
 
     /// An object is deleted.
-    pub(super) fn delete(&mut self, key: &Reference, events: &mut Vec<Event>) {
+    pub(crate) fn delete(&mut self, key: &Reference, events: &mut Vec<Event>) {
         self.report(key, &[], events);
         if self.objects.remove(&key.name).is_some() {
             events.push(Event::Delete(key.clone()));
@@ -93,7 +93,7 @@ impl Delivered {
     }
 
     /// A complete list: objects that it lacks are deleted, objects that are equal are no event.
-    pub(super) fn replace(&mut self, listing: Listing, events: &mut Vec<Event>) {
+    pub(crate) fn replace(&mut self, listing: Listing, events: &mut Vec<Event>) {
         let delivered = self.objects.values().map(Object::reference);
         let all = delivered.chain(self.problems.iter().map(|(key, _)| key.clone()));
         let missing: HashSet<Reference> =
