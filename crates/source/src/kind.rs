@@ -19,9 +19,9 @@ pub trait Kind: DeserializeOwned + 'static {
     /// The model object that the object is converted to.
     type Model: Model;
     /// The `apiVersion`s that are understood in manifests.
-    const VERSIONS: &'static [&'static str];
-    /// Path of the collection at the API server, all namespaces: `/api/v1/services`.
-    const PATH: &'static str;
+    const VERSIONS: &'static [&'static str] = &[Self::Model::KIND.version];
+    /// The collection's name in paths of the API server: `services`.
+    const PLURAL: &'static str;
     /// The plural, as problems and logs show it: `Services`.
     const OBJECTS: &'static str;
     /// Whether an object has a namespace.

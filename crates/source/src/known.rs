@@ -2,6 +2,8 @@
 
 use std::iter;
 
+use sluice_model::Model as _;
+
 use crate::convert::Interner;
 use crate::kind::Kind;
 use crate::manifest::Form;
@@ -16,8 +18,10 @@ pub(crate) struct Known {
     pub(crate) also: &'static [Form],
     /// [`Kind::OBJECTS`].
     pub(crate) objects: &'static str,
-    /// [`Kind::PATH`].
-    pub(crate) path: &'static str,
+    /// [`Kind::PLURAL`].
+    pub(crate) plural: &'static str,
+    /// The `apiVersion` that is asked for.
+    pub(crate) version: &'static str,
     /// [`read`]
     pub(crate) read: fn(&str, &mut Interner) -> Result<Received, String>,
     /// [`identify`]
@@ -31,7 +35,8 @@ impl Known {
                 form: Form::of::<K>(),
                 also: K::ALSO,
                 objects: K::OBJECTS,
-                path: K::PATH,
+                plural: K::PLURAL,
+                version: K::Model::KIND.version,
                 read: read::<K>,
                 identify: identify::<K>,
             }

@@ -65,8 +65,7 @@ static FIELDS: LazyLock<Fields> = LazyLock::new(|| {
 
 impl Kind for WrittenConfig {
     type Model = Config;
-    const VERSIONS: &'static [&'static str] = &["v1"];
-    const PATH: &'static str = "/api/v1/configmaps";
+    const PLURAL: &'static str = "configmaps";
     const OBJECTS: &'static str = "ConfigMaps";
 
     fn identity(&self) -> Identity<'_> {

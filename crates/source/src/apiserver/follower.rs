@@ -117,7 +117,7 @@ impl<'a> Follower<'a> {
             shared,
             known,
             topic,
-            request: Request::new(selection.path(known.path)),
+            request: Request::new(selection.path(known)),
             selection,
             has_streams: true,
             page: Some(PAGE),

@@ -87,13 +87,15 @@ impl Selection {
         (!tests.is_empty()).then(|| tests.join(","))
     }
 
-    /// Where the objects are listed: the path of all, or that of the one namespace.
-    pub(crate) fn path(&self, all: &str) -> String {
-        match (&*self.namespaces, all.rsplit_once('/')) {
-            ([namespace], Some((group, plural))) => {
-                format!("{group}/namespaces/{namespace}/{plural}")
-            }
-            _ => all.to_owned(),
+    /// Where the objects of a kind are listed: all, or those of the one namespace.
+    pub(crate) fn path(&self, kind: &Known) -> String {
+        let Known {
+            version, plural, ..
+        } = kind;
+        let root = if version.contains('/') { "apis" } else { "api" };
+        match &*self.namespaces {
+            [namespace] => format!("/{root}/{version}/namespaces/{namespace}/{plural}"),
+            _ => format!("/{root}/{version}/{plural}"),
         }
     }
 

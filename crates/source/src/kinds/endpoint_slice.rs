@@ -110,8 +110,7 @@ ports[]: appProtocol name port protocol",
 
 impl Kind for EndpointSlice {
     type Model = sluice_model::EndpointSlice;
-    const VERSIONS: &'static [&'static str] = &["discovery.k8s.io/v1"];
-    const PATH: &'static str = "/apis/discovery.k8s.io/v1/endpointslices";
+    const PLURAL: &'static str = "endpointslices";
     const OBJECTS: &'static str = "EndpointSlices";
     const ALSO: &'static [Form] = &[Form::ENDPOINTS];
 

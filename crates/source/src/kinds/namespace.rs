@@ -29,8 +29,7 @@ status: conditions phase",
 
 impl Kind for Namespace {
     type Model = sluice_model::Namespace;
-    const VERSIONS: &'static [&'static str] = &["v1"];
-    const PATH: &'static str = "/api/v1/namespaces";
+    const PLURAL: &'static str = "namespaces";
     const OBJECTS: &'static str = "Namespaces";
     const IS_NAMESPACED: bool = false;
 

@@ -74,8 +74,7 @@ spec.taints[]: effect key timeAdded value",
 
 impl Kind for Node {
     type Model = sluice_model::Node;
-    const VERSIONS: &'static [&'static str] = &["v1"];
-    const PATH: &'static str = "/api/v1/nodes";
+    const PLURAL: &'static str = "nodes";
     /// Only one Node is followed.
     const OBJECTS: &'static str = "Node";
     const IS_NAMESPACED: bool = false;

@@ -114,8 +114,7 @@ status.podIPs[]: ip",
 
 impl Kind for Pod {
     type Model = sluice_model::Pod;
-    const VERSIONS: &'static [&'static str] = &["v1"];
-    const PATH: &'static str = "/api/v1/pods";
+    const PLURAL: &'static str = "pods";
     const OBJECTS: &'static str = "Pods";
 
     fn identity(&self) -> Identity<'_> {

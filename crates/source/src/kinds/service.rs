@@ -134,8 +134,7 @@ status.loadBalancer.ingress[].ports[]: error port protocol",
 
 impl Kind for Service {
     type Model = sluice_model::Service;
-    const VERSIONS: &'static [&'static str] = &["v1"];
-    const PATH: &'static str = "/api/v1/services";
+    const PLURAL: &'static str = "services";
     const OBJECTS: &'static str = "Services";
 
     fn identity(&self) -> Identity<'_> {

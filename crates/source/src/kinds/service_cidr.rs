@@ -43,7 +43,7 @@ impl Kind for ServiceCidr {
     type Model = sluice_model::ServiceCidr;
     const VERSIONS: &'static [&'static str] =
         &["networking.k8s.io/v1", "networking.k8s.io/v1beta1"];
-    const PATH: &'static str = "/apis/networking.k8s.io/v1/servicecidrs";
+    const PLURAL: &'static str = "servicecidrs";
     const OBJECTS: &'static str = "ServiceCIDRs";
     const IS_NAMESPACED: bool = false;
 

@@ -126,7 +126,7 @@ impl Kind for ClusterNetworkPolicy {
         "policy.networking.k8s.io/v1beta1",
         "policy.networking.k8s.io/v1alpha2",
     ];
-    const PATH: &'static str = "/apis/policy.networking.k8s.io/v1beta1/clusternetworkpolicies";
+    const PLURAL: &'static str = "clusternetworkpolicies";
     const OBJECTS: &'static str = "ClusterNetworkPolicies";
     const IS_NAMESPACED: bool = false;
 

@@ -98,8 +98,7 @@ spec.podSelector: matchExpressions matchLabels",
 
 impl Kind for NetworkPolicy {
     type Model = plan::NetworkPolicy;
-    const VERSIONS: &'static [&'static str] = &["networking.k8s.io/v1"];
-    const PATH: &'static str = "/apis/networking.k8s.io/v1/networkpolicies";
+    const PLURAL: &'static str = "networkpolicies";
     const OBJECTS: &'static str = "NetworkPolicies";
 
     fn identity(&self) -> Identity<'_> {
