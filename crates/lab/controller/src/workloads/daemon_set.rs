@@ -46,16 +46,17 @@ pub(super) fn reconcile(cluster: &Cluster, object: &DaemonSet, plan: &mut Plan) 
         template: &spec.template,
         collisions: object.status.as_ref().and_then(|it| it.collision_count),
     };
-    let revisions = revisions::synchronize(cluster, &owner, plan);
-    let Some(update) = &revisions.update else {
-        return revisions::count_collision(
-            object,
-            |it| &mut it.status.get_or_insert_default().collision_count,
-            plan,
-        );
+    let revisions = revisions::synchronize(
+        cluster,
+        &owner,
+        |it| &mut it.status.get_or_insert_default().collision_count,
+        plan,
+    );
+    let Some(revisions) = revisions else {
+        return;
     };
     let own = ownership::claim(object, &spec.selector, &cluster.pods, |_| true, plan);
-    let hash = meta::label(&update.metadata, REVISION_HASH).to_owned();
+    let hash = meta::label(&revisions.update.metadata, REVISION_HASH).to_owned();
     let set = Set::new(cluster, object, spec, hash, &own);
     if object.metadata.deletion_timestamp.is_none() && !plan.deletes(object) {
         remove_stray(cluster, &own, plan);

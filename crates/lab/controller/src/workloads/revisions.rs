@@ -20,9 +20,8 @@ pub(super) const REVISION_HASH: &str = "controller-revision-hash";
 pub(super) struct Revisions<'a> {
     /// Sorted by revision number.
     pub(super) all: Vec<&'a ControllerRevision>,
-    /// The revision of the present template, existing or created by this plan. `None`: another object has its name,
-    /// which the caller counts as a collision.
-    pub(super) update: Option<ControllerRevision>,
+    /// The revision of the present template, existing or created by this plan.
+    pub(super) update: ControllerRevision,
 }
 
 /// The owner of revisions, with its template.
@@ -34,12 +33,13 @@ pub(super) struct Owner<'a, T> {
 }
 
 /// Finds or creates the revision of the present template, and gives it the highest number (`getStatefulSetRevisions`,
-/// `constructHistory`).
+/// `constructHistory`). `None`: another object has its name. This counts as a collision, which changes the next name.
 pub(super) fn synchronize<'a, T: Object>(
     cluster: &'a Cluster,
     owner: &Owner<'_, T>,
+    collisions: impl Fn(&mut T) -> &mut Option<i32>,
     plan: &mut Plan,
-) -> Revisions<'a> {
+) -> Option<Revisions<'a>> {
     let (object, selector) = (owner.object, owner.selector);
     let mut all = ownership::claim(object, selector, &cluster.revisions, |_| true, plan);
     all.sort_by_key(|it| (it.revision, it.metadata.name.clone()));
@@ -47,16 +47,24 @@ pub(super) fn synchronize<'a, T: Object>(
     let highest = all.last().map_or(0, |it| it.revision);
     let equal = all.iter().rev().find(|it| it.data.as_ref() == Some(&data));
     let update = match equal {
-        Some(equal) if equal.revision == highest => Some((*equal).clone()),
+        Some(equal) if equal.revision == highest => (*equal).clone(),
         Some(equal) => {
             let mut renewed = (*equal).clone();
             renewed.revision = highest + 1;
             plan.update(*equal, renewed.clone());
-            Some(renewed)
+            renewed
         }
-        None => create(cluster, owner, data, highest + 1, plan),
+        None => {
+            let Some(created) = create(cluster, owner, data, highest + 1, plan) else {
+                let mut after = object.clone();
+                *collisions(&mut after).get_or_insert(0) += 1;
+                plan.update_status(object, after);
+                return None;
+            };
+            created
+        }
     };
-    Revisions { all, update }
+    Some(Revisions { all, update })
 }
 
 fn create<T: Object>(
@@ -91,17 +99,6 @@ fn create<T: Object>(
     };
     plan.create(revision.clone());
     Some(revision)
-}
-
-/// Increments the collision count of an owner, which changes the name of the next revision.
-pub(super) fn count_collision<T: Object>(
-    owner: &T,
-    count: impl Fn(&mut T) -> &mut Option<i32>,
-    plan: &mut Plan,
-) {
-    let mut after = owner.clone();
-    *count(&mut after).get_or_insert(0) += 1;
-    plan.update_status(owner, after);
 }
 
 pub(super) fn name(revision: &ControllerRevision) -> &str {

@@ -43,17 +43,18 @@ pub(super) fn reconcile(cluster: &Cluster, object: &StatefulSet, plan: &mut Plan
         template: &spec.template,
         collisions: object.status.as_ref().and_then(|it| it.collision_count),
     };
-    let revisions = revisions::synchronize(cluster, &owner, plan);
-    let Some(update) = &revisions.update else {
-        return revisions::count_collision(
-            object,
-            |it| &mut it.status.get_or_insert_default().collision_count,
-            plan,
-        );
+    let revisions = revisions::synchronize(
+        cluster,
+        &owner,
+        |it| &mut it.status.get_or_insert_default().collision_count,
+        plan,
+    );
+    let Some(revisions) = revisions else {
+        return;
     };
     let is_member = |it: &Pod| identity::ordinal(object, it).is_some();
     let own = ownership::claim(object, &spec.selector, &cluster.pods, is_member, plan);
-    let set = Set::new(object, spec, &own, &revisions, update);
+    let set = Set::new(object, spec, &own, &revisions);
     if object.metadata.deletion_timestamp.is_none() && !plan.deletes(object) {
         step(cluster, &set, plan);
     }
@@ -67,8 +68,8 @@ impl<'a> Set<'a> {
         spec: &'a StatefulSetSpec,
         own: &[&'a Pod],
         revisions: &Revisions<'_>,
-        update: &ControllerRevision,
     ) -> Self {
+        let update = &revisions.update;
         let status = object.status.as_ref();
         let current = status.and_then(|it| it.current_revision.as_deref());
         let all = revisions.all.iter();
