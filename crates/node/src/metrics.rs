@@ -22,6 +22,7 @@ use sluice_model::ApiRequest;
 
 use framework::{Framework, Slis};
 pub use help::help;
+pub use process::Process;
 pub use registrar::{Registrar, follow, per_family};
 
 use crate::health::Probe;

@@ -13,8 +13,8 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use sluice_bpf::{
-    BpfError, Direction, Filter, Interfaces, Losses, Machine, Object, Order, Patterns,
-    Pins, Prefix, Programs, Table, remove,
+    BpfError, Direction, Filter, Interfaces, Losses, Machine, Object, Order, Patterns, Pins,
+    Prefix, Programs, Table, remove,
 };
 use sluice_lab::{Netns, eventually, require_netns};
 use sluice_route::{Kind, Link, Settings, link};

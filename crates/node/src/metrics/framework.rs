@@ -4,14 +4,12 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-use prometheus::core::Collector;
-use prometheus::process_collector::ProcessCollector;
 use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 use sluice_model::ApiRequest;
 
 use super::Identity;
 use super::help::{HELP, help};
-use super::process::Process;
+use super::process::{Process, START_TIME, start_time};
 use super::registrar::Registrar;
 
 /// Buckets of client-go's request latency, in seconds.
@@ -54,14 +52,8 @@ impl Framework {
         // Kubernetes' metrics may be disabled by flag or hidden when they are deprecated; none is here.
         to.counter("disabled_metrics_total");
         to.counter("hidden_metrics_total");
-        let process: [Box<dyn Collector>; 2] = [
-            Box::new(ProcessCollector::for_self()),
-            Box::new(Process::new()),
-        ];
-        for it in process {
-            let process = to.registry.register(it);
-            process.expect("no name is given twice");
-        }
+        let process = to.registry.register(Box::new(Process::of_self()));
+        process.expect("no name is given twice");
         let of_host = |name, buckets: &[f64]| to.histograms(name, &["verb", "host"], buckets);
         Self {
             requests: to.counters("rest_client_requests_total", &["code", "method", "host"]),
@@ -147,16 +139,6 @@ pub(super) fn registered(registry: &Registry) -> IntCounter {
     all
 }
 
-/// When this process started, in seconds since the epoch.
-fn start_time() -> i64 {
-    let families = ProcessCollector::for_self().collect();
-    let start = families.iter().find(|it| it.name() == START_TIME);
-    let metric = start.and_then(|it| it.get_metric().first());
-    metric.map_or(0, |it| it.get_gauge().get_value() as i64)
-}
-
-const START_TIME: &str = "process_start_time_seconds";
-
 /// `/metrics/slis`: the results of health checks (KEP-3466).
 pub(crate) struct Slis {
     pub(super) registry: Registry,
@@ -172,7 +154,8 @@ impl Slis {
             registered,
             help: HELP,
         };
-        to.gauge(START_TIME).set(start_time());
+        let started = start_time().unwrap_or_default();
+        to.gauge(START_TIME).set(started as i64);
         let results = to.gauges("kubernetes_healthcheck", &["name", "type"]);
         let totals = to.counters("kubernetes_healthchecks_total", &["name", "type", "status"]);
         let result = results.with_label_values(&["ping", "healthz"]);

@@ -8,9 +8,15 @@ kubernetes_build_info Always 1; the labels say what was built.
 kubernetes_feature_enabled Feature gates: 1 when it is on.
 kubernetes_healthcheck The last result of a health check: 1 when it succeeded.
 kubernetes_healthchecks_total Results of health checks.
+process_cpu_seconds_total CPU time of the process, user and system.
+process_max_fds Limit of open file descriptors.
 process_network_receive_bytes_total Bytes of IPv4 packets received in the process's network namespace.
 process_network_transmit_bytes_total Bytes of IPv4 packets sent in the process's network namespace.
+process_open_fds Open file descriptors.
+process_resident_memory_bytes Memory in use.
 process_start_time_seconds When the process started, seconds since the epoch.
+process_threads Threads of the process.
+process_virtual_memory_bytes Address space in use.
 process_virtual_memory_max_bytes Limit of the address space.
 registered_metrics_total Metrics that are registered, by stability and the version that deprecated them.
 rest_client_rate_limiter_duration_seconds How long requests to the API server waited for their turn.

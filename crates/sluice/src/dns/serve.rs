@@ -9,11 +9,11 @@ use std::thread;
 
 use anyhow::{Context, bail};
 use nix::sys::signal::{SigSet, Signal};
-use prometheus::process_collector::ProcessCollector;
 use sluice_config::LogFormat;
 use sluice_corefile::{Corefile, ORDER};
 use sluice_dns::{Options, Server};
 use sluice_node::chain;
+use sluice_node::metrics::Process;
 use sluice_source::{Watch, watch_file};
 use sluice_zone::Objects;
 use tracing::{error, info, warn};
@@ -77,8 +77,8 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         fs::write(path, text).with_context(|| format!("--pidfile: {}", path.display()))?;
     }
     // In an agent they are the agent's.
-    let process = ProcessCollector::for_self();
-    running.registry().register(Box::new(process))?;
+    let process = Box::new(Process::of_self());
+    running.registry().register(process)?;
     let told = source::Told {
         objects,
         metrics: running.cluster_metrics(),
