@@ -137,7 +137,7 @@ pub fn forget(tuple: &Tuple) {
 /// As [`forget`], with a key that is in a map or on the stack.
 #[inline(always)]
 pub fn remove(key: &Tuple) {
-    // It may be gone already.
+    // Another CPU may have removed the entry already.
     let _ = FLOWS.remove(key);
 }
 

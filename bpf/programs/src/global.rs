@@ -11,15 +11,15 @@
 
 use sluice_bpf_abi::{Counter, Hook};
 
-/// What a global function takes.
+/// A parameter of a global function.
 pub trait Argument: Sized {
     /// The type of the register that carries it.
     type Raw;
 
-    /// What is passed.
+    /// The register's content for this value.
     fn raw(self) -> Self::Raw;
 
-    /// What was passed; `None` for a null pointer.
+    /// The value of a register; `None` for a null pointer.
     ///
     /// # Safety
     ///

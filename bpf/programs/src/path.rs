@@ -513,7 +513,7 @@ fn from_tunnel(
     }
     connection.begin(packet);
     if !opens {
-        // As in `open`.
+        // The entry counts as closed until another packet comes, as in `open`.
         connection.flags = flow_flags::RST;
     }
     establish(ctx, packet, request, to, connection, Hook::Ingress)

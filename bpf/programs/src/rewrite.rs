@@ -26,7 +26,7 @@ const V6_DESTINATION: u32 = 24;
 /// The new IPv6 address and the new checksum change it by as much in opposite directions.
 const BPF_F_IPV6: u64 = 1 << 7;
 
-/// Which address of a packet.
+/// The source or the destination of a packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum End {
     Source,

@@ -17,7 +17,7 @@ use crate::packet::Packet;
 
 const NANOSECONDS: u64 = 1_000_000_000;
 
-/// What becomes of a new connection.
+/// The verdict about a new connection.
 pub enum Decision<'a> {
     /// The destination is of no Service.
     Pass,

@@ -28,7 +28,7 @@ pub fn is_foreign(ctx: &TcContext, packet: &Packet) -> bool {
     is_foreign_at(packet, ifindex(ctx))
 }
 
-/// As [`is_foreign`], of a packet that leaves.
+/// [`is_foreign`] for a packet that leaves the node.
 #[inline(always)]
 pub fn was_foreign(ctx: &TcContext, packet: &Packet) -> bool {
     // SAFETY: the context is valid for the run of the program.

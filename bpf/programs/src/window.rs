@@ -213,7 +213,7 @@ fn ends(packet: &Packet, own: &mut Flow, other: Option<&Flow>) -> bool {
     let is_at_end = own.window != 0 && packet.sequence == own.end;
     let ends = match other {
         Some(other) if other.window != 0 => {
-            // It answers a SYN, or another first packet.
+            // The packet answers a SYN, or another first packet.
             let answers = own.window == 0 && has_ack && packet.acknowledged == other.end;
             answers || is_at_end || other.ack != 0 && packet.sequence == other.ack
         }

@@ -163,7 +163,7 @@ impl Match {
         }
     }
 
-    /// What is wrong when the value is none of these.
+    /// The cause when the value is not among the supported ones.
     fn unless(&self, supported: &[&str]) -> Option<Cause> {
         let given = match self {
             Self::NotOlderThan => "NotOlderThan",

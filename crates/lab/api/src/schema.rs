@@ -62,7 +62,7 @@ pub(crate) enum Shape {
     /// Any JSON, which stays as it is.
     #[default]
     Any,
-    /// One of Kubernetes' types.
+    /// A type of Kubernetes.
     Named(text::Named),
     /// An object of a CustomResourceDefinition.
     Object(Arc<Type>),

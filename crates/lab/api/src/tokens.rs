@@ -122,7 +122,7 @@ impl Tokens {
         (claims.iss == ISSUER_OF_SECRETS).then_some(claims)
     }
 
-    /// What we signed.
+    /// The claims of a token with our signature; `None` for any other one.
     fn signed<T: DeserializeOwned>(&self, token: &str) -> Option<T> {
         let (signed, signature) = token.rsplit_once('.')?;
         let (header, claims) = signed.split_once('.')?;

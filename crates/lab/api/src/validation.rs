@@ -66,7 +66,7 @@ pub(crate) fn conform(resource: &Resource, object: &mut Value) -> Result<Vec<Str
 ///
 /// # Errors
 ///
-/// As [`conform`].
+/// The same as of [`conform`].
 pub(crate) fn prune(resource: &Resource, object: &mut Value) -> Result<Vec<String>, Status> {
     let pruned = resource.schema.prune(object);
     pruned.map_err(|it| undecodable(resource, &it))

@@ -15,7 +15,7 @@ use sluice_streams::Size;
 /// Both ends of a pseudoterminal.
 #[derive(Debug)]
 pub(crate) struct Terminal {
-    /// What is read here is what the program writes.
+    /// Reads give what the program wrote; writes are its input.
     pub(crate) ours: OwnedFd,
     theirs: File,
     /// The device that the leader of the program's session opens.

@@ -119,7 +119,7 @@ impl Ebpf {
         &self.fills
     }
 
-    /// Which sockets are ended with their endpoint.
+    /// The protocols whose sockets are ended with their endpoint.
     pub(crate) fn ended_sockets(&self) -> Sockets {
         self.sockets.ended
     }

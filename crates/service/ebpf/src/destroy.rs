@@ -19,9 +19,9 @@ use tracing::debug;
 /// Sockets that were led alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Led {
-    /// What they dialled.
+    /// The address that the sockets dialled.
     pub frontend: SocketAddr,
-    /// The endpoint that they were led to.
+    /// The endpoint that the sockets were led to.
     pub endpoint: SocketAddr,
     /// [`TCP`](sluice_bpf_abi::TCP) or [`UDP`](sluice_bpf_abi::UDP).
     pub protocol: u8,
@@ -70,7 +70,7 @@ type Sockets = BTreeMap<u64, PeerKey>;
 fn visit(namespaces: &[PathBuf], ends: &Led, led: &Sockets) -> Result<Vec<PeerKey>, BpfError> {
     let mut ended = Vec::new();
     for namespace in namespaces {
-        // They come and go at any time.
+        // Namespaces come and go at any time.
         if let Err(error) = Namespace::open(namespace).and_then(|it| it.join()) {
             debug!(%error, "a network namespace cannot be entered");
             continue;

@@ -37,9 +37,9 @@ pub enum Fate {
     },
     /// The frontend leads to a slot without an endpoint.
     EmptySlot(u32),
-    /// It is dropped.
+    /// The packet is dropped.
     Dropped,
-    /// It is rejected.
+    /// The packet is rejected.
     Rejected,
     /// Its destination is no Service.
     Untouched,

@@ -201,7 +201,7 @@ fn look(pins: &Pins, last: &BTreeSet<Tuple>) -> Result<BTreeSet<Tuple>, BpfError
     let mut maps = Maps::open(pins)?;
     let listed = list(&maps)?;
     let open = open(&listed);
-    // What has ended makes room for what is entered.
+    // Ended connections are removed first: they make room for new entries.
     forget_netfilters(&mut maps, |it| last.contains(it) || open.contains(it))?;
     enter_all(&mut maps, &listed, RulesOpen::Nothing)
 }

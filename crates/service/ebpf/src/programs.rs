@@ -21,7 +21,7 @@ static BYTES: &[u8] = &[];
 /// Whether this binary has the programs.
 pub const BUILT: bool = cfg!(has_programs);
 
-/// What sentences of the room say of the programs.
+/// The words for errors of the loader: what to do, and what is lost.
 pub const LOSSES: Losses = Losses {
     programs: "use --proxy-mode nftables",
     sockets: "packets are led to endpoints, sockets are not",
@@ -39,9 +39,9 @@ static OBJECT: Object = Object {
         ("sluice_egress", Direction::Out),
     ],
     sockets: &[
-        // What is entered is removed.
+        // The program that removes entries comes before those that make them.
         "sluice_sock_release",
-        // What the others read comes first, so that no client sees an endpoint.
+        // Names of peers are answered before sockets are led, so that no client sees an endpoint.
         "sluice_getpeername4",
         "sluice_getpeername6",
         "sluice_recvmsg4",

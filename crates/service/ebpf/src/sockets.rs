@@ -9,9 +9,9 @@ use tracing::{info, warn};
 /// The options of socket load balancing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketSetup {
-    /// Which are led.
+    /// The protocols whose sockets are led to endpoints.
     pub led: Sockets,
-    /// Of these, which are ended with their endpoint.
+    /// Those of them whose sockets are ended with their endpoint.
     pub ended: Sockets,
     /// The cgroup of their processes; `None` leaves sockets alone.
     pub cgroup: Option<PathBuf>,

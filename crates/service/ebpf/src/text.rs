@@ -36,7 +36,7 @@ fn map(key: &Key) -> &'static str {
     }
 }
 
-/// One element.
+/// One element of a map as `render` shows it.
 pub(crate) fn element(key: &Key, object: &Object) -> Value {
     match (key, object) {
         (Key::Source([high, low], net), _) => {

@@ -48,7 +48,7 @@ impl EventWitness {
         }
     }
 
-    /// The same with these pins.
+    /// Watches the programs that are pinned here.
     pub(crate) fn at(pins: &Pins, watched: Watched) -> Result<Self, BpfError> {
         let mut witness = Self {
             events: events(pins)?,
@@ -58,7 +58,7 @@ impl EventWitness {
             told: Instant::now(),
             taken: Vec::new(),
         };
-        // What an earlier watch left.
+        // Events of an earlier watch are dropped.
         while witness.events.take().is_some() {}
         witness.tell()?;
         Ok(witness)

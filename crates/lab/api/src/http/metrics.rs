@@ -21,7 +21,7 @@ pub trait Metrics: Send + Sync {
     fn node(&self, node: &Value) -> Option<Used>;
 }
 
-/// What processes use.
+/// CPU time and memory of processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {
     /// CPU time per time, in billionths of a CPU.

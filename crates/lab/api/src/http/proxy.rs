@@ -178,7 +178,7 @@ impl Api {
             };
             let connection = TokioIo::new(connection);
             let (mut server, connection) = handshake(connection).await.map_err(io::Error::other)?;
-            // It ends with the answer.
+            // The task ends with the answer.
             tokio::spawn(connection);
             let asked = onward(request, wanted, target).map_err(io::Error::other)?;
             server.send_request(asked).await.map_err(io::Error::other)

@@ -128,7 +128,7 @@ impl Streams {
     }
 }
 
-/// What a session does once it is open.
+/// The work of a session after it was opened.
 enum Work {
     Program(Wanted, Start),
     Ports(Dial),

@@ -413,7 +413,7 @@ impl Checker {
             (one_of, "must validate one and only one schema (oneOf)"),
             (not, "must not validate the schema (not)"),
         ] {
-            // What was not looked at is told once.
+            // When no steps are left the answers are unsure, and one cause says so for all.
             if !is_right && self.left > 0 {
                 self.shown(path, value, &format!("{path:?} {why}"));
             }

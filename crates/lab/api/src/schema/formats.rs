@@ -15,7 +15,7 @@ use Check::{Own, Pattern};
 /// A format that is checked.
 #[derive(Clone, Debug)]
 pub(crate) struct TextFormat {
-    /// As the schema has it.
+    /// Its name in the schema: `int-or-string`.
     name: Box<str>,
     check: Check<Regex>,
 }

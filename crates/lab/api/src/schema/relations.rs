@@ -99,7 +99,7 @@ enum Problem {
 /// The value in a message.
 #[derive(Clone, Debug)]
 enum Shown {
-    /// That of the field that is wrong.
+    /// The value of the field that is wrong.
     Own,
     Field(Path),
     /// A text with the values of `{FIELD}`.

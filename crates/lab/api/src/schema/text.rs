@@ -23,7 +23,7 @@ const RULES: &str = include_str!("rules.txt");
 
 static TABLE: LazyLock<Table> = LazyLock::new(Table::read);
 
-/// One of Kubernetes' types.
+/// The position of a type of Kubernetes among all types.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Named(usize);
 

@@ -208,7 +208,7 @@ impl Writer {
         if let Err(refusal) = self.admit(resource, before, new) {
             return Err(validation::with_causes(resource, old, new, refusal));
         }
-        // What admission wrote has the one form, too.
+        // Admission may have changed the object: it is conformed once more.
         let valid =
             validation::conform(resource, new).and_then(|_| validation::check(resource, old, new));
         if valid.is_err() {

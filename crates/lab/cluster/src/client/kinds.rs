@@ -86,7 +86,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// It is not served, or the server does not answer.
+    /// The kind is not served, or the server does not answer.
     pub fn kind_of(&self, object: &Value) -> anyhow::Result<Arc<Kind>> {
         let text = |field: &str| object[field].as_str().unwrap_or_default();
         let (api_version, kind) = (text("apiVersion"), text("kind"));

@@ -64,7 +64,7 @@ fn finalize(store: &Store, cidr: &Value, wanted: bool) -> Result<(), Status> {
     if all.iter().any(|it| it == FINALIZER) == wanted {
         return Ok(());
     }
-    // One that is being deleted gets no finalizer.
+    // A ServiceCIDR that is being deleted gets no finalizer.
     if wanted && !cidr["metadata"]["deletionTimestamp"].is_null() {
         return Ok(());
     }

@@ -89,13 +89,13 @@ impl Refusals {
     }
 }
 
-/// What [`Refusals`] call the write of an object.
+/// The name of a write in [`Refusals`]: `update Service default/web`.
 pub(super) fn id_of(verb: &str, object: &Value) -> String {
     let kind = object["kind"].as_str().unwrap_or_default();
     id(verb, kind, &key_of(object))
 }
 
-/// As [`id_of`], by the parts.
+/// The same name, from verb, kind and object.
 pub(super) fn id(verb: &str, kind: &str, key: &NamespacedName) -> String {
     format!("{verb} {kind} {key}")
 }

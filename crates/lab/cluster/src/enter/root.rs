@@ -38,7 +38,7 @@ const SEEN: [&str; 12] = [
     "bin", "etc", "lib", "lib32", "lib64", "libx32", "nix", "opt", "sbin", "snap", "srv", "usr",
 ];
 
-/// What is hidden there.
+/// Files of the machine that containers do not see.
 const HIDDEN: [&str; 14] = [
     "/etc/gshadow",
     "/etc/gshadow-",

@@ -24,7 +24,7 @@ const SIMILAR: usize = 10;
 /// Time without a similar Event after which the next begins a new group (`defaultAggregateIntervalInSeconds`).
 const FORGOTTEN: Duration = Duration::from_secs(600);
 
-/// What becomes of an Event.
+/// How an Event is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// It is written, or its repetition counted.
@@ -80,7 +80,7 @@ impl Correlator {
         ));
         let group = self.hasher.hash_one((object, sort));
         let message = self.hasher.hash_one(message);
-        // Those that are not written count, too.
+        // Events that are not written count, too.
         let is_combined = self.is_combined(group, message, now);
         if !self.is_allowed(object, now) {
             return Outcome::Silent;

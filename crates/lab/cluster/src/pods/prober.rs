@@ -237,7 +237,7 @@ fn spawn(mut command: Command, pids: &Pids) -> io::Result<(Child, Receiver<Vec<u
     command.stdin(Stdio::null()).stdout(writer.try_clone()?);
     command.stderr(writer).process_group(0);
     let child = pids.spawn(|| command.spawn())?;
-    // It has our ends of the pipe.
+    // The command holds the write ends of the pipe: without them the reader sees its end.
     drop(command);
     let (sender, said) = mpsc::channel();
     thread::spawn(move || {

@@ -11,7 +11,7 @@ use tracing::warn;
 /// Drops are over, and the next one is news, when there was none for so long.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// What was dropped of late.
+/// Drops of new connections: the counters, and when they last grew.
 #[derive(Debug, Default)]
 pub(super) struct Dropping {
     /// The counters at the last look; `None` before the first, when they are those of earlier agents.

@@ -36,7 +36,7 @@ pub(crate) enum RulesOpen {
     All,
     /// The node's own.
     Nodes,
-    /// Nobody's: the rules are deleted.
+    /// No connection: the rules are deleted.
     Nothing,
 }
 

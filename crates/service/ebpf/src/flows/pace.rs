@@ -8,13 +8,13 @@ use std::time::Duration;
 
 /// Time between two looks at the count of connections, and between two listings of a table that fills up.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
-/// Time between two listings, mostly.
+/// Usual time between two listings.
 const PERIOD: Duration = Duration::from_secs(10);
-/// Time between two listings, at most.
+/// Longest time between two listings.
 pub(super) const LONGEST: Duration = Duration::from_secs(60);
 /// A listing rests for this many times the CPU time that it took.
 const REST: u32 = 100;
-/// The same while new connections are dropped.
+/// [`REST`] while new connections are dropped.
 const URGENT_REST: u32 = 10;
 /// A listing pays when it removes this part of the entries; new entries are many when they are this part of the table.
 const PART: u64 = 16;
@@ -24,9 +24,9 @@ const PART: u64 = 16;
 pub(super) struct Pace {
     /// Time until the next listing if no connection begins. Zero before the first.
     idle: Duration,
-    /// The same if some begin.
+    /// The wait while connections begin.
     busy: Duration,
-    /// The same while some are dropped.
+    /// The wait while new connections are dropped.
     urgent: Duration,
 }
 

@@ -7,12 +7,12 @@ use sluice_controller::{Format, Quantity};
 
 use super::Checker;
 
-/// Which names without a domain a resource may have.
+/// Where a resource is named: this decides which names without a domain are allowed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Known {
     Container,
     Quota,
-    /// What a limit range of storage is about.
+    /// In a limit range of storage.
     Any,
 }
 
@@ -52,7 +52,7 @@ const ORDER: [[&str; 3]; 6] = [
 ];
 
 impl Known {
-    /// What is wrong with a name; empty: nothing.
+    /// Why a name is refused; empty for a good one.
     fn problem(self, name: &str) -> &'static str {
         let is_huge = name.starts_with("hugepages-");
         match self {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::pods::fields::Own;
 
-/// What the group may do with files.
+/// Permission bits of files that their owner and `fsGroup` have.
 pub(super) const READ: u32 = 0o440;
 pub(super) const READ_WRITE: u32 = 0o660;
 

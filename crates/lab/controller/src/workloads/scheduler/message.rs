@@ -14,7 +14,7 @@ pub(super) enum Misfit {
     Affinity,
     /// A host port is in use.
     Ports,
-    /// It has as many pods as it takes.
+    /// The node has as many pods as it may have.
     TooManyPods,
     /// Too little of this resource is left.
     Insufficient(String),
