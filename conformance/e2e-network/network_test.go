@@ -63,5 +63,5 @@ var _ = ginkgo.ReportAfterEach(func(report ginkgo.SpecReport) {
 		return
 	}
 	name := strings.TrimPrefix(report.FullText(), group+" ")
-	fmt.Printf("%s %s (%.0f s)\n", report.State, name, report.RunTime.Seconds())
+	fmt.Println(report.State, name)
 })
