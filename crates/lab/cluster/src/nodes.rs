@@ -255,7 +255,13 @@ pub fn agent_flags(node: &Node, default_mode: &str, kubeconfig: &Path) -> Vec<St
     ];
     let more = annotation(node, FLAGS).unwrap_or_default();
     let all = own.iter().copied().chain(more.split_whitespace());
-    all.map(str::to_owned).collect()
+    let mut all: Vec<String> = all.map(str::to_owned).collect();
+    // For `sluice top` and the shares of the pages. No other mode has the choice, and a flag may be given once.
+    let counts = "--count-connections";
+    if mode(node, default_mode) == "nftables" && all.iter().all(|it| it != counts) {
+        all.push(counts.to_owned());
+    }
+    all
 }
 
 fn annotation<'a>(node: &'a Node, name: &str) -> Option<&'a str> {

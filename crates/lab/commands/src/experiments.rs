@@ -4,17 +4,22 @@
 //! the commands of a fence `console` run, and the lines below a command are what its output must have, in this order,
 //! with `…` for anything. What is shown is the real output.
 
+mod elsewhere;
 mod page;
 mod race;
 mod run;
+mod text;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use nix::unistd::getuid;
+use sluice_cluster::images::StandIns;
+use sluice_cluster::lab_dir::{Settings, both_families, nobody};
 use sluice_config::Invalid;
 
-use super::Host;
+use super::{Host, check_mode};
 use crate::args::ExperimentArgs;
 use page::Page;
 pub(super) use race::lap::run as lap;
@@ -40,6 +45,10 @@ static EXPERIMENTS: &[(&str, &str)] = experiments! {
     "dsr"
     "session-affinity"
     "headless"
+    "statefulset-dns"
+    "external-name"
+    "outside"
+    "endpoints-300"
     "rolling-update"
     "node-dies"
     "stale-udp"
@@ -73,13 +82,53 @@ pub(super) fn run(args: &ExperimentArgs, host: Host) -> anyhow::Result<ExitCode>
         format!("no experiment {name}; there are {}", names.join(", "))
     })?;
     let program: PathBuf = std::env::current_exe().context("find the path of this program")?;
-    run::run(name, &Page::read(text)?, args, &program)?;
+    let page = Page::read(text)?;
+    if let Err(why) = page.mode().map_or(Ok(()), |it| can_run(it, host))
+        && elsewhere::run(name, &program, &why)?
+    {
+        return Ok(ExitCode::SUCCESS);
+    }
+    run::run(name, &page, args, &program)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether nodes of a lab of this user can have a data plane; the error says why not.
+fn can_run(mode: &str, host: Host) -> Result<(), String> {
+    let lab = Settings {
+        mode: mode.to_owned(),
+        network: "host-gw".to_owned(),
+        ip_families: both_families(),
+        unprivileged: !getuid().is_root(),
+        port: 0,
+        agent: "lab".to_owned(),
+        dns_upstream: nobody(),
+        images: StandIns::default(),
+    };
+    check_mode(mode, &lab, host)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use page::{Step, missing};
+
+    #[test]
+    fn recorded_runs_are_of_these_pages() {
+        for (name, recorded) in elsewhere::RECORDED {
+            let (_, text) = EXPERIMENTS.iter().find(|(it, _)| *it == name).unwrap();
+            let mut rest = recorded;
+            for step in Page::read(text).unwrap().steps {
+                let (begin, expected) = match step {
+                    Step::Text(it) | Step::Manifests(it) => (it.trim_end().to_owned(), Vec::new()),
+                    Step::Command { line, expected, .. } => (format!("$ {line}\n"), expected),
+                };
+                let found = rest.split_once(begin.as_str());
+                (_, rest) = found.unwrap_or_else(|| panic!("{name} was recorded without {begin}"));
+                let output = rest.split("\n$ ").next().unwrap();
+                assert_eq!(missing(&expected, output), None, "{name}: {begin}");
+            }
+        }
+    }
 
     #[test]
     fn every_page_can_be_read() {

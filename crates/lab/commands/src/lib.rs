@@ -377,7 +377,7 @@ fn wait<T>(
     interrupt: &Interrupt,
     mut done: impl FnMut() -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    let deadline = Instant::now() + within;
+    let deadline = Instant::now() + sluice_lab::scaled(within);
     loop {
         match done() {
             Ok(it) => return Ok(it),

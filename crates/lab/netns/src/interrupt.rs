@@ -60,6 +60,21 @@ impl Interrupt {
         }
     }
 
+    /// Waits for a line of the standard input.
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`]; else the system's.
+    pub fn wait_for_line(&self) -> anyhow::Result<()> {
+        let stdin = io::stdin();
+        let fds = [self.received.as_fd(), stdin.as_fd()];
+        let mut fds = fds.map(|it| PollFd::new(it, PollFlags::POLLIN));
+        poll(&mut fds, PollTimeout::NONE).context("wait")?;
+        self.wait(Duration::ZERO)?;
+        stdin.read_line(&mut String::new()).context("read a line")?;
+        Ok(())
+    }
+
     /// Waits for a signal or, on a terminal, for Enter.
     pub(crate) fn wait_for_end(&self) -> anyhow::Result<()> {
         let stdin = io::stdin();

@@ -87,5 +87,5 @@ pub use session::Session;
 pub use socket::sctp_available;
 pub use spread::Spread;
 pub use sweep::{Sweep, sweep};
-pub use vm::{inside as in_vm, ran_in_vm};
+pub use vm::{inside as in_vm, ran_in_vm, scaled, vm_available};
 pub use wait::eventually;

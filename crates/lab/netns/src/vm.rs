@@ -24,8 +24,8 @@ pub fn inside() -> bool {
     env::var_os(INSIDE).is_some()
 }
 
-/// `duration`, or ten times as much inside a virtual machine.
-pub(crate) fn scaled(duration: Duration) -> Duration {
+/// A timeout: `duration`, or ten times as much inside a virtual machine.
+pub fn scaled(duration: Duration) -> Duration {
     if inside() {
         duration * SLOWER
     } else {
@@ -71,19 +71,11 @@ pub fn ran_in_vm(kernel: Option<&str>, test: &str) -> bool {
         return false;
     }
     let kernel = kernel.unwrap_or(DEFAULT_KERNEL);
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
-    let folder = env::var_os("SLUICE_VM_DIR").map_or(root.join("target/vm"), PathBuf::from);
-    let needed = ["qemu".to_owned(), format!("kernel-{kernel}")];
-    if let Some(missing) = needed.iter().find(|it| !folder.join(it).exists()) {
-        let reason = format!("no {missing} in {}: run make setup-vm", folder.display());
-        match env::var_os("CI") {
-            None => eprintln!("SKIP: {reason}"),
-            Some(_) => panic!("CI must run the tests that need a virtual machine: {reason}"),
-        }
+    let Some(folder) = machine(kernel) else {
         return true;
-    }
+    };
     let binary = env::current_exe().expect("a running program has a file");
-    let status = Command::new(root.join("scripts/vm"))
+    let status = Command::new(root().join("scripts/vm"))
         .arg("-d")
         .arg(folder)
         // Two machines with one processor each do more work than one machine with two.
@@ -94,4 +86,31 @@ pub fn ran_in_vm(kernel: Option<&str>, test: &str) -> bool {
         .expect("scripts/vm is part of the tree");
     assert!(status.success(), "{test} in the virtual machine: {status}");
     true
+}
+
+/// Whether there is a virtual machine for a program that boots it by itself; without one it prints SKIP.
+///
+/// # Panics
+/// When there is none and `CI` is set.
+pub fn vm_available() -> bool {
+    machine(DEFAULT_KERNEL).is_some()
+}
+
+/// The folder of the machine with this kernel.
+fn machine(kernel: &str) -> Option<PathBuf> {
+    let folder = env::var_os("SLUICE_VM_DIR").map_or(root().join("target/vm"), PathBuf::from);
+    let needed = ["qemu".to_owned(), format!("kernel-{kernel}")];
+    let Some(missing) = needed.iter().find(|it| !folder.join(it).exists()) else {
+        return Some(folder);
+    };
+    let reason = format!("no {missing} in {}: run make setup-vm", folder.display());
+    match env::var_os("CI") {
+        None => eprintln!("SKIP: {reason}"),
+        Some(_) => panic!("CI must run the tests that need a virtual machine: {reason}"),
+    }
+    None
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }

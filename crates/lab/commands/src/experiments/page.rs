@@ -55,6 +55,12 @@ impl Page {
         Ok(page)
     }
 
+    /// The data plane of the lab, if the page names one.
+    pub(super) fn mode(&self) -> Option<&str> {
+        let mut flags = self.lab.iter().skip_while(|it| *it != "--proxy-mode");
+        flags.nth(1).map(String::as_str)
+    }
+
     /// How many lines of output are compared.
     #[cfg(test)]
     pub(super) fn checks(&self) -> usize {
@@ -190,12 +196,13 @@ mod tests {
     #[test]
     fn a_page_is_text_manifests_and_commands() {
         let page = Page::read(
-            "<!-- lab: --nodes 2 -->\n# Title\n\nWhy.\n\n```yaml\nkind: Pod\n```\n\n\
+            "<!-- lab: --nodes 2 --proxy-mode ipvs -->\n# Title\n\nWhy.\n\n```yaml\nkind: Pod\n```\n\n\
              ```console\n$ sluice lab get pods\nweb-1 …\n…\n```\n",
         );
         let page = page.unwrap();
         assert_eq!((page.title.as_str(), page.checks()), ("Title", 1));
-        assert_eq!(page.lab, ["--nodes", "2"]);
+        assert_eq!(page.lab, ["--nodes", "2", "--proxy-mode", "ipvs"]);
+        assert_eq!(page.mode(), Some("ipvs"));
         assert_eq!(page.steps.len(), 3);
         assert!(Page::read("# Title\n").is_err());
     }

@@ -15,14 +15,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
-use nix::unistd::getuid;
-use sluice_cluster::images::StandIns;
-use sluice_cluster::lab_dir::{Settings, both_families, nobody};
 use sluice_config::Mode;
 use sluice_node::chain;
 use sluice_picture::chart::{self, Chart, Group};
 
-use super::super::{Host, Progress, check_mode};
+use super::super::{Host, Progress};
+use super::{can_run, text};
 use crate::args::RaceArgs;
 use crate::output::say;
 use lap::Lap;
@@ -53,7 +51,7 @@ const QUANTITIES: [Quantity; 6] = [
 type Results = Vec<(Mode, Vec<Option<Lap>>)>;
 
 pub(super) fn run(args: &RaceArgs, host: Host) -> anyhow::Result<()> {
-    say!("{}\n", introduction());
+    say!("{}\n", text::wrapped(introduction(), text::width()));
     let program = std::env::current_exe().context("find the path of this program")?;
     let mut sizes = args.sizes.clone();
     if sizes.is_empty() {
@@ -112,19 +110,9 @@ fn modes(args: &RaceArgs, host: Host) -> anyhow::Result<Vec<Mode>> {
     let wanted = Mode::ALL
         .into_iter()
         .filter(|mode| args.modes.is_empty() || args.modes.iter().any(|it| it == mode.name()));
-    let settings = |mode: Mode| Settings {
-        mode: mode.name().to_owned(),
-        network: "host-gw".to_owned(),
-        ip_families: both_families(),
-        unprivileged: !getuid().is_root(),
-        port: 0,
-        agent: "lab".to_owned(),
-        dns_upstream: nobody(),
-        images: StandIns::default(),
-    };
     let (mut modes, mut left_out) = (Vec::new(), Vec::new());
     for mode in wanted {
-        match check_mode(mode.name(), &settings(mode), host) {
+        match can_run(mode.name(), host) {
             Ok(()) => modes.push(mode),
             Err(why) => left_out.push(format!("not measured: {}: {why}", mode.name())),
         }

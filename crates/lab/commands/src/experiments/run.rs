@@ -1,20 +1,29 @@
 //! Runs a page in a lab of its own.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Read as _, Seek as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-
-use super::page::{Page, Step, fits, missing};
-use crate::args::ExperimentArgs;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use sluice_lab::{Interrupt, Interrupted};
 use sluice_node::output::{Stream, write_bold};
 
+use super::page::{Page, Step, fits, missing};
+use super::text;
+use crate::args::ExperimentArgs;
 use crate::output::{put, say};
 
 /// Timeout until the output of a command is as the page says.
 const WITHIN: Duration = Duration::from_secs(30);
+
+/// Interval at which a command that runs is looked at.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The command that makes a lab.
+const UP: &str = "up";
 
 /// Most lines of an output that is shown whole.
 const LINES: usize = 40;
@@ -28,38 +37,17 @@ pub(super) fn run(
     args: &ExperimentArgs,
     program: &Path,
 ) -> anyhow::Result<()> {
-    let lab = Lab {
+    let mut lab = Lab {
         name: format!("{name}-{}", std::process::id()),
         program,
         keep: args.keep,
+        interrupt: Interrupt::new()?,
     };
     let pauses = !args.fast && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-    heading(&page.title);
-    let mut up = vec!["lab".to_owned(), "up".to_owned()];
-    up.extend(page.lab.iter().cloned());
-    let (said, good) = lab.run(&up).context("start the lab")?;
-    if !good {
-        bail!(
-            "start the lab: {}",
-            said.trim().trim_start_matches("sluice: ")
-        );
-    }
-    for step in &page.steps {
-        match step {
-            Step::Text(text) => say!("{text}"),
-            Step::Manifests(text) => lab.apply(text)?,
-            Step::Command {
-                line,
-                words,
-                expected,
-            } => {
-                if pauses {
-                    pause()?;
-                }
-                lab.show(line, words, expected)?;
-            }
-        }
-    }
+    let played = lab.play(page, pauses);
+    // Whoever interrupts it does not want to look around.
+    lab.keep &= !played.as_ref().is_err_and(|it| it.is::<Interrupted>());
+    played?;
     if args.keep {
         say!("the lab stays: sluice lab down --name {}", lab.name);
     }
@@ -71,28 +59,91 @@ struct Lab<'a> {
     name: String,
     program: &'a Path,
     keep: bool,
+    interrupt: Interrupt,
 }
 
 impl Lab<'_> {
-    /// Runs a command. Returns its stdout and stderr, and whether it succeeded.
-    fn run(&self, words: &[String]) -> anyhow::Result<(String, bool)> {
+    fn play(&self, page: &Page, pauses: bool) -> anyhow::Result<()> {
+        let width = text::width();
+        heading(&page.title);
+        let mut up = vec!["lab".to_owned(), UP.to_owned()];
+        up.extend(page.lab.iter().cloned());
+        let (said, good) = self.run(&up)?;
+        if !good {
+            bail!(
+                "start the lab: {}",
+                said.trim().trim_start_matches("sluice: ")
+            );
+        }
+        for step in &page.steps {
+            match step {
+                Step::Text(it) => say!("{}\n", text::wrapped(it, width)),
+                Step::Manifests(it) => self.apply(it)?,
+                Step::Command {
+                    line,
+                    words,
+                    expected,
+                } => {
+                    if pauses {
+                        put!("[Enter]");
+                        self.interrupt.wait_for_line()?;
+                    }
+                    self.show(line, words, expected)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn command(&self) -> Command {
         let mut command = Command::new(self.program);
-        command.args(words).env("SLUICE_LAB", &self.name);
-        let output = command.stdin(Stdio::null()).output()?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let (mut stdout, stderr) = (text(&output.stdout), text(&output.stderr));
-        stdout.push_str(&stderr);
-        Ok((stdout, output.status.success()))
+        command.env("SLUICE_LAB", &self.name).stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a command. Returns what it printed, and whether it succeeded.
+    ///
+    /// # Errors
+    ///
+    /// [`Interrupted`]: the command has ended, too.
+    fn run(&self, words: &[String]) -> anyhow::Result<(String, bool)> {
+        let mut output = tempfile::tempfile()?;
+        let mut command = self.command();
+        command.args(words).stdout(output.try_clone()?);
+        let mut child = command.stderr(output.try_clone()?).spawn()?;
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            if let Err(interrupted) = self.interrupt.wait(LOOK) {
+                // Signals are blocked in programs that start from here. This one waits for them, and removes what it made.
+                let ends_by_itself = words.get(1).is_some_and(|it| it == UP);
+                let signal = if ends_by_itself {
+                    Signal::SIGTERM
+                } else {
+                    Signal::SIGKILL
+                };
+                kill(Pid::from_raw(child.id().cast_signed()), signal)?;
+                child.wait()?;
+                return Err(interrupted);
+            }
+        };
+        let mut said = Vec::new();
+        output.rewind()?;
+        output.read_to_end(&mut said)?;
+        let said = String::from_utf8_lossy(&said).into_owned();
+        Ok((said, status.success()))
     }
 
     fn apply(&self, manifests: &str) -> anyhow::Result<()> {
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("page.yaml");
         std::fs::write(&file, manifests)?;
+        say!("{manifests}\n");
         let path = file.display().to_string();
         let words = ["lab", "apply", "-f", &path].map(str::to_owned);
         let (text, good) = self.run(&words)?;
-        put!("{text}");
+        say!("{text}");
         if !good {
             bail!("the manifests are refused");
         }
@@ -100,7 +151,7 @@ impl Lab<'_> {
     }
 
     fn show(&self, line: &str, words: &[String], expected: &[String]) -> anyhow::Result<()> {
-        say!("\n$ {line}");
+        say!("$ {line}");
         let reads = words.get(1).is_some_and(|it| READS.contains(&it.as_str()));
         let mut last = None;
         let mut attempt = || {
@@ -131,9 +182,8 @@ impl Lab<'_> {
 impl Drop for Lab<'_> {
     fn drop(&mut self) {
         if !self.keep {
-            let words = ["lab", "down"].map(str::to_owned);
             // The lab may not have started.
-            drop(self.run(&words));
+            drop(self.command().args(["lab", "down"]).output());
         }
     }
 }
@@ -168,10 +218,4 @@ fn heading(text: &str) {
         put!("{text}");
     }
     put!("\n\n");
-}
-
-fn pause() -> anyhow::Result<()> {
-    put!("[Enter]");
-    std::io::stdin().read_line(&mut String::new())?;
-    Ok(())
 }
