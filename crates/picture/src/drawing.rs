@@ -13,7 +13,7 @@ const COLOURS: &str = include_str!("drawing/colours.css");
 /// The width of one letter, in pixels: the widest of the usual fonts, so that a text stays in its box.
 const MONO: f64 = 7.25;
 const SMALL: f64 = 6.5;
-const BOLD: f64 = 7.8;
+const BOLD: f64 = 8.4;
 
 /// A picture. Lengths are pixels.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -58,14 +58,22 @@ impl Font {
         }
     }
 
-    /// The letters that fit into a width.
-    pub(crate) fn letters(self, width: u32) -> usize {
-        let one = match self {
+    fn letter(self) -> f64 {
+        match self {
             Self::Bold => BOLD,
             Self::Mono => MONO,
             Self::Small => SMALL,
-        };
-        (f64::from(width) / one) as usize
+        }
+    }
+
+    /// The letters that fit into a width.
+    pub(crate) fn letters(self, width: u32) -> usize {
+        (f64::from(width) / self.letter()) as usize
+    }
+
+    /// The width of a text.
+    pub(crate) fn width(self, text: &str) -> u32 {
+        (text.chars().count() as f64 * self.letter()).ceil() as u32
     }
 }
 
@@ -127,9 +135,32 @@ impl Canvas {
         );
     }
 
-    /// A short text that ends at `x`, in a colour: `good`, `warn`, `bad` or `share`.
-    pub(crate) fn word_to(&mut self, colour: &str, (x, y): (u32, u32), text: &str) {
-        self.word(&format!("small {colour}"), (x, y), "end", text.to_owned());
+    /// A name from `x` on, and a word that ends at `right` in a colour: `good`, `warn`, `bad` or `share`. The name leaves
+    /// room for the word, which may be empty.
+    pub(crate) fn name(
+        &mut self,
+        name: &str,
+        (x, y): (u32, u32),
+        right: u32,
+        (colour, word): (&str, &str),
+    ) {
+        let font = match colour {
+            "share" => Font::Bold,
+            _ => Font::Small,
+        };
+        let taken = match word {
+            "" => 0,
+            word => font.width(word) + 6,
+        };
+        self.text(Font::Bold, (x, y), (right - x).saturating_sub(taken), name);
+        if !word.is_empty() {
+            self.word(
+                &format!("small {colour}"),
+                (right, y),
+                "end",
+                word.to_owned(),
+            );
+        }
     }
 
     fn word(&mut self, class: &str, (x, y): (u32, u32), anchor: &str, text: String) {
@@ -165,6 +196,20 @@ impl Canvas {
         );
     }
 
+    /// A straight arrow of this length to below.
+    pub(crate) fn arrow_down(&mut self, (x, y): (u32, u32), length: u32) {
+        let head = y + length - 7;
+        let line = vec![
+            ("class", "edge ".to_owned()),
+            ("stroke-width", "1.5".to_owned()),
+            ("d", format!("M{x} {y}V{head}")),
+        ];
+        self.push("path", line, String::new());
+        let head = format!("M{} {head}l5 7l5-7z", x.saturating_sub(5));
+        let head = vec![("class", "head ".to_owned()), ("d", head)];
+        self.push("path", head, String::new());
+    }
+
     fn push(&mut self, tag: &'static str, attributes: Vec<(&'static str, String)>, text: String) {
         self.0.push(Element {
             tag,
@@ -174,17 +219,18 @@ impl Canvas {
     }
 }
 
-/// A text in lines that fit into a width.
+/// A text in lines that fit into a width. A word that is longer than a line has its middle left out.
 pub(crate) fn wrapped(text: &str, font: Font, width: u32) -> Vec<String> {
     let letters = font.letters(width);
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
+        let word = cut(word, letters);
         match lines.last_mut() {
             Some(line) if line.chars().count() + word.chars().count() < letters => {
                 line.push(' ');
-                line.push_str(word);
+                line.push_str(&word);
             }
-            _ => lines.push(word.to_owned()),
+            _ => lines.push(word),
         }
     }
     lines

@@ -77,7 +77,8 @@ impl Objects {
     }
 
     /// The objects of a kind, by namespace and name.
-    pub(crate) fn all(&self, kind: Kind) -> Vec<&Value> {
+    #[must_use]
+    pub fn all(&self, kind: Kind) -> Vec<&Value> {
         let items = self.lists.get(&kind).and_then(|it| it["items"].as_array());
         let mut items: Vec<_> = items.into_iter().flatten().collect();
         items.sort_by_key(|it| (text(&it["metadata"]["namespace"]), name(it)));

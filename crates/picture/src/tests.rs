@@ -1,4 +1,4 @@
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use serde_json::{Value, json};
 use sluice_model::NamespacedName;
@@ -7,6 +7,7 @@ use sluice_plan::Planner;
 use sluice_plan::settings::{LocalDetector, Settings};
 use sluice_source::{Wants, kinds};
 
+use crate::drawing::Font;
 use crate::{Drawing, Kind, Measured, Objects, PodState, Question, Topology, Way};
 
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 168, 100, 100));
@@ -126,9 +127,37 @@ fn outcome(way: &Way) -> Vec<(&str, bool, Option<&str>, &str)> {
     .collect()
 }
 
-/// Every element is inside the picture, and nothing of it is fetched.
+/// The texts of a picture: base line, begin and end.
+fn texts(drawing: &Drawing) -> Vec<(u32, u32, u32)> {
+    let texts = drawing.elements.iter().filter(|it| it.tag == "text");
+    let texts = texts.map(|it| {
+        let of = |name| it.attributes.iter().find(|(known, _)| *known == name);
+        let number = |name| of(name).unwrap().1.parse::<u32>().unwrap();
+        let font = match of("class").unwrap().1.split(' ').next() {
+            Some("name") => Font::Bold,
+            Some("mono") => Font::Mono,
+            _ => Font::Small,
+        };
+        let (x, width) = (number("x"), font.width(&it.text));
+        let begin = match of("text-anchor") {
+            Some(_) => x.checked_sub(width).unwrap(),
+            None => x,
+        };
+        (number("y"), begin, begin + width)
+    });
+    texts.collect()
+}
+
+/// Every element is inside the picture, no text is on another one, and nothing of it is fetched.
 #[track_caller]
 fn assert_whole(drawing: &Drawing) {
+    let texts = texts(drawing);
+    for (at, (y, begin, end)) in texts.iter().enumerate() {
+        assert!(*end <= drawing.width, "{:?}", drawing.elements);
+        let is_on = |(other, from, to): &&(u32, u32, u32)| other == y && from < end && begin < to;
+        let other = texts[at + 1..].iter().find(is_on);
+        assert_eq!(other, None, "{begin} to {end} at {y}: {drawing}");
+    }
     for it in &drawing.elements {
         let number = |name| {
             let found = it.attributes.iter().find(|(known, _)| *known == name);
@@ -157,7 +186,7 @@ fn the_cluster_has_nodes_pods_and_services() {
         }
     });
     let planner = planner(&objects, Settings::for_node(""));
-    let topology = Topology::of(&objects, &planner, |_| "nftables".to_owned());
+    let topology = Topology::of(&objects, &planner, |_| "nftables".to_owned(), |_| false);
     let nodes: Vec<_> = topology
         .nodes
         .iter()
@@ -208,7 +237,7 @@ fn a_node_port_leads_to_every_endpoint_and_hides_the_client() {
         text.contains("├─ 33 % ─▶ web-a  10.244.0.2:8080  node-a  sees node-b\n"),
         "{text}"
     );
-    assert_whole(&way.drawing());
+    assert_whole(&way.drawing(920));
 }
 
 #[test]
@@ -235,7 +264,7 @@ fn policy_local_leaves_out_other_nodes_and_says_why() {
         "{dropped}"
     );
     assert!(dropped.endpoints.iter().all(|it| !it.included), "{dropped}");
-    assert_whole(&dropped.drawing());
+    assert_whole(&dropped.drawing(920));
 }
 
 #[test]
@@ -277,7 +306,7 @@ fn a_headless_service_is_a_dns_name() {
         outcome(&way)[1],
         ("web-b", false, None, "not ready: not in DNS")
     );
-    assert_whole(&way.drawing());
+    assert_whole(&way.drawing(920));
 }
 
 #[test]
@@ -295,11 +324,61 @@ fn measured_shares_are_those_of_all_requests() {
     });
     let shares: Vec<Option<f64>> = way.endpoints.iter().map(|it| it.share).collect();
     assert_eq!(shares, [Some(0.6), Some(0.15), Some(0.0)]);
-    let words = way.drawing().description;
+    // Who should have answered and did not is no good endpoint.
+    let drawing = way.drawing(920);
+    let boxes = drawing.elements.iter().filter(|it| it.tag == "rect");
+    let classes = boxes.map(|it| it.attributes[0].1.as_str());
+    let endpoints: Vec<&str> = classes.skip_while(|it| *it != "box dial").skip(2).collect();
+    assert_eq!(endpoints, ["box used", "box used", "box refused"]);
+    let words = way.drawing(920).description;
     assert!(
         words.ends_with("Without an answer: timed out (25)."),
         "{words}"
     );
+}
+
+#[test]
+fn a_service_whose_endpoints_all_refuse_is_not_green() {
+    let objects = objects(|_, _| ());
+    let planner = planner(&objects, Settings::for_node("node-a"));
+    for (refused, dead) in [(2, false), (3, true)] {
+        // The first endpoints refuse, one on each node.
+        let refuses = |it: SocketAddr| {
+            let mut addresses = (0..refused).map(|it| format!("10.244.{it}.2"));
+            addresses.any(|refusing| it.ip().to_string() == refusing)
+        };
+        let topology = Topology::of(&objects, &planner, |_| String::new(), refuses);
+        let service = topology.services.iter().find(|it| it.ready == 3).unwrap();
+        assert_eq!(topology.refusing.contains(&service.name), dead);
+        let drawing = topology.drawing(920).to_string();
+        assert_eq!(drawing.contains("all refuse"), dead, "{drawing}");
+        assert_eq!(drawing.contains("and all refuse connections"), dead);
+    }
+}
+
+#[test]
+fn long_names_fit_into_a_phone() {
+    let long = "a-name-as-long-as-names-of-kubernetes-may-be-at-the-most-hence-63";
+    let objects = objects(|kind, items| match kind {
+        Kind::Node => {
+            items[0]["metadata"]["labels"]["topology.kubernetes.io/zone"] = json!(long);
+        }
+        Kind::Pod => {
+            items[0]["metadata"]["name"] = json!(long);
+            items[1]["metadata"]["name"] = json!(long);
+            items[1]["status"]["conditions"] = json!([]);
+        }
+        _ => {}
+    });
+    let planner = planner(&objects, Settings::for_node("node-a"));
+    let topology = Topology::of(&objects, &planner, |_| "nftables".to_owned(), |_| false);
+    let way = way(&objects, &question(long));
+    for width in [264, 320, 400, 800, 919, 920, 1200] {
+        for drawing in [topology.drawing(width), way.drawing(width)] {
+            assert!(drawing.width <= width, "{} of {width}", drawing.width);
+            assert_whole(&drawing);
+        }
+    }
 }
 
 #[test]
@@ -345,7 +424,7 @@ fn names_are_text() {
         }
     });
     let planner = planner(&objects, Settings::for_node(""));
-    let drawing = Topology::of(&objects, &planner, |_| markup.to_owned()).drawing(920);
+    let drawing = Topology::of(&objects, &planner, |_| markup.to_owned(), |_| false).drawing(920);
     let text = drawing.to_string();
     assert!(text.contains("&lt;script&gt;&amp;&quot;"), "{text}");
     assert!(

@@ -3,9 +3,11 @@
 mod draw;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
 use serde::Serialize;
 use serde_json::Value;
+use sluice_model::NamespacedName;
 use sluice_plan::inventory::{self, ServiceSummary};
 use sluice_plan::{Planner, topology};
 
@@ -21,6 +23,8 @@ pub struct Topology {
     pub unscheduled: Vec<PodBox>,
     /// The Services, by namespace and name.
     pub services: Vec<ServiceSummary>,
+    /// The Services all of whose endpoints refuse connections: `namespace/name`.
+    pub refusing: BTreeSet<String>,
 }
 
 /// A node with its pods.
@@ -91,9 +95,14 @@ impl PodState {
 
 impl Topology {
     /// The cluster of these objects. `planner` may be that of any node; `mode_of` names the data plane of a Node
-    /// object.
+    /// object; `refuses` says whether nothing listens at the address of an endpoint.
     #[must_use]
-    pub fn of(objects: &Objects, planner: &Planner, mode_of: impl Fn(&Value) -> String) -> Self {
+    pub fn of(
+        objects: &Objects,
+        planner: &Planner,
+        mode_of: impl Fn(&Value) -> String,
+        refuses: impl Fn(SocketAddr) -> bool,
+    ) -> Self {
         let mut services: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for node in topology::nodes(planner) {
             for endpoint in topology::node(planner, &node.name) {
@@ -138,10 +147,30 @@ impl Topology {
             unschedulable: it["spec"]["unschedulable"] == true,
             pods: pods.remove(name(it)).unwrap_or_default(),
         });
+        let services = inventory::services(planner, "");
+        let names = services.iter().map(|it| it.name.clone());
         Self {
             nodes: nodes.collect(),
             unscheduled: pods.remove("").unwrap_or_default(),
-            services: inventory::services(planner, ""),
+            refusing: names
+                .filter(|it| all_refuse(planner, it, &refuses))
+                .collect(),
+            services,
         }
     }
+}
+
+/// Whether every endpoint that clients of a Service are sent to refuses connections. Only TCP does.
+fn all_refuse(planner: &Planner, service: &str, refuses: &impl Fn(SocketAddr) -> bool) -> bool {
+    let (namespace, name) = service.split_once('/').unwrap_or_default();
+    let Some(detail) = inventory::service(planner, &NamespacedName::new(namespace, name)) else {
+        return false;
+    };
+    let served = detail.ports.iter().filter(|it| !it.frontends.is_empty());
+    let used = served.flat_map(|port| {
+        let endpoints = port.endpoints.iter().filter(|it| it.included);
+        endpoints.map(|it| port.protocol == "tcp" && refuses(it.address))
+    });
+    let mut used = used.peekable();
+    used.peek().is_some() && used.all(|refuses| refuses)
 }

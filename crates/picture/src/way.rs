@@ -33,6 +33,8 @@ pub struct Way {
     pub rules: Option<Rules>,
     /// Every endpoint, those of each node together.
     pub endpoints: Vec<Target>,
+    /// The Service's ports by name, or by number where they have none: each has a way of its own.
+    pub ports: Vec<String>,
     /// The results of real connections, if any were made.
     pub measured: Option<Measured>,
 }
@@ -123,6 +125,7 @@ impl Way {
             role: dialled.role,
             endpoints: targets(&answer, &detail),
             rules: Some(rules(answer)),
+            ports: ports(&detail),
             measured: None,
         })
     }
@@ -188,6 +191,21 @@ impl Way {
         }
         notes
     }
+}
+
+/// The ports of a Service, once for both families.
+fn ports(detail: &ServiceDetail) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for it in &detail.ports {
+        let name = match &*it.port {
+            "" => it.number.to_string(),
+            name => name.to_owned(),
+        };
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
 }
 
 fn has_no_address(question: &Question) -> Unknown {
@@ -300,6 +318,7 @@ fn headless(
         role: "DNS".to_owned(),
         rules: None,
         endpoints: sorted(targets.collect()),
+        ports: ports(detail),
         measured: None,
     })
 }

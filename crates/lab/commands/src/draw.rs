@@ -1,5 +1,6 @@
 //! `sluice lab draw`: the lab's objects as a picture.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use sluice_cluster::probe::Request;
 use sluice_controller::Typed;
 use sluice_lab::Cluster;
 use sluice_model::NamespacedName;
-use sluice_picture::{Measured, Objects, Question, Topology, Way};
+use sluice_picture::{Kind, Measured, Objects, Question, Topology, Way};
 use sluice_plan::Event;
 use sluice_plan::Planner;
 use sluice_plan::settings::Settings;
@@ -37,7 +38,8 @@ pub(super) fn run(args: &DrawArgs, host: Host) -> anyhow::Result<()> {
     let client = Client::open(&lab_dir)?;
     let view = View::read(&client, lab_dir.settings()?.mode, host)?;
     let Some(service) = &args.service else {
-        let topology = view.topology()?;
+        // Only from inside the lab can be seen what listens.
+        let topology = view.topology(|_| false)?;
         match args.output {
             DrawFormat::Text => put!("{topology}"),
             DrawFormat::Svg => put!("{}", topology.drawing(WIDTH)),
@@ -69,7 +71,7 @@ pub(super) fn run(args: &DrawArgs, host: Host) -> anyhow::Result<()> {
     }
     match args.output {
         DrawFormat::Text => put!("{way}"),
-        DrawFormat::Svg => put!("{}", way.drawing()),
+        DrawFormat::Svg => put!("{}", way.drawing(WIDTH)),
         DrawFormat::Json => write_json(Stream::Out, &serde_json::to_string_pretty(&way)?),
     }
     Ok(())
@@ -134,15 +136,24 @@ impl View {
         })
     }
 
-    pub(super) fn topology(&self) -> anyhow::Result<Topology> {
+    /// The whole lab. `refuses` says whether nothing listens at the address of an endpoint.
+    pub(super) fn topology(
+        &self,
+        refuses: impl Fn(SocketAddr) -> bool,
+    ) -> anyhow::Result<Topology> {
         // The parts of the cluster itself are in no picture of what runs on it.
         let objects = self.objects.clone().without(SYSTEM);
         // Every agent serves the same Services.
         let planner = planned(&objects, Settings::for_node(""));
-        Ok(Topology::of(&objects, &planner, |node| {
+        let mode_of = |node: &Value| {
             let mode = as_node(node).map(|it| nodes::mode(&it, &self.mode).to_owned());
             mode.unwrap_or_default()
-        }))
+        };
+        Ok(Topology::of(&objects, &planner, mode_of, refuses))
+    }
+
+    pub(super) fn pods(&self) -> Vec<&Value> {
+        self.objects.all(Kind::Pod)
     }
 
     pub(super) fn way(&self, question: &Question) -> anyhow::Result<Way> {

@@ -10,6 +10,7 @@
 //!
 //! The kernel ends `pages` with the lab. Of the machine's network it has only the socket that `web` made.
 
+mod listening;
 mod nodes;
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -42,6 +43,7 @@ use super::draw::{View, asked};
 use super::{Host, machines};
 use crate::args::WebArgs;
 use crate::output::say;
+use listening::Listening;
 
 /// The variable with the token for the process in the lab: it may not see the file, because the lab has a `/run` of
 /// its own.
@@ -162,7 +164,9 @@ struct Width {
 /// The whole lab, and its picture in a width.
 async fn whole(State(lab): Shared, headers: HeaderMap, Query(asked): Query<Width>) -> Response {
     let answer = blocking(lab, move |lab| {
-        let topology = lab.view()?.topology()?;
+        let view = lab.view()?;
+        let listening = Listening::of(&view.pods());
+        let topology = view.topology(|it| listening.refuses(it))?;
         let drawing = topology.drawing(asked.width.min(4000));
         Ok(json!({"name": lab.name, "mode": lab.mode, "topology": topology, "drawing": drawing}))
     });
@@ -180,10 +184,13 @@ struct Asked {
     via: String,
     #[serde(default)]
     port: String,
+    /// The width of the picture.
+    width: u32,
 }
 
 async fn way(State(lab): Shared, headers: HeaderMap, Query(question): Query<Asked>) -> Response {
     let answer = blocking(lab, move |lab| {
+        let width = question.width.min(4000);
         let (namespace, name) = question.service.split_once('/').unwrap_or_default();
         let given = |it: String| Some(it).filter(|it| !it.is_empty());
         let service = NamespacedName::new(namespace, name);
@@ -194,7 +201,7 @@ async fn way(State(lab): Shared, headers: HeaderMap, Query(question): Query<Aske
             given(question.via),
         );
         let way = lab.view()?.way(&question)?;
-        let drawing = way.drawing();
+        let drawing = way.drawing(width);
         Ok(json!({"way": way, "drawing": drawing}))
     });
     unless_known(&headers, answer.await)

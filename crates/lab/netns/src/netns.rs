@@ -143,8 +143,19 @@ impl Netns {
     /// # Panics
     /// When `task` panics, with the same payload.
     pub fn run<T: Send>(&self, task: impl FnOnce() -> T + Send) -> T {
-        let result = self.namespace.run(task);
+        let result = self.try_run(task);
         result.expect("who could create the namespace may enter it")
+    }
+
+    /// Runs `task` as [`run`](Self::run) does, in a namespace that others make and remove.
+    ///
+    /// # Errors
+    /// The kernel's: the name has no namespace yet, or none any more.
+    ///
+    /// # Panics
+    /// When `task` panics, with the same payload.
+    pub fn try_run<T: Send>(&self, task: impl FnOnce() -> T + Send) -> io::Result<T> {
+        self.namespace.run(task)
     }
 
     /// Changes interfaces, addresses and routes of the namespace.

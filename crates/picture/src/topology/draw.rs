@@ -27,7 +27,8 @@ impl Topology {
             y += 20;
             let cards = self.services.len();
             y = cards_below(width, y, &vec![SERVICE; cards], |at, place| {
-                service(&mut canvas, &self.services[at], place);
+                let it = &self.services[at];
+                service(&mut canvas, it, self.refusing.contains(&it.name), place);
             });
         }
         canvas.text(Font::Small, (MARGIN, y + 12), width, "Nodes and their pods");
@@ -70,8 +71,13 @@ impl Topology {
             }
         });
         let services = self.services.iter().map(|it| {
+            let refuse = if self.refusing.contains(&it.name) {
+                ", and all refuse connections"
+            } else {
+                ""
+            };
             format!(
-                "Service {} has {} of {} endpoints ready.",
+                "Service {} has {} of {} endpoints ready{refuse}.",
                 it.name, it.ready, it.endpoints
             )
         });
@@ -118,22 +124,27 @@ fn cards_below(
     y
 }
 
-fn service(canvas: &mut Canvas, service: &ServiceSummary, at: Rectangle) {
-    let class = if service.is_dead {
+fn service(canvas: &mut Canvas, service: &ServiceSummary, all_refuse: bool, at: Rectangle) {
+    let class = if service.is_dead || all_refuse {
         "box refused"
     } else {
         "box"
     };
     canvas.rect(class, at);
     let (x, width) = (at.x + 12, at.width - 24);
-    canvas.text(Font::Bold, (x, at.y + 20), width - 76, &service.name);
     let ready = format!("{} of {} ready", service.ready, service.endpoints);
-    let colour = match service.ready {
-        0 if service.endpoints > 0 => "bad",
-        ready if ready < service.endpoints => "warn",
-        _ => "good",
+    let (colour, ready) = match service.ready {
+        _ if all_refuse => ("bad", "all refuse"),
+        0 => ("bad", &*ready),
+        count if count < service.endpoints => ("warn", &*ready),
+        _ => ("good", &*ready),
     };
-    canvas.word_to(colour, (at.right() - 12, at.y + 20), &ready);
+    canvas.name(
+        &service.name,
+        (x, at.y + 20),
+        at.right() - 12,
+        (colour, ready),
+    );
     let first = service.frontends.first().map_or("", String::as_str);
     canvas.text(Font::Mono, (x, at.y + 38), width, first);
     let more = match service.frontends.len() {
@@ -146,13 +157,12 @@ fn service(canvas: &mut Canvas, service: &ServiceSummary, at: Rectangle) {
 fn node(canvas: &mut Canvas, node: &NodeBox, at: Rectangle) {
     canvas.rect("node", at);
     let (x, width) = (at.x + 12, at.width - 24);
-    canvas.text(Font::Bold, (x, at.y + 22), width - 76, &node.name);
     let (colour, state) = match (node.ready, node.unschedulable) {
         (false, _) => ("bad", "not ready"),
         (true, true) => ("warn", "cordoned"),
         (true, false) => ("good", "ready"),
     };
-    canvas.word_to(colour, (at.right() - 12, at.y + 22), state);
+    canvas.name(&node.name, (x, at.y + 22), at.right() - 12, (colour, state));
     let first = node
         .addresses
         .first()
@@ -183,17 +193,11 @@ fn pod(canvas: &mut Canvas, pod: &PodBox, at: Rectangle) {
     };
     canvas.rect(class, at);
     let (x, width) = (at.x + 10, at.width - 20);
-    let is_ready = pod.state == PodState::Ready;
-    let state = if is_ready { "" } else { pod.state.as_str() };
-    canvas.text(
-        Font::Bold,
-        (x, at.y + 18),
-        width - if is_ready { 0 } else { 76 },
-        &pod.name,
-    );
-    if !is_ready {
-        canvas.word_to(colour, (at.right() - 10, at.y + 18), state);
-    }
+    let state = match pod.state {
+        PodState::Ready => "",
+        other => other.as_str(),
+    };
+    canvas.name(&pod.name, (x, at.y + 18), at.right() - 10, (colour, state));
     let address = pod
         .addresses
         .first()

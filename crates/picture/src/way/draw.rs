@@ -1,17 +1,60 @@
-//! The places of everything in a way's picture: four columns from left to right.
+//! The places of everything in a way's picture: four columns from left to right, or below each other.
 
 use sluice_plan::explain::Decision;
 
 use super::{Target, Way};
 use crate::drawing::{Canvas, Drawing, Font, Rectangle, wrapped};
 
-const WIDTH: u32 = 920;
 const TOP: u32 = 14;
-/// Columns: client, what it dials, rules, endpoints.
-const CLIENT: (u32, u32) = (14, 136);
-const DIAL: (u32, u32) = (178, 196);
-const RULES: (u32, u32) = (402, 200);
-const ENDPOINTS: (u32, u32) = (640, 266);
+const MARGIN: u32 = 14;
+/// Space for the arrows between boxes below each other.
+const STEP: u32 = 26;
+/// The least width of a picture.
+const LEAST: u32 = 264;
+
+/// Where the four parts begin, and how wide they are.
+#[derive(Clone, Copy)]
+struct Columns {
+    width: u32,
+    client: (u32, u32),
+    dial: (u32, u32),
+    rules: (u32, u32),
+    endpoints: (u32, u32),
+    /// The parts are below each other.
+    is_stack: bool,
+}
+
+const WIDE: Columns = Columns {
+    width: 920,
+    client: (MARGIN, 136),
+    dial: (178, 196),
+    rules: (402, 200),
+    endpoints: (640, 266),
+    is_stack: false,
+};
+
+impl Columns {
+    fn of(width: u32) -> Self {
+        if width >= WIDE.width {
+            return WIDE;
+        }
+        let width = width.max(LEAST);
+        let whole = (MARGIN, width - 2 * MARGIN);
+        Self {
+            width,
+            client: whole,
+            dial: whole,
+            rules: whole,
+            endpoints: whole,
+            is_stack: true,
+        }
+    }
+
+    fn target(self) -> u32 {
+        self.endpoints.1 - 2 * PAD
+    }
+}
+
 /// Height of a line of small text.
 const LINE: u32 = 16;
 /// Indent of the second line of a sentence.
@@ -21,27 +64,46 @@ const HEAD: u32 = 26;
 const PAD: u32 = 8;
 
 impl Way {
-    /// The picture, 920 pixels wide.
+    /// The picture: 920 pixels wide, or `width` if that is less, and at least 264.
     #[must_use]
-    pub fn drawing(&self) -> Drawing {
+    pub fn drawing(&self, width: u32) -> Drawing {
         let mut canvas = Canvas::default();
-        let (places, frames, bottom) = self.endpoint_places();
-        let rules = self.rule_lines();
+        let columns = Columns::of(width);
+        let rules = self.rule_lines(columns);
         let rules_height = 52 + LINE * u32::try_from(rules.len()).unwrap_or_default();
-        let height = bottom.max(TOP + rules_height).max(TOP + 96);
-        let centred = |(x, width), of: u32| Rectangle {
-            x,
-            y: TOP + (height - TOP - of) / 2,
-            width,
-            height: of,
-        };
-        let (client, dial) = (centred(CLIENT, 58), centred(DIAL, 74));
-        let rules_at = centred(RULES, rules_height);
+        let heights = [58, 74, rules_height];
+        let above: u32 = heights.iter().map(|it| it + STEP).sum();
+        let first = TOP + if columns.is_stack { above } else { 0 };
+        let (places, frames, bottom) = self.endpoint_places(columns, first);
+        let height = bottom.max(first + 20).max(TOP + rules_height).max(TOP + 96);
+        let mut y = TOP;
+        let parts = [columns.client, columns.dial, columns.rules];
+        let [client, dial, rules_at] = [0, 1, 2].map(|at| {
+            let ((x, width), of) = (parts[at], heights[at]);
+            let top = if columns.is_stack {
+                y
+            } else {
+                TOP + (height - TOP - of) / 2
+            };
+            y += of + STEP;
+            Rectangle {
+                x,
+                y: top,
+                width,
+                height: of,
+            }
+        });
         for (name, at) in frames {
             canvas.rect("node", at);
             canvas.text(Font::Small, (at.x + 10, at.y + 17), at.width - 20, &name);
         }
-        self.arrows(&mut canvas, [client, dial, rules_at], &places);
+        if columns.is_stack {
+            for it in [client, dial, rules_at] {
+                canvas.arrow_down((it.x + it.width / 2, it.y + it.height), STEP);
+            }
+        } else {
+            self.arrows(&mut canvas, [client, dial, rules_at], &places);
+        }
         canvas.rect("box", client);
         canvas.text(
             Font::Bold,
@@ -62,18 +124,23 @@ impl Way {
             draw_target(&mut canvas, target, *at);
         }
         if self.endpoints.is_empty() {
-            let at = (ENDPOINTS.0, TOP + (height - TOP) / 2);
-            canvas.text(Font::Small, at, ENDPOINTS.1, "No endpoint");
+            let (x, width) = columns.endpoints;
+            let y = if columns.is_stack {
+                first + 12
+            } else {
+                TOP + (height - TOP) / 2
+            };
+            canvas.text(Font::Small, (x, y), width, "No endpoint");
         }
         let mut y = height + 22;
         for note in self.notes() {
-            for line in wrapped(&note, Font::Small, WIDTH - 2 * CLIENT.0) {
-                canvas.text(Font::Small, (CLIENT.0, y), WIDTH, &line);
+            for line in wrapped(&note, Font::Small, columns.width - 2 * MARGIN) {
+                canvas.text(Font::Small, (MARGIN, y), columns.width, &line);
                 y += LINE;
             }
         }
         Drawing {
-            width: WIDTH,
+            width: columns.width,
             height: y,
             title: format!("The way from {} to Service {}", self.client, self.service),
             description: self.words(),
@@ -108,10 +175,13 @@ impl Way {
             .fold(words, |words, it| format!("{words} {it}"))
     }
 
-    /// The place of each endpoint, the frames of nodes with their names, and where the last one ends.
-    fn endpoint_places(&self) -> (Vec<Rectangle>, Vec<(String, Rectangle)>, u32) {
+    /// The place of each endpoint from `y` on, the frames of nodes with their names, and where the last one ends.
+    fn endpoint_places(
+        &self,
+        columns: Columns,
+        mut y: u32,
+    ) -> (Vec<Rectangle>, Vec<(String, Rectangle)>, u32) {
         let (mut places, mut frames) = (Vec::new(), Vec::<(String, Rectangle)>::new());
-        let mut y = TOP;
         for of_node in self.endpoints.chunk_by(|a, b| a.node == b.node) {
             let first = &of_node[0];
             let name = first.node.as_deref().unwrap_or("outside the cluster");
@@ -128,19 +198,19 @@ impl Way {
             let top = y;
             y += HEAD;
             for target in of_node {
-                let height = 48 + LINE * u32::try_from(about(target).len()).unwrap_or_default();
+                let height = 48 + LINE * lines(target, columns.target());
                 places.push(Rectangle {
-                    x: ENDPOINTS.0 + PAD,
+                    x: columns.endpoints.0 + PAD,
                     y,
-                    width: ENDPOINTS.1 - 2 * PAD,
+                    width: columns.target(),
                     height,
                 });
                 y += height + PAD;
             }
             let frame = Rectangle {
-                x: ENDPOINTS.0,
+                x: columns.endpoints.0,
                 y: top,
-                width: ENDPOINTS.1,
+                width: columns.endpoints.1,
                 height: y - top,
             };
             frames.push((name, frame));
@@ -150,8 +220,8 @@ impl Way {
     }
 
     /// The lines of the rules' box with their indents. A sentence begins with a dot.
-    fn rule_lines(&self) -> Vec<(u32, String)> {
-        let width = RULES.1 - 24;
+    fn rule_lines(&self, columns: Columns) -> Vec<(u32, String)> {
+        let width = columns.rules.1 - 24;
         let Some(rules) = &self.rules else {
             let lines = wrapped(
                 "none: DNS names the endpoints themselves",
@@ -235,34 +305,34 @@ impl Target {
 }
 
 /// The small lines of an endpoint: the client address that it sees, or why it gets nothing.
-fn about(target: &Target) -> Vec<String> {
-    let width = ENDPOINTS.1 - 2 * PAD - 20;
+fn about(target: &Target, width: u32) -> Vec<String> {
     let sees = target.sees.as_ref().map(|it| format!("sees {it}"));
     let all = [sees.unwrap_or_default(), target.reason.clone()];
     all.iter()
-        .flat_map(|it| wrapped(it, Font::Small, width))
+        .flat_map(|it| wrapped(it, Font::Small, width - 20))
         .collect()
 }
 
+fn lines(target: &Target, width: u32) -> u32 {
+    u32::try_from(about(target, width).len()).unwrap_or_default()
+}
+
 fn draw_target(canvas: &mut Canvas, target: &Target, at: Rectangle) {
-    canvas.rect(
-        if target.included {
-            "box used"
-        } else {
-            "box unused"
-        },
-        at,
-    );
+    let class = match (target.included, target.share) {
+        // It should have answered, and did not.
+        (true, Some(0.0)) => "box refused",
+        (true, _) => "box used",
+        (false, _) => "box unused",
+    };
+    canvas.rect(class, at);
     let (x, width) = (at.x + 10, at.width - 20);
     let address = target.address.to_string();
     let name = target.pod.as_deref().unwrap_or("no pod");
-    canvas.text(Font::Bold, (x, at.y + 20), width - 56, name);
+    let share = target.percent().unwrap_or_default();
+    canvas.name(name, (x, at.y + 20), at.right() - 10, ("share", &share));
     canvas.text(Font::Mono, (x, at.y + 38), width, &address);
-    if let Some(share) = target.percent() {
-        canvas.word_to("share", (at.right() - 10, at.y + 21), &share);
-    }
     let mut y = at.y + 55;
-    for line in about(target) {
+    for line in about(target, at.width) {
         canvas.text(Font::Small, (x, y), width, &line);
         y += LINE;
     }

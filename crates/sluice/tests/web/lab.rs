@@ -144,6 +144,72 @@ fn services_and_agents_are_seen_live(page: &LabPage, browser: &Browser<'_>) {
         "{dropped}.includes('web-a on node-a gets nothing')"
     ));
 
+    // A phone has the whole picture.
+    browser.resize(400, 800);
+    browser.open(&format!("{url}#service/default/gateway"));
+    browser.until_text("#way-box", "default/gateway");
+    let right = "document.querySelector('#way-box .drawing')?.getBoundingClientRect().right";
+    browser.until(&format!("{right} <= 400"));
+    assert_eq!(
+        browser.value("document.getElementById('port-box').hidden"),
+        true
+    );
+    browser.resize(1200, 800);
+
+    // Agents of a lab count connections.
+    page.good(&["probe", "client", "node-a:30443", "-n", "5"]);
+    browser.open(&format!("{url}nodes/node-a/#service/default/gateway"));
+    browser.until_text("#service-box", "Shares are those of the connections");
+
+    // Each port has its way.
+    let files = tempfile::tempdir().unwrap();
+    let two = files.path().join("two.yaml");
+    fs::write(
+        &two,
+        "{apiVersion: v1, kind: Service, metadata: {name: two}, spec: {selector: {app: web}, clusterIP: 10.96.0.90, \
+         ports: [{name: http, port: 80, targetPort: 8080}, {name: admin, port: 81, targetPort: 8080}]}}",
+    )
+    .unwrap();
+    page.good(&["apply", "-f", two.to_str().unwrap()]);
+    browser.open(&format!("{url}#service/default/two?from=shop"));
+    browser.until_text("#way-box", "10.96.0.90:80/tcp");
+    browser.value(
+        "(document.getElementById('port').value = 'admin', \
+         document.getElementById('port').dispatchEvent(new Event('change')))",
+    );
+    browser.until_text("#way-box", "10.96.0.90:81/tcp");
+    assert!(
+        browser
+            .value("location.hash")
+            .as_str()
+            .unwrap()
+            .ends_with("port=admin")
+    );
+    page.good(&["delete", "service", "two"]);
+
+    // Nothing listens at the targetPort: ready pods do not answer.
+    let wrong = files.path().join("wrong.yaml");
+    fs::write(
+        &wrong,
+        "{apiVersion: v1, kind: Service, metadata: {name: wrong}, spec: {selector: {app: web}, \
+         ports: [{port: 80, targetPort: 9}]}}",
+    )
+    .unwrap();
+    browser.open(&format!("{url}#lab"));
+    browser.until_text("#lab-picture", "default/gateway");
+    browser.until("!document.getElementById('lab-picture').textContent.includes('default/two')");
+    let before = browser.text("#tiles > div:last-child dd");
+    let (answer, all) = before.split_once(" of ").unwrap();
+    page.good(&["apply", "-f", wrong.to_str().unwrap()]);
+    browser.until_text("#lab-picture", "all refuse");
+    let more = all.parse::<u32>().unwrap() + 1;
+    browser.until_text("#tiles > div:last-child dd", &format!("{answer} of {more}"));
+    browser.open(&format!("{url}#services"));
+    browser.until_text("#service-list", "nothing listens");
+    page.good(&["delete", "service", "wrong"]);
+    browser.open(&format!("{url}#lab"));
+    browser.until_text("#tiles > div:last-child dd", &before);
+
     // A pod ends while the page is open, and a screen reader hears of it.
     browser.open(&format!("{url}#service/default/web?from=shop"));
     browser.until("document.querySelectorAll('#way-box .drawing .box.used').length === 4");

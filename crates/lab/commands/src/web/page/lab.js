@@ -38,7 +38,7 @@ function showTitle() {
 }
 
 async function refresh() {
-  const { data, isNew } = await ask(`/api/lab?width=${Math.max(byId('main').clientWidth - 40, 264)}`);
+  const { data, isNew } = await ask(`/api/lab?width=${pictureWidth()}`);
   if (isNew || state.lab !== data) {
     tellChanges(state.lab?.topology, data.topology);
     state.lab = data;
@@ -55,29 +55,36 @@ const podsOf = (topology) => [...topology.nodes.flatMap((it) => it.pods), ...top
 
 function showLab() {
   const { name, mode, topology, drawing } = state.lab;
-  const { nodes, services } = topology;
+  const { nodes, services, refusing } = topology;
   const pods = podsOf(topology);
   setText(byId('name'), `lab ${name}`);
   setText(byId('about'), mode);
   showTitle();
-  const ready = pods.filter((it) => it.state === 'ready').length;
-  const dead = services.filter((it) => it.isDead).length;
+  // Pods that have done their work are not to become ready.
+  const going = pods.filter((it) => it.state !== 'ended');
+  const ready = going.filter((it) => it.state === 'ready').length;
+  // Headless Services have nothing that could answer.
+  const served = services.filter((it) => it.frontends.length);
+  const isSilent = (it) => it.isDead || refusing.includes(it.name);
+  const dead = served.filter(isSilent).length;
   const tiles = [
     ['Nodes ready', nodes.filter((it) => it.ready).length, nodes.length],
-    ['Pods ready', ready, pods.length],
-    ['Services that answer', services.length - dead, services.length],
+    ['Pods ready', ready, going.length],
+    ['Services that answer', served.length - dead, served.length],
   ];
   replace(byId('tiles'), ...tiles.map(([term, good, all]) => el('div', {}, el('dt', {}, term),
     el('dd', { 'data-tone': good < all ? 'warn' : null }, `${count(good)} of ${count(all)}`))));
   replace(byId('lab-picture'), picture(drawing));
-  replace(byId('service-list'), table('Services', [['Service'], ['Type'], ['Frontends'], ['Ready', 'number'], ['Issues']], services.map((it) => [
+  replace(byId('service-list'), table('Services', [['Service'], ['Type', 'wide'], ['Frontends', 'wide'], ['Ready', 'number'], ['Issues']], services.map((it) => [
     el('a', { href: `#service/${it.name}`, 'data-key': it.name }, it.name), it.kind,
-    el('span', { class: 'mono' }, it.frontends.join(', ')), `${count(it.ready)}/${count(it.endpoints)}`, it.issues.join('; ')])));
-  replace(byId('node-list'), table('Nodes', [['Node'], ['State'], ['Address'], ['Zone'], ['Data plane'], ['Pods', 'number']], nodes.map((it) => [
+    el('span', { class: 'mono' }, it.frontends.join(', ')), `${count(it.ready)}/${count(it.endpoints)}`,
+    [isSilent(it) ? badge('no endpoint answers', 'bad') : null, refusing.includes(it.name) ? ' nothing listens at their port ' : null,
+      it.issues.join('; ')]])));
+  replace(byId('node-list'), table('Nodes', [['Node'], ['State'], ['Address', 'wide'], ['Zone', 'wide'], ['Data plane'], ['Pods', 'number']], nodes.map((it) => [
     el('a', { href: `nodes/${it.name}/`, 'data-key': it.name }, it.name), badge(it.ready ? 'ready' : 'not ready', it.ready ? 'good' : 'bad'),
     el('span', { class: 'mono' }, it.addresses.join(', ')), it.zone ?? '–', it.mode, count(it.pods.length)])));
   const rows = nodes.flatMap((node) => node.pods.map((it) => [it, node.name])).concat(topology.unscheduled.map((it) => [it, '–']));
-  replace(byId('pod-list'), table('Pods', [['Pod'], ['State'], ['Address'], ['Node'], ['Services']], rows.map(([it, node]) => [
+  replace(byId('pod-list'), table('Pods', [['Pod'], ['State'], ['Address', 'wide'], ['Node'], ['Services', 'wide']], rows.map(([it, node]) => [
     `${it.namespace}/${it.name}`, badge(it.state.replace('-', ' '), it.state === 'ready' ? 'good' : 'warn'),
     el('span', { class: 'mono' }, it.addresses.join(', ')), node, it.services.join(', ')])));
 }

@@ -1,19 +1,25 @@
 // Drawings as the server sends them, and the way to one Service.
 
-const opened = { name: null, from: 'client', via: '' };
+const opened = { name: null, from: 'client', via: '', port: '' };
+
+/** How wide a picture may be, in pixels: it has a frame. */
+const pictureWidth = () => Math.max(byId('main').clientWidth - 40, 264);
 
 /** A drawing of the server: elements with their places. */
 function picture({ width, height, title, description, elements }) {
   const shapes = elements.map(({ tag, attributes, text }) => draw(tag, Object.fromEntries(attributes), text));
-  // Wider than a phone: it scrolls in its frame, and a screen reader has its words.
+  // A screen reader has its words.
   return el('div', { class: 'table', tabindex: '0', role: 'region', 'aria-label': title, 'data-key': 'picture' },
     draw('svg', { class: 'drawing', role: 'img', 'aria-label': `${title}. ${description}`, viewBox: `0 0 ${width} ${height}`, width, height }, shapes));
 }
 
-/** Opens `#service/NAMESPACE/NAME?from=…&via=…`. */
+/** Whether a way is still the one that is asked for. */
+const isOpened = (asked) => Object.entries(asked).every(([name, value]) => opened[name] === value);
+
+/** Opens `#service/NAMESPACE/NAME?from=…&via=…&port=…`. */
 function openWay(name, query) {
-  const asked = { name, from: query.get('from') ?? 'client', via: query.get('via') ?? '' };
-  if (asked.name !== opened.name || asked.from !== opened.from || asked.via !== opened.via) {
+  const asked = { name, from: query.get('from') ?? 'client', via: query.get('via') ?? '', port: query.get('port') ?? '' };
+  if (!isOpened(asked)) {
     Object.assign(opened, asked);
     forget('/api/way?');
     byId('way-box').replaceChildren(el('p', { class: 'quiet' }, 'Asking the lab …'));
@@ -22,10 +28,11 @@ function openWay(name, query) {
 }
 
 async function pollWay() {
-  const { name, from, via } = opened;
+  const asked = { ...opened };
+  const { name, ...rest } = asked;
   showChoices();
-  const { data, isNew } = await ask(`/api/way?${new URLSearchParams({ service: name, from, via })}`);
-  if (name === opened.name && from === opened.from && via === opened.via && (isNew || !byId('way-box').querySelector('.drawing'))) {
+  const { data, isNew } = await ask(`/api/way?${new URLSearchParams({ service: name, ...rest, width: pictureWidth() })}`);
+  if (isOpened(asked) && (isNew || !byId('way-box').querySelector('.drawing'))) {
     showWay(data);
   }
 }
@@ -39,6 +46,12 @@ function showChoices() {
   choose(byId('via'), ['', ...names], opened.via);
 }
 
+/** The ports of the Service; the choice is there where it has several. */
+function showPorts(ports) {
+  byId('port-box').hidden = ports.length < 2;
+  choose(byId('port'), ports, opened.port || (ports[0] ?? ''));
+}
+
 function choose(select, values, chosen) {
   const all = values.includes(chosen) ? values : [...values, chosen];
   if ([...select.options].map((it) => it.value).join() !== all.join()) {
@@ -48,6 +61,7 @@ function choose(select, values, chosen) {
 }
 
 function showWay({ way, drawing }) {
+  showPorts(way.ports);
   const rows = way.endpoints.map((it) => [
     el('span', { class: 'mono' }, it.address), it.pod ?? '–', it.node ?? '–', it.zone ?? '–',
     it.share === null ? '–' : `${(it.share * 100).toFixed(0)} %`, it.sees ?? '–', it.reason || '–',
@@ -58,13 +72,13 @@ function showWay({ way, drawing }) {
       ['Verdict', way.rules?.reason],
     ])),
     picture(drawing),
-    el('div', { class: 'panel table' }, table('Endpoints', [['Endpoint'], ['Pod'], ['Node'], ['Zone'], ['Share', 'number'], ['Sees'], ['Why']], rows))));
+    el('div', { class: 'panel table' }, table('Endpoints', [['Endpoint'], ['Pod'], ['Node', 'wide'], ['Zone', 'wide'], ['Share', 'number'], ['Sees', 'wide'], ['Why', 'wide']], rows))));
 }
 
 function startWay() {
-  for (const name of ['from', 'via']) {
+  for (const name of ['from', 'via', 'port']) {
     byId(name).addEventListener('change', () => {
-      const query = new URLSearchParams({ from: byId('from').value, via: byId('via').value });
+      const query = new URLSearchParams({ from: byId('from').value, via: byId('via').value, port: byId('port').value });
       history.replaceState(null, '', `#service/${opened.name}?${query}`);
       openWay(opened.name, query);
       tick();

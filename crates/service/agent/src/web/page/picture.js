@@ -25,29 +25,39 @@ function reaches(detail, side, endpoint) {
 }
 
 /**
- * The share of each endpoint, and where it comes from: new connections as counted, or equal parts.
- * `counted` has totals by address, `null` where nobody counts.
+ * The share of each endpoint, and where it comes from: new connections as counted, or equal parts of those that each side's
+ * policy admits. `counted` has totals by address, `null` where nobody counts.
  */
-function sharesOf(port, counted) {
+function sharesOf(detail, port, counted) {
   const used = port.endpoints.filter((it) => it.included);
   const total = counted ? used.reduce((sum, it) => sum + (counted.get(it.address) ?? 0), 0) : 0;
-  const shares = new Map(used.map((it) => [it.address, total ? (counted.get(it.address) ?? 0) / total : 1 / used.length]));
-  return { shares, isCounted: total > 0 };
+  const sides = [...new Set(port.roles.map(sideOf))].sort();
+  const planned = new Map((sides.length ? sides : ['inside']).map((side) => {
+    const of = used.filter((it) => reaches(detail, side, it));
+    return [side, new Map(of.map((it) => [it.address, 1 / of.length]))];
+  }));
+  const one = (address, side) => (total ? (counted.get(address) ?? 0) / total : planned.get(side)?.get(address) ?? 0);
+  /** `33 %`, or what clients of each side give it where these differ. */
+  const textsOf = (address) => {
+    const parts = [...planned.keys()].map((side) => [side, percent(one(address, side))]);
+    return new Set(parts.map(([, it]) => it)).size === 1 ? [parts[0][1]] : parts.map(([side, it]) => `${it} ${side}`);
+  };
+  return { one, textsOf, isCounted: total > 0 };
 }
 
 const percent = (share) => `${(share * 100).toFixed(0)} %`;
 
 /** The picture in words. */
-function words(detail, port, shares, isCounted) {
+function words(detail, port, shares) {
   const frontends = port.frontends.map((it, at) => `${port.roles[at]} ${it}`).join(', ') || 'no frontend';
   const used = port.endpoints.filter((it) => it.included);
-  const each = used.slice(0, DRAWN_ENDPOINTS).map((it) => `${it.address}${it.node ? ` on ${it.node}` : ''}, ${percent(shares.get(it.address))}`);
+  const each = used.slice(0, DRAWN_ENDPOINTS).map((it) => `${it.address}${it.node ? ` on ${it.node}` : ''}, ${shares.textsOf(it.address).join(', ')}`);
   return `Clients of ${frontends} are sent to ${plural(used.length, 'endpoint')} of ${count(port.endpoints.length)}`
-    + `${each.length ? `: ${each.join('; ')}` : ''}. Shares are ${isCounted ? 'those of the connections counted' : 'equal'}.`;
+    + `${each.length ? `: ${each.join('; ')}` : ''}. Shares are ${shares.isCounted ? 'those of the connections counted' : 'equal'}.`;
 }
 
 function picture(detail, port, counted, width) {
-  const { shares, isCounted } = sharesOf(port, counted);
+  const shares = sharesOf(detail, port, counted);
   const isWide = width >= WIDE;
   const frontends = port.frontends.slice(0, DRAWN_FRONTENDS).map((text, at) => ({ text, role: port.roles[at] ?? '', side: sideOf(port.roles[at]) }));
   const order = (it) => `${it.node === null ? 1 : 0} ${it.local ? 0 : 1} ${it.zone ?? ''} ${it.node ?? ''}`;
@@ -69,7 +79,7 @@ function picture(detail, port, counted, width) {
   for (const from of column.boxes) {
     for (const to of nodes.boxes) {
       if (reaches(detail, from.side, to.endpoint)) {
-        const share = shares.get(to.endpoint.address) ?? 0;
+        const share = shares.one(to.endpoint.address, from.side);
         edges.push(edge(left.x + left.w, from.y, right.x + (isWide ? 8 : 4), to.y, from.side, 1 + 5 * share));
       }
     }
@@ -82,7 +92,7 @@ function picture(detail, port, counted, width) {
     }
   }
   const more = hidden ? [draw('text', { class: 'small', x: width, y: height - 6, 'text-anchor': 'end' }, `and ${count(hidden)} more in the tables below`)] : [];
-  return draw('svg', { class: 'picture', role: 'img', 'aria-label': words(detail, port, shares, isCounted),
+  return draw('svg', { class: 'picture', role: 'img', 'aria-label': words(detail, port, shares),
     viewBox: `0 0 ${width} ${height}`, width, height }, nodes.frames, edges, column.drawn(), nodes.drawn(), more);
 }
 
@@ -148,7 +158,10 @@ function client({ side, y }, isWide) {
 
 /** Endpoints below each other, with a frame around those of each node. */
 function endpointColumn(endpoints, { x, w }, shares, isWide) {
-  const [high, gap, heading] = [46, 8, 24];
+  const [gap, heading] = [8, 24];
+  // Where the sides' shares differ, a narrow box has a line for them.
+  const isSplit = endpoints.some((it) => it.included && shares.textsOf(it.address).length > 1);
+  const high = isSplit && !isWide ? 64 : 46;
   const boxes = [];
   const groups = [];
   let y = 0;
@@ -164,7 +177,6 @@ function endpointColumn(endpoints, { x, w }, shares, isWide) {
     groups.at(-1).to = y;
   }
   const pad = isWide ? 8 : 4;
-  const letters = Math.floor((w - (isWide ? 76 : 26)) / 7.6);
   const frames = groups.map((it) => draw('g', {}));
   const shift = (by) => {
     boxes.forEach((it) => { it.y += by; });
@@ -175,13 +187,18 @@ function endpointColumn(endpoints, { x, w }, shares, isWide) {
     });
   };
   const one = ({ endpoint, y: middle }) => {
-    const share = endpoint.included ? percent(shares.get(endpoint.address)) : '';
+    const share = endpoint.included ? shares.textsOf(endpoint.address) : [];
+    const [isLine, isTwo] = [isSplit && !isWide, isSplit && isWide];
+    const top = middle - high / 2 + 20;
+    const letters = (width, letter) => Math.floor((w - 2 * pad - width) / letter);
+    const texts = isLine ? [share.join(', ')] : share;
     const second = endpoint.included && endpoint.ready ? endpoint.pod ?? 'ready' : endpoint.reason || 'not ready';
     return draw('g', {}, draw('title', {}, [endpoint.address, endpoint.pod, endpoint.reason].filter(Boolean).join('\n')),
       draw('rect', { class: `box ${endpoint.included ? 'used' : 'unused'}`, x: x + pad, y: middle - high / 2, width: w - 2 * pad, height: high, rx: 9 }),
-      draw('text', { class: 'mono', x: x + pad + 9, y: middle - 3 }, cut(endpoint.address, letters)),
-      draw('text', { class: 'small', x: x + pad + 9, y: middle + 14 }, cut(second, Math.floor((w - (isWide ? 76 : share ? 74 : 30)) / 6.6))),
-      draw('text', { class: 'share', x: x + w - pad - 9, y: middle + (isWide ? 4 : 14), 'text-anchor': 'end' }, share));
+      draw('text', { class: 'mono', x: x + pad + 9, y: top }, cut(endpoint.address, letters(isTwo ? 110 : isWide ? 60 : 18, 7.6))),
+      draw('text', { class: 'small', x: x + pad + 9, y: top + 17 }, cut(second, letters(isLine ? 22 : isTwo ? 110 : 60, 6.6))),
+      texts.map((it, at) => draw('text', { class: isSplit ? 'small' : 'share', x: x + w - pad - 9, 'text-anchor': 'end',
+        y: isLine ? top + 34 : isTwo ? top + at * 17 : isWide ? middle + 4 : top + 17 }, it)));
   };
   return {
     boxes, frames, shift, height: y + 2,

@@ -64,14 +64,14 @@ function showService() {
 
 function portPanel(detail, port) {
   const counted = opened.rates?.totals && new Map(port.endpoints.map((it) => [it.address, opened.rates.totals.get(keyOf(port, it.address)) ?? 0]));
-  const { shares, isCounted } = sharesOf(port, counted);
+  const shares = sharesOf(detail, port, counted);
   const name = `${port.port ? `${port.port} ` : ''}${port.number}/${port.protocol}`;
   const width = Math.max(byId('service-box').clientWidth - (window.innerWidth > 736 ? 42 : 32), 280);
   const to = port.frontends.length ? `${detail.summary.name}:${port.port || port.number}` : detail.summary.name;
   const rows = port.endpoints.map((it) => [
     el('span', { class: 'mono' }, it.address), it.pod ?? '–',
     `${it.node ?? '–'}${it.local ? ' (this node)' : ''}`, it.zone ?? '–', stateOf(it),
-    it.included ? percent(shares.get(it.address)) : '–',
+    it.included ? shares.textsOf(it.address).join(', ') : '–',
     opened.rates ? rate(opened.rates.of(keyOf(port, it.address))) : '–',
   ]);
   const key = `${name} ${port.family}`;
@@ -79,7 +79,8 @@ function portPanel(detail, port) {
     el('div', { class: 'head' }, el('h3', {}, name), el('span', { class: 'quiet' }, port.family),
       el('a', { href: `#explain?${new URLSearchParams({ from: 'node', to })}`, 'data-key': `explain ${key}` }, `Explain a packet to ${name}`)),
     picture(detail, port, counted, width),
-    el('p', { class: 'quiet' }, isCounted ? 'Shares are those of the connections since the agent started.' : 'Shares are equal: no connection has been counted.'),
+    el('p', { class: 'quiet' }, shares.isCounted ? 'Shares are those of the connections since the agent started.'
+      : `Shares are equal parts: ${state.uncounted ?? 'no connection has been counted yet'}.`),
     details(`endpoints ${key}`, `Endpoints as a table (${count(port.endpoints.length)})`,
       () => table(`Endpoints of ${name}, ${port.family}`, [['Endpoint'], ['Pod'], ['Node'], ['Zone'], ['State'], ['Share', 'number'], ['New/s', 'number']], rows)),
     details(`frontends ${key}`, `Frontends as a table (${count(port.frontends.length)})`,
