@@ -6,7 +6,7 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr};
 
 use serde_json::Value;
-use sluice_cluster::machines::{machine_of_pod, netns_name};
+use sluice_cluster::names::{machine_of_pod, netns_name};
 use sluice_lab::Netns;
 
 /// State of a listening TCP socket (`net/tcp_states.h`).
