@@ -662,8 +662,8 @@ fn the_node_and_refused_services_have_events() {
         last = world.api.events();
         let has = |kind: &str, name: &str, reason: &str| {
             last.iter().any(|it| {
-                it["regarding"]["kind"] == kind
-                    && it["regarding"]["name"] == name
+                it["involvedObject"]["kind"] == kind
+                    && it["involvedObject"]["name"] == name
                     && it["reason"] == reason
             })
         };

@@ -34,7 +34,7 @@ fn a_hook_comes_before_sigterm_and_both_within_the_grace_period() {
     let names = ["exec", "sleep", "fails", "slow"];
     for name in names {
         lab.until(name, || {
-            let ready = lab.json(&["pod", name])["status"]["containerStatuses"][0]["ready"].take();
+            let ready = &lab.json(&["pod", name])["status"]["containerStatuses"][0]["ready"];
             (ready == true).then_some(())
         });
     }
@@ -74,7 +74,7 @@ fn a_pod_that_ends_may_become_unready_and_is_not_started_again() {
     assert!(lab.apply(FADES).status.success());
     let is_ready = |expect: bool| {
         lab.until(&format!("the pod is ready: {expect}"), || {
-            let status = lab.json(&["pod", "fades"])["status"]["containerStatuses"][0].take();
+            let status = &lab.json(&["pod", "fades"])["status"]["containerStatuses"][0];
             (status["ready"] == expect && status["restartCount"] == 0).then_some(())
         });
     };

@@ -109,12 +109,12 @@ fn a_pod_has_a_machine_of_its_own() {
     looks_like_a_pod(&lab, &ask);
     keeps_off_the_machine(&lab, &ask);
     lab.until("its last words", || {
-        let status = lab.json(&["pod", "last"])["status"]["containerStatuses"][0].take();
+        let status = &lab.json(&["pod", "last"])["status"]["containerStatuses"][0];
         let ended = &status["state"]["terminated"];
         (ended["message"] == "it is over\n" && ended["exitCode"] == 3).then_some(())
     });
     lab.until("the refusal", || {
-        let status = lab.json(&["pod", "refused"])["status"]["containerStatuses"][0].take();
+        let status = &lab.json(&["pod", "refused"])["status"]["containerStatuses"][0];
         let waiting = &status["state"]["waiting"];
         let why = "container's runAsUser breaks non-root policy (pod: \"refused\", container: c)";
         (waiting["reason"] == "CreateContainerConfigError" && waiting["message"] == why)
@@ -331,7 +331,7 @@ fn processes_are_shared_where_the_pod_says_so() {
     });
     for (pod, field) in [("processes", "hostPID"), ("memory", "hostIPC")] {
         let message = lab.until(&format!("{field} is refused"), || {
-            let status = lab.json(&["pod", pod])["status"]["containerStatuses"][0].take();
+            let status = &lab.json(&["pod", pod])["status"]["containerStatuses"][0];
             let message = status["state"]["waiting"]["message"].as_str();
             message.map(str::to_owned)
         });

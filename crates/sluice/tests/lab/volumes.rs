@@ -169,7 +169,7 @@ fn failures(lab: &Lab) {
     lab.until("the phase", || {
         (lab.json(&["pod", "bad"])["status"]["phase"] == "Failed").then_some(())
     });
-    let waiting = lab.json(&["pod", "poor"])["status"]["containerStatuses"][0]["state"].take();
+    let waiting = &lab.json(&["pod", "poor"])["status"]["containerStatuses"][0]["state"];
     assert_eq!(
         waiting["waiting"]["message"],
         "couldn't find key none in ConfigMap default/conf"

@@ -58,9 +58,9 @@ fn events_are_written() {
         of.cloned().collect::<Vec<_>>()
     };
     assert_eq!(of("shop").len(), 2);
-    assert_eq!(of("default")[0]["regarding"]["uid"], NODE);
+    assert_eq!(of("default")[0]["involvedObject"]["uid"], NODE);
     for event in of("shop") {
-        assert_eq!(event["regarding"]["name"], "web");
+        assert_eq!(event["involvedObject"]["name"], "web");
         assert_eq!(event["type"], "Warning");
         assert_eq!(event["reportingInstance"], NODE);
     }

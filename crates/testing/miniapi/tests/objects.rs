@@ -107,7 +107,8 @@ fn clients_write_events() {
         let found = (code, answer["reason"].as_str().unwrap());
         assert_eq!(found, expect, "{method} {path} {body}: {answer}");
     }
+    // Both groups show one collection.
     let core = "/api/v1/namespaces/ns/events";
-    assert_eq!(send("POST", core, &event).0, 201);
-    assert_eq!(api.events().len(), 2);
+    assert_eq!(send("POST", core, &event).0, 409);
+    assert_eq!(api.events().len(), 1);
 }
