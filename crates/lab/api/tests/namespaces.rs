@@ -110,6 +110,23 @@ fn pods_go_first_and_the_conditions_say_what_is_left() {
     }
 }
 
+/// Network policies select a namespace by this label.
+#[test]
+fn the_label_with_its_name_stays() {
+    let client = held();
+    let (_, mut namespace) = client.get(NAMESPACE);
+    for labels in [
+        json!({"kubernetes.io/metadata.name": "other", "a": "b"}),
+        Value::Null,
+    ] {
+        namespace["metadata"]["labels"] = labels;
+        namespace["metadata"]["resourceVersion"] = Value::Null;
+        let (code, stored) = client.json("PUT", NAMESPACE, &namespace);
+        let name = &stored["metadata"]["labels"]["kubernetes.io/metadata.name"];
+        assert_eq!((code, name), (200, &json!("n")), "{stored}");
+    }
+}
+
 #[test]
 fn finalizers_of_a_namespace_change_by_finalize_only() {
     let client = held();

@@ -42,6 +42,7 @@ fn core() -> Vec<Resource> {
             fields: words("status.phase"),
             name: NameRule::Label,
             begin: namespaces::complete,
+            admit: Some(namespaces::keep_name),
             parts: writing::OF_NAMESPACES,
             ..kind(
                 "v1 Namespace namespaces ns cluster status",

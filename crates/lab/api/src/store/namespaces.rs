@@ -11,7 +11,7 @@ use super::writer::{Chore, Writer};
 use super::{Change, DeleteOptions, Propagation};
 use crate::history::{Event, now};
 use crate::object::{Key, Object};
-use crate::resource::Resource;
+use crate::resource::{Registry, Resource};
 use crate::status::Status;
 
 /// Namespaces that exist from the start and cannot be deleted (`pkg/controlplane/controller/systemnamespaces`).
@@ -200,14 +200,30 @@ pub(super) fn adopt(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// Completes a Namespace (`registry/core/namespace/strategy.go`, `core/v1/defaults.go`).
-pub(crate) fn complete(namespace: &mut Value) {
+/// The label by which policies select one namespace has its name, whatever a client writes (`Canonicalize` in
+/// `pkg/registry/core/namespace`).
+pub(crate) fn keep_name(
+    _: &Resource,
+    _: &Registry,
+    _: Option<&Value>,
+    namespace: &mut Value,
+) -> Result<(), Status> {
+    name_in_label(namespace);
+    Ok(())
+}
+
+fn name_in_label(namespace: &mut Value) {
     let name = namespace["metadata"]["name"].clone();
     let labels = &mut namespace["metadata"]["labels"];
     if !labels.is_object() {
         *labels = json!({});
     }
     labels["kubernetes.io/metadata.name"] = name;
+}
+
+/// Completes a Namespace (`registry/core/namespace/strategy.go`, `core/v1/defaults.go`).
+pub(crate) fn complete(namespace: &mut Value) {
+    name_in_label(namespace);
     let finalizers = finalizers(namespace);
     if !finalizers.iter().any(|it| it == FINALIZER) {
         finalizers.push(FINALIZER.into());
