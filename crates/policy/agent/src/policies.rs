@@ -69,6 +69,8 @@ pub struct Policies<K: Kernel = Connection> {
     is_synced: bool,
     /// Something is to be written, or to be looked at.
     due: Option<Instant>,
+    /// When to look next whether another program changed something.
+    look: Option<Instant>,
     backoff: Backoff,
     was_written: bool,
     /// Those that the log has.
@@ -85,6 +87,7 @@ impl<K: Kernel> Policies<K> {
             clock,
             is_synced: false,
             due: None,
+            look: None,
             backoff: Backoff::default(),
             was_written: false,
             issues: BTreeSet::new(),
@@ -94,10 +97,14 @@ impl<K: Kernel> Policies<K> {
 }
 
 impl<K: Kernel> Policies<K> {
-    /// Writes what changed. Every piece is read and compared where another program changed the ruleset.
-    fn write(&mut self) -> Result<Report, BackendError> {
-        if !self.tables.is_resync_due() && !self.tables.is_undisturbed() {
-            self.tables.doubt();
+    /// Writes what changed. When it is time to look, and somebody changed the ruleset, everything is read and compared; the
+    /// Service proxy changes it too, so this is no part of every write.
+    fn write(&mut self, now: Instant) -> Result<Report, BackendError> {
+        if self.look.is_none_or(|it| it <= now) {
+            self.look = Some(now + LOOK);
+            if !self.tables.is_resync_due() && !self.tables.is_undisturbed() {
+                self.tables.doubt();
+            }
         }
         let changed = self.planner.take_changed();
         let plan = self.planner.plan();
@@ -141,7 +148,7 @@ impl<K: Kernel> Policies<K> {
                 self.issues = issues;
                 self.backoff.succeed();
                 self.clock.done();
-                self.due = Some(now + LOOK);
+                self.due = self.look;
             }
             Err(error) => {
                 let why = chain(&error);
@@ -179,7 +186,7 @@ impl<K: Kernel + 'static> Consumer for Policies<K> {
         if self.due.is_none_or(|it| it > now) {
             return None;
         }
-        let result = self.write();
+        let result = self.write(now);
         self.written(result, now);
         None
     }

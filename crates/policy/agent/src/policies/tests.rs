@@ -81,3 +81,20 @@ fn what_cannot_be_written_is_tried_again() {
     policies.absorb(objects("pod a/web n1 10.0.0.1 app=web"));
     assert_eq!(policies.due(now), Some(now + Backoff::FIRST));
 }
+
+/// Other tables change at any time, those of Services too: to look after each write would read everything each time.
+#[test]
+fn foreign_changes_are_looked_for_now_and_then() {
+    let (mut policies, _) = policies();
+    policies.absorb(vec![PolicyEvent::Synced]);
+    let start = Instant::now();
+    policies.step(start);
+    assert_eq!(policies.due(start), Some(start + LOOK));
+    policies.absorb(objects("pod a/web n1 10.0.0.1 app=web"));
+    let now = Instant::now();
+    policies.step(now);
+    // The write did not put it off.
+    assert_eq!(policies.due(now), Some(start + LOOK));
+    policies.step(start + LOOK);
+    assert_eq!(policies.due(now), Some(start + LOOK + LOOK));
+}
