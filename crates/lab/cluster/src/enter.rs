@@ -201,6 +201,14 @@ impl Inside {
     }
 }
 
+/// Waits until a process of [`Inside::command`] has made the root and the mounts of its program. Blocks.
+pub(crate) fn wait_for_mounts(process: &Identity) -> anyhow::Result<()> {
+    let pid = process.pid().to_string();
+    let is_made = || (!is_entering(&pid)).then_some(());
+    let made = sluice_lab::eventually(PATIENCE, is_made);
+    made.context("the container does not start")
+}
+
 /// Enters the mounts and the host name of another process in a machine. Returns `false` when that process has made none yet.
 fn follow(process: &Identity) -> anyhow::Result<bool> {
     let open = |pid: &str, kind: &str| {
@@ -208,9 +216,7 @@ fn follow(process: &Identity) -> anyhow::Result<bool> {
         File::open(&path).with_context(|| path.clone())
     };
     let pid = process.pid().to_string();
-    let is_made = || (!is_entering(&pid)).then_some(());
-    let made = sluice_lab::eventually(PATIENCE, is_made);
-    made.context("the container does not start")?;
+    wait_for_mounts(process)?;
     let (names, mounts) = (open(&pid, "uts")?, open(&pid, "mnt")?);
     let ipc = open(&pid, "ipc")?;
     if mounts.metadata()?.ino() == open("self", "mnt")?.metadata()?.ino() {
@@ -307,6 +313,8 @@ pub fn join(lab_dir: &LabDir) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Stdio;
+
     use super::*;
 
     #[test]
@@ -334,5 +342,23 @@ mod tests {
             seen(&[own("A", "b"), own("HOME", "/x"), own("PATH", "/b")], true),
             "A=b HOME=/x HOSTNAME=web-0 PATH=/a:/b TERM=xterm"
         );
+    }
+
+    #[test]
+    fn a_process_is_entering_until_it_becomes_its_program() {
+        let dir = tempfile::tempdir().unwrap();
+        // What `/proc` shows of it are the words of `sluice lab inside`.
+        fs::write(dir.path().join("lab"), "read it; exec sleep 60").unwrap();
+        let mut bash = Command::new("bash");
+        let bash = bash.args(["lab", WORD]).current_dir(&dir);
+        let mut child = bash.stdin(Stdio::piped()).spawn().unwrap();
+        let process = Identity::of(child.id()).unwrap();
+        assert!(is_entering(&process.pid().to_string()));
+        drop(child.stdin.take());
+        wait_for_mounts(&process).unwrap();
+        let program = fs::read_link(format!("/proc/{}/exe", process.pid()));
+        assert!(program.unwrap().ends_with("sleep"));
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }

@@ -21,7 +21,7 @@ use tokio::net::unix::pipe::Sender;
 use tokio::sync::oneshot;
 
 use crate::console::Console;
-use crate::enter::{Inside, Pids};
+use crate::enter::{Inside, Pids, wait_for_mounts};
 use crate::images;
 use crate::logs;
 use crate::machines::Machines;
@@ -115,7 +115,11 @@ fn exec(
     container: Identity,
 ) -> io::Result<Program> {
     let open = || match &inside.confined {
-        Some(_) => Terminal::open_below(&container.root()),
+        Some(_) => {
+            // Until then its root is the lab's, which has terminals of its own.
+            wait_for_mounts(&container).map_err(io::Error::other)?;
+            Terminal::open_below(&container.root())
+        }
         None => Terminal::open(),
     };
     let terminal = wanted.tty.then(open).transpose()?;
