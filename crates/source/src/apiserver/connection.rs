@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{Method, Request, Response, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Body as _, Bytes};
 use hyper::rt::{Read, Write};
 use hyper_util::client::legacy::connect::{Connection as Connected, HttpConnector};
@@ -307,16 +307,30 @@ where
     Ok(kube::Client::new(service, "default"))
 }
 
+/// A body of at most `longest` bytes.
+pub(super) async fn whole<B>(body: B, longest: usize) -> Result<Bytes, BoxError>
+where
+    B: hyper::body::Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    let read = Limited::new(body, longest).collect().await;
+    read.map(|it| it.to_bytes()).map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            return format!("it is longer than {} MiB", longest >> 20).into();
+        }
+        error
+    })
+}
+
 /// The failure of a refusal. `longest`: timeout for the next bytes of its body.
 async fn refused(response: Response<Answer>, longest: Duration) -> Failure {
     let code = response.status().as_u16();
     let header = response.headers().get(RETRY_AFTER);
     let header = header.and_then(|it| it.to_str().ok()?.parse().ok());
     let header = header.map(Duration::from_secs);
-    let body = Limited::new(TimeoutBody::new(longest, response.into_body()), MAX_STATUS);
+    let body = TimeoutBody::new(longest, response.into_body());
     // If the body breaks off, the status code has to be enough.
-    let text = body.collect().await.map(|it| it.to_bytes());
-    let text = text.unwrap_or_default();
+    let text = whole(body, MAX_STATUS).await.unwrap_or_default();
     let status = serde_json::from_slice(&text).unwrap_or_else(|_| {
         let start = String::from_utf8_lossy(&text)
             .chars()
@@ -335,5 +349,25 @@ async fn refused(response: Response<Answer>, longest: Duration) -> Failure {
             retry_after: header.or(retry_after),
         },
         failure => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::Full;
+    use hyper::body::Bytes;
+
+    use super::whole;
+    use crate::apiserver::runtime;
+
+    #[test]
+    fn a_body_without_an_end_is_given_up() {
+        let read = |bytes: usize| {
+            let body = Full::new(Bytes::from(vec![b'x'; bytes]));
+            runtime().unwrap().block_on(whole(body, 1 << 20))
+        };
+        assert_eq!(read(1 << 20).unwrap().len(), 1 << 20);
+        let error = read((1 << 20) + 1).unwrap_err();
+        assert_eq!(error.to_string(), "it is longer than 1 MiB");
     }
 }

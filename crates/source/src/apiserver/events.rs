@@ -18,6 +18,9 @@ use super::failure::Failure;
 /// Events that are read at once and delivered as one batch.
 const BATCH: usize = 256;
 
+/// The longest event, in bytes. etcd takes objects of 1.5 MiB, which are a few times as long in JSON.
+const MAX_EVENT: usize = 16 << 20;
+
 type Event = Result<WatchEvent<Box<RawValue>>, Failure>;
 
 /// Events as they come, those that are there already as one batch.
@@ -26,8 +29,21 @@ pub(super) type Events = ReadyChunks<Pin<Box<dyn Stream<Item = Event>>>>;
 /// The events of an answer. kube's `request_events` is not used, because it logs a connection that breaks off as a text
 /// for developers and does not say it to its caller.
 pub(super) fn events(answer: Response<Body>) -> Events {
-    let bytes = answer.into_body().into_data_stream();
-    let lines = bytes.map_err(io::Error::other).into_async_read().lines();
+    let mut length = 0;
+    let bytes = answer.into_body().into_data_stream().map(move |bytes| {
+        let bytes = bytes.map_err(io::Error::other)?;
+        length = match bytes.iter().rposition(|it| *it == b'\n') {
+            Some(end) => bytes.len() - end - 1,
+            None => length + bytes.len(),
+        };
+        if length > MAX_EVENT {
+            let mebibytes = MAX_EVENT >> 20;
+            let why = format!("it sent an event of more than {mebibytes} MiB");
+            return Err(io::Error::other(why));
+        }
+        Ok(bytes)
+    });
+    let lines = bytes.into_async_read().lines();
     let events: Pin<Box<dyn Stream<Item = Event>>> = Box::pin(lines.map(event));
     events.ready_chunks(BATCH)
 }

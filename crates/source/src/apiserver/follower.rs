@@ -20,7 +20,6 @@ use std::time::{Duration, Instant};
 
 use futures::stream::StreamExt as _;
 use http::Response;
-use http_body_util::BodyExt as _;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::client::Body;
 use kube::core::Request;
@@ -31,7 +30,8 @@ use tokio::sync::Mutex;
 use tokio::time::{sleep, timeout};
 
 use super::Timeouts;
-use super::connection::Connection;
+use super::causes::chain;
+use super::connection::{Connection, whole};
 use super::events::{Events, events};
 use super::failure::Failure;
 use super::retry::{End, Retry, chance};
@@ -47,6 +47,9 @@ const PAGE: u32 = 500;
 /// Pages of one list before it is given up: a million objects. Kubernetes is made for 10,000 Services
 /// and 150,000 pods ("Considerations for large clusters"), whose slices hold 100 endpoints each.
 const MAX_PAGES: usize = 2_000;
+
+/// The longest page, or whole list, in bytes: 500 objects as large as etcd takes them are 750 MiB.
+const MAX_LIST: usize = 1 << 30;
 
 /// Empty lists in a row, each after a wait, before they are believed where objects are expected.
 const EMPTY_LISTS: u32 = 3;
@@ -230,6 +233,15 @@ impl<'a> Follower<'a> {
         part.await
     }
 
+    /// Reports the objects as not up to date while their list comes, but too slowly.
+    fn report_slow(&self, begun: Instant) {
+        let longest = self.shared.timeouts.silence;
+        if begun.elapsed() > longest {
+            let reason = format!("the list is not complete after {} s", longest.as_secs());
+            self.core().report_stale(self.topic, &reason);
+        }
+    }
+
     /// Reads a watch to its end. `listing`: it begins with every object that exists.
     async fn read(
         &mut self,
@@ -237,6 +249,7 @@ impl<'a> Follower<'a> {
         mut listing: Option<Listing>,
     ) -> Result<Infallible, End> {
         let timeouts = self.shared.timeouts;
+        let begun = Instant::now();
         let mut is_steady = false;
         loop {
             let next = match (&listing, is_steady) {
@@ -268,6 +281,9 @@ impl<'a> Follower<'a> {
             // The events before an error count: the version to go on from is behind them.
             self.core().send(self.topic, changes, false);
             outcome?;
+            if listing.is_some() {
+                self.report_slow(begun);
+            }
         }
     }
 
@@ -360,6 +376,7 @@ impl<'a> Follower<'a> {
 
     /// The version of the list.
     async fn list_in_pages(&mut self) -> Result<String, End> {
+        let begun = Instant::now();
         let mut listing = Listing::default();
         let mut parameters = ListParams {
             label_selector: self.selection.label_selector(),
@@ -371,7 +388,9 @@ impl<'a> Follower<'a> {
             let request = self.request.list(&parameters);
             let request = request.map_err(kube::Error::BuildRequest)?;
             let answer = self.send(request).await?;
-            let text = answer.into_body().collect().await?.to_bytes();
+            let text = self.awaited(whole(answer.into_body(), MAX_LIST)).await;
+            let text = text.map_err(|it| Failure::Broken(chain(&*it)))?;
+            self.report_slow(begun);
             let page: Page<'_> = serde_json::from_slice(&text)?;
             for object in page.items.into_iter().flatten() {
                 let received = self.received(object)?;

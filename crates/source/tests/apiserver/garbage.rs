@@ -92,6 +92,21 @@ fn list_without_an_end() {
     source.view.expect(BASE);
 }
 
+/// An event has a greatest length, or one answer would take all memory.
+#[test]
+fn event_without_an_end_is_given_up() {
+    let api = cluster(Options::default());
+    api.inject(Fault::EndlessLine(17).on(Verb::Watch, "/services"));
+    let mut source = Followed::of(&api);
+    source.view.until("a problem", |it| {
+        let mut lines = it.problems.values().flatten();
+        lines.any(|it| it.contains("an event of more than 16 MiB"))
+    });
+    api.clear_faults();
+    source.view.until("no problem", |it| it.problems.is_empty());
+    source.view.expect(BASE);
+}
+
 /// A message of 300 KiB, which also turns the line around.
 #[test]
 fn long_message_is_cut() {

@@ -274,6 +274,49 @@ fn late_answer_is_reported_and_waited_for() {
     });
 }
 
+/// A list whose parts come in time, and whose end does not, is reported and waited for.
+#[test]
+fn slow_list_is_reported_and_waited_for() {
+    let in_pages = Timeouts {
+        late: Duration::from_millis(50),
+        ..timeouts()
+    };
+    let in_events = Timeouts {
+        silence: Duration::from_millis(50),
+        silent_watches: u32::MAX,
+        ..timeouts()
+    };
+    let cases = [
+        (paged(), Verb::List, in_pages),
+        (Options::default(), Verb::Watch, in_events),
+    ];
+    at_once(cases, |(options, list, timeouts)| {
+        let api = cluster(options);
+        let names: Vec<String> = (0..40).map(|it| format!("web-{it}")).collect();
+        let services = names.iter().map(|it| service_object(it, 80));
+        api.put_all(services).unwrap();
+        let slow = Fault::Slow {
+            bytes: 64,
+            pause: Duration::from_millis(1),
+        };
+        api.inject(slow.on(list, "/services").once());
+        let (client, _files) = client(&api);
+        let mut source = Followed::with(&client, timeouts);
+        source.view.until("a slow list", |it| {
+            let mut lines = it.problems.values().flatten();
+            lines.any(|it| it.contains("Services: stale since"))
+        });
+        source.view.until("synced", |it| it.synced == 1);
+        source.view.until("no problem", |it| it.problems.is_empty());
+        let asked = api.requests();
+        let lists = asked.iter().filter(|it| {
+            let version = it.parameter("resourceVersion").unwrap_or_default();
+            it.path.ends_with("/services") && version.is_empty()
+        });
+        assert!(lists.count() <= 2, "one of each sort: {asked:?}");
+    });
+}
+
 /// The server says nothing on connections that live, and does not answer new requests.
 #[test]
 fn server_that_falls_silent_is_reported() {
