@@ -31,6 +31,7 @@ mod pod;
 mod proxy;
 mod recorder;
 mod retry;
+mod trust;
 
 use std::cell::RefCell;
 use std::collections::HashMap;

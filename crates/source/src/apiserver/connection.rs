@@ -28,6 +28,7 @@ use super::access::{Access, Client};
 use super::causes::chain;
 use super::failure::Failure;
 use super::proxy::{proxy, tunnel};
+use super::trust;
 
 /// TCP notices a dead server after 15 + 3 * 10 seconds without a byte. One whose TCP goes on answering is noticed by
 /// [`Timeouts::silence`](super::Timeouts::silence).
@@ -296,7 +297,7 @@ where
     C::Future: Send,
     C::Error: Into<BoxError>,
 {
-    let tls = config.rustls_https_connector_with_connector(connector)?;
+    let tls = trust::connector(config, connector)?;
     let pool = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build(tls);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
