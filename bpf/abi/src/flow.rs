@@ -10,9 +10,7 @@ pub struct Tuple {
     pub source: Addr,
     /// Destination address.
     pub destination: Addr,
-    /// Source port.
     pub source_port: u16,
-    /// Destination port.
     pub destination_port: u16,
     /// The protocol, perhaps with [`Tuple::BESIDE`]; a word, so that the tuple has no padding.
     pub protocol: u32,
@@ -232,7 +230,6 @@ pub struct FragmentKey {
     pub destination: Addr,
     /// Identification of the datagram, as in the packet.
     pub id: u32,
-    /// The protocol.
     pub protocol: u32,
 }
 
@@ -242,9 +239,7 @@ layout!(FragmentKey, 40, source @ 0, destination @ 16, id @ 32, protocol @ 36);
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fragment {
-    /// Source port.
     pub source_port: u16,
-    /// Destination port.
     pub destination_port: u16,
 }
 

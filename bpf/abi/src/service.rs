@@ -8,7 +8,6 @@ use crate::{Addr, layout};
 pub struct FrontendKey {
     /// The virtual IP; for NodePorts [`Addr::ANY_V4`] or [`Addr::ANY_V6`].
     pub addr: Addr,
-    /// The port.
     pub port: u16,
     /// The protocol: [`TCP`](crate::TCP), [`UDP`](crate::UDP), [`SCTP`](crate::SCTP).
     pub protocol: u8,
@@ -145,7 +144,6 @@ impl Treatment {
     /// The client is masqueraded if [`FamilyNode::masquerades_cluster_ips`](crate::FamilyNode) says so.
     pub const MASQUERADE_AS_CLUSTER_IP: u8 = 0b1000;
 
-    /// The verdict.
     #[must_use]
     #[inline(always)]
     pub const fn verdict(self) -> Verdict {
@@ -261,7 +259,6 @@ pub const MAGLEV_CHUNK: usize = 64;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MaglevChunk {
-    /// The slots.
     pub slots: [u16; MAGLEV_CHUNK],
 }
 

@@ -13,7 +13,6 @@ pub struct PeerKey {
     pub addr: Addr,
     /// Port beside that address.
     pub port: u32,
-    /// The protocol.
     pub protocol: u32,
 }
 

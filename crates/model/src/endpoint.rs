@@ -16,7 +16,6 @@ pub struct EndpointSlice {
     pub service: Option<Arc<str>>,
     /// Has the label `service.kubernetes.io/headless`: proxies ignore the slice.
     pub headless: bool,
-    /// `addressType`.
     pub address_type: AddressType,
     /// `ports`, without those that a proxy ignores: those without number (all ports) or name.
     pub ports: Vec<EndpointPort>,
@@ -60,9 +59,7 @@ pub struct Endpoint {
     pub node: Option<Arc<str>>,
     /// `zone`: for people, the choice is by hints.
     pub zone: Option<Arc<str>>,
-    /// `conditions`.
     pub conditions: Conditions,
-    /// `hints`.
     pub hints: Hints,
     /// Share of new connections relative to the other endpoints, where the data plane has weights;
     /// 0 gets none. From the slice's annotation `sluice.dev/endpoint-weights`, default 1.

@@ -25,7 +25,6 @@ impl Hash for KindName {
 /// Identity of an object of any kind. Displays as `Service default/web`, or `Node n1` without a namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Reference {
-    /// Its kind.
     pub kind: &'static KindName,
     /// Namespace and name. The namespace of a cluster-scoped object is empty.
     pub name: NamespacedName,

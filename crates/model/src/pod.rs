@@ -75,7 +75,6 @@ impl ContainerPorts {
 /// One of `spec.containers[].ports` that has a name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ContainerPort {
-    /// `name`.
     pub name: Arc<str>,
     /// `protocol`, default TCP.
     pub protocol: Protocol,

@@ -30,11 +30,9 @@ pub enum Requirement {
 /// One of `matchExpressions`.
 #[derive(Clone, Debug)]
 pub struct Expression<'a> {
-    /// `key`.
     pub key: &'a str,
     /// `operator`: In, NotIn, Exists, DoesNotExist.
     pub operator: &'a str,
-    /// `values`.
     pub values: Vec<&'a str>,
 }
 

@@ -34,7 +34,6 @@ pub struct Element {
     pub tag: &'static str,
     /// Names and values.
     pub attributes: Vec<(&'static str, String)>,
-    /// The text of a `text`.
     pub text: String,
 }
 
@@ -71,7 +70,6 @@ impl Font {
         (f64::from(width) / self.letter()) as usize
     }
 
-    /// The width of a text.
     pub(crate) fn width(self, text: &str) -> u32 {
         (text.chars().count() as f64 * self.letter()).ceil() as u32
     }

@@ -123,7 +123,6 @@ pub(crate) struct Names {
     /// The label selector of Services, EndpointSlices and Pods. The EndpointSlices of a Service have the labels of
     /// the Service.
     pub(crate) labels: Selector,
-    /// The label selector of Namespaces.
     pub(crate) namespace_labels: Selector,
     /// The namespaces whose objects are followed; empty: all.
     pub(crate) only: Vec<Arc<str>>,

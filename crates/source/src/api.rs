@@ -21,7 +21,6 @@ pub type AllLabels = BTreeMap<String, Option<String>>;
     bound = "L: Default + Deserialize<'de>, A: Default + Deserialize<'de>"
 )]
 pub struct ObjectMeta<L = Labels, A = Annotations> {
-    /// `name`.
     pub name: Option<String>,
     /// `namespace`; `None` for cluster-scoped objects and where `default` is meant.
     pub namespace: Option<String>,
@@ -31,10 +30,8 @@ pub struct ObjectMeta<L = Labels, A = Annotations> {
     pub deletion_timestamp: Option<String>,
     /// `resourceVersion`, for list and watch.
     pub resource_version: Option<String>,
-    /// `labels`.
     #[serde(deserialize_with = "nullable")]
     pub labels: L,
-    /// `annotations`.
     #[serde(deserialize_with = "nullable")]
     pub annotations: A,
 }
@@ -42,9 +39,7 @@ pub struct ObjectMeta<L = Labels, A = Annotations> {
 /// The fields of `metadata` that identify an object and its version.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity<'a> {
-    /// `name`.
     pub name: Option<&'a str>,
-    /// `namespace`.
     pub namespace: Option<&'a str>,
     /// `resourceVersion`.
     pub version: Option<&'a str>,

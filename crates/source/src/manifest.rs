@@ -109,7 +109,6 @@ fn chunk<'a>(
     }
 }
 
-/// The line of a node.
 fn line(node: &Node<'_>) -> u32 {
     node.place.line
 }

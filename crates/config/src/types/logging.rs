@@ -34,9 +34,7 @@ pub struct VmoduleItem {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LoggingOptions {
-    /// Options of the format `text`.
     pub text: FormatOptions,
-    /// Options of the format `json`.
     pub json: FormatOptions,
 }
 

@@ -97,7 +97,6 @@ pub struct Report {
 }
 
 impl Report {
-    /// The worst state of all.
     #[must_use]
     pub fn worst(&self) -> State {
         let states = self.findings.iter().map(|it| it.state);

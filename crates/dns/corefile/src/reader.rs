@@ -136,7 +136,6 @@ impl Reader<'_> {
     }
 }
 
-/// The zones of all words.
 pub(crate) fn zones(words: &[Token]) -> Result<Vec<Name>, String> {
     let zones = words.iter().map(|it| values::zones(&it.text));
     Ok(zones.collect::<Result<Vec<_>, _>>()?.concat())

@@ -157,7 +157,6 @@ impl Objects {
         self.entry(namespace, name)?.service.as_deref()
     }
 
-    /// An EndpointSlice.
     #[must_use]
     pub fn endpoint_slice(&self, name: &NamespacedName) -> Option<&EndpointSlice> {
         self.namespaces.get(&name.namespace)?.slice(&name.name)

@@ -27,7 +27,6 @@ pub enum BpfError {
     Pin {
         /// The operation that failed.
         operation: &'static str,
-        /// The path.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,

@@ -43,7 +43,6 @@ impl Programs {
         })
     }
 
-    /// The pins.
     #[must_use]
     pub fn pins(&self) -> &Pins {
         &self.pins

@@ -67,7 +67,6 @@ impl From<Family> for TableFamily {
 /// A chain with its table and family. Displays as in `nft list chain`: `inet filter input`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnyChain {
-    /// Family of the table.
     pub family: TableFamily,
     /// Name of the table.
     pub table: String,

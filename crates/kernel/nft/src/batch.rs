@@ -106,7 +106,6 @@ impl Batch {
         self.records.is_empty()
     }
 
-    /// Adds a table.
     pub fn add_table(&mut self, tag: u32, scope: Scope<'_>, comment: Option<&str>, create: Create) {
         self.message(tag, scope, uapi::NFT_MSG_NEWTABLE, create.flags(), |it| {
             it.u32_be(uapi::NFTA_TABLE_FLAGS, 0);
@@ -128,7 +127,6 @@ impl Batch {
         self.message(tag, scope, uapi::NFT_MSG_DELTABLE, 0, |_| {});
     }
 
-    /// Adds a chain.
     pub fn add_chain(&mut self, tag: u32, scope: Scope<'_>, chain: &Chain, create: Create) {
         self.message(tag, scope, uapi::NFT_MSG_NEWCHAIN, create.flags(), |it| {
             chain.put(it)

@@ -15,18 +15,15 @@ use crate::text::{prefix, protocol_word};
 /// One field of a key or value. Displays as nft writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Datum {
-    /// An address.
     Address(IpAddr),
     /// The addresses of a prefix, in sets of ranges.
     Range(IpNet),
     /// `IPPROTO_*`.
     Protocol(u8),
-    /// A port.
     Port(u16),
     /// The ports from the first to the second, in [sets of concatenated
     /// ranges](crate::Shape::set_of_ranges).
     Ports(u16, u16),
-    /// A number.
     Number(u32),
 }
 
@@ -159,7 +156,6 @@ impl Reader<'_> {
         Some(*bytes)
     }
 
-    /// An address.
     pub fn address(&mut self, family: Family) -> Option<IpAddr> {
         Some(match family {
             Family::Ipv4 => IpAddr::from(self.take::<4>()?),
@@ -175,7 +171,6 @@ impl Reader<'_> {
         }
     }
 
-    /// A port.
     pub fn port(&mut self) -> Option<u16> {
         match self.take()? {
             [high, low, 0, 0] => Some(u16::from_be_bytes([high, low])),
@@ -183,7 +178,6 @@ impl Reader<'_> {
         }
     }
 
-    /// A number.
     pub fn number(&mut self) -> Option<u32> {
         self.take().map(u32::from_ne_bytes)
     }

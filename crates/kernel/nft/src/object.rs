@@ -139,9 +139,7 @@ impl BitOr for SetFlags {
 /// The data of the elements of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SetData {
-    /// A verdict.
     Verdict,
-    /// A value.
     Value {
         /// `nft`'s number of the data type; concatenations are `(a << 6) | b`.
         type_id: u32,

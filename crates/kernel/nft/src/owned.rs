@@ -40,7 +40,6 @@ pub trait Write {
         existing: Existing,
     );
 
-    /// Deletes an element.
     fn delete_element(&mut self, batch: &mut Batch, tag: u32, key: &Self::Key);
 
     /// Deletes the rules of a chain.
@@ -49,7 +48,6 @@ pub trait Write {
     /// Adds the rules of a chain.
     fn rules(&mut self, batch: &mut Batch, tag: u32, object: (&Self::Key, &Self::Object));
 
-    /// Adds an element.
     fn add_element(&mut self, batch: &mut Batch, tag: u32, object: (&Self::Key, &Self::Object));
 
     /// Deletes a set.

@@ -16,7 +16,6 @@ pub type Name = Cow<'static, str>;
 pub struct Rule<S = Name, C = Name> {
     /// Conditions.
     pub matches: Vec<Match<S>>,
-    /// The actions.
     pub actions: Vec<Action<S, C>>,
 }
 
@@ -156,7 +155,6 @@ pub enum Action<S = Name, C = Name> {
     Log {
         /// The text.
         prefix: Cow<'static, str>,
-        /// The group.
         group: u16,
     },
     /// The packet is dropped without an answer.

@@ -17,7 +17,6 @@ pub const TYPE_INTEGER: u32 = 4;
 pub const TYPE_IPV4_ADDR: u32 = 7;
 /// An IPv6 address.
 pub const TYPE_IPV6_ADDR: u32 = 8;
-/// `IPPROTO_*`.
 pub const TYPE_INET_PROTO: u32 = 12;
 /// A port.
 pub const TYPE_INET_SERVICE: u32 = 13;
@@ -52,7 +51,6 @@ const NUMGEN_RANDOM: u32 = 1;
 /// The types of the elements of a set or map.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape<'a> {
-    /// The fields of a key.
     pub key: &'a [Field],
     /// The type of a value.
     pub value: Value<'a>,
@@ -63,7 +61,6 @@ pub struct Shape<'a> {
 pub enum Value<'a> {
     /// No value: the element is a member of a set.
     None,
-    /// A verdict.
     Verdict,
     /// Values of these fields.
     Fields(&'a [Field]),

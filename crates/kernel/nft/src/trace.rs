@@ -63,7 +63,6 @@ impl Fate {
 pub struct Step {
     /// The kernel's number of the packet. It has another one when it comes back through loopback.
     pub packet: u32,
-    /// Family of the table.
     pub family: TableFamily,
     /// Name of the table.
     pub table: String,

@@ -42,7 +42,6 @@ const ARPHRD_LOOPBACK: u16 = 772;
 pub struct Link {
     /// Its number in its network namespace, from 1.
     pub index: u32,
-    /// Its name.
     pub name: String,
     /// Its kind, as `dummy` or `veth`; `None` for hardware and for loopback.
     pub kind: Option<String>,

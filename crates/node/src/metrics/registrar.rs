@@ -60,7 +60,6 @@ impl Registrar<'_> {
         collector
     }
 
-    /// A counter.
     pub fn counter(self, name: &str) -> IntCounter {
         self.register(IntCounter::new(name, self.help(name)))
     }
@@ -91,7 +90,6 @@ impl Registrar<'_> {
         self.register(IntGaugeVec::new(Opts::new(name, self.help(name)), labels))
     }
 
-    /// A gauge of seconds.
     pub fn seconds(self, name: &str) -> Gauge {
         self.register(Gauge::new(name, self.help(name)))
     }
@@ -118,7 +116,6 @@ impl Registrar<'_> {
         per_family(&self.gauges(name, &["ip_family"]), &[])
     }
 
-    /// Gauges of seconds.
     pub fn family_seconds(self, name: &str) -> PerFamily<Gauge> {
         let all = self.register(GaugeVec::new(
             Opts::new(name, self.help(name)),

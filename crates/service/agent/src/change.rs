@@ -33,7 +33,6 @@ impl From<Event> for TimedEvent {
 /// The subject of an event.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
-    /// An object.
     Object(Reference),
     /// The problems of this origin.
     Problems(Arc<str>),

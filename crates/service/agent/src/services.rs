@@ -54,7 +54,6 @@ pub struct Outputs {
     pub clock: StepClock,
     /// Told which families are up to date, and whether the node is leaving.
     pub health: Arc<Health>,
-    /// The metrics of Services.
     pub metrics: Arc<ServiceMetrics>,
     /// Gets the health check node ports after each successful sync.
     pub health_checks: HealthChecks,

@@ -65,10 +65,8 @@ pub struct ServiceStatus {
 /// read it: fields are added, not changed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// The agent.
     #[serde(flatten)]
     pub agent: AgentStatus,
-    /// Its Service proxy.
     #[serde(flatten)]
     pub proxy: ServiceStatus,
 }

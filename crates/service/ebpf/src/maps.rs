@@ -79,7 +79,6 @@ pub struct Maps {
     pub peers: Table<PeerKey, Peer>,
     /// Endpoints that unconnected sockets send to.
     pub senders: Table<PeerKey, Peer>,
-    /// Counters.
     pub counters: CounterTable,
     node: Single<Node>,
     dns: Single<Dns>,

@@ -63,7 +63,6 @@ impl PortChains {
         self.named(FW)
     }
 
-    /// The chain of one endpoint.
     pub(crate) fn endpoint(&self, endpoint: SocketAddr) -> ChainName {
         let hash = hash(&format!("{}{endpoint}", self.text));
         ChainName::new(&format!("{SEP}{hash}"))

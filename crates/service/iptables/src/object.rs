@@ -101,7 +101,6 @@ impl RuleKey for Key {
     }
 }
 
-/// The rules of an object.
 pub(crate) fn rules(key: &Key, object: &Object) -> Vec<Rule> {
     match (key, object) {
         (Key::Rule(_, rule), _) => vec![Rule::clone(rule)],

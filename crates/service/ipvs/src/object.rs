@@ -179,7 +179,6 @@ pub enum Object {
     Device,
     /// A set of the type that its name has.
     Set,
-    /// The rules of a chain.
     Chain(Arc<[Rule]>),
     /// The rule that jumps to our chain.
     Jump(Rule),

@@ -10,7 +10,6 @@ use crate::name::{ChainName, netlink};
 use crate::object::{Key, Object};
 use crate::set::{Element, ElementKey, ElementValue, KeyKind, SetName};
 
-/// Encodes a key.
 pub(crate) fn encode_key(key: &ElementKey, out: &mut KeyBytes) {
     if let ElementKey::Foreign(key, end) = key {
         out.start.clear();
@@ -95,7 +94,6 @@ pub(crate) fn encode_endpoint(addr: SocketAddr, out: &mut Vec<u8>) {
     Datum::Port(addr.port()).put(out);
 }
 
-/// The endpoint of these bytes.
 pub(crate) fn decode_endpoint(family: IpFamily, bytes: &[u8]) -> Option<SocketAddr> {
     let mut reader = Reader(bytes);
     let addr = reader.address(netlink(family))?;

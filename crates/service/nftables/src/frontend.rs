@@ -38,7 +38,6 @@ pub(crate) fn slot_key(frontend: &Frontend, slot: u32) -> ElementKey {
     }
 }
 
-/// The key of a frontend.
 pub(crate) fn frontend_key(frontend: &Frontend) -> ElementKey {
     match *frontend {
         Frontend::Address {

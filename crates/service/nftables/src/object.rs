@@ -18,7 +18,6 @@ use crate::source_list::SourceList;
 /// Identity of an object of our tables. The order is the order of creation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Key {
-    /// The table of a family.
     Table(IpFamily),
     /// A set that is always there.
     Set(IpFamily, SetName),
@@ -26,7 +25,6 @@ pub enum Key {
     NamedSet(IpFamily, Arc<str>),
     /// A list of sources that may connect.
     Sources(IpFamily, SourceList),
-    /// A chain.
     Chain(IpFamily, ChainName),
     /// An element of a set that is always there.
     Element(IpFamily, SetName, ElementKey),
@@ -84,9 +82,7 @@ pub enum Object {
     Sticky(Arc<str>),
     /// A set of sources with its members. Its name is a hash of the members, so they never change.
     Sources(Arc<[IpNet]>),
-    /// A chain.
     Chain(Chain),
-    /// An element.
     Element(Element),
     /// An object with one of our names that we would not have made.
     Foreign,
@@ -103,7 +99,6 @@ pub struct Chain {
     pub hook: Option<Hook>,
     /// Comment for people; empty when the name says enough.
     pub comment: Arc<str>,
-    /// Its rules.
     pub rules: Rules,
 }
 

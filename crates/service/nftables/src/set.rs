@@ -50,7 +50,6 @@ pub enum SetName {
 /// The fields that identify an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyKind {
-    /// An address.
     Address,
     /// A range of addresses.
     Range,
@@ -106,7 +105,6 @@ pub enum ValueKind {
 /// The counts that the data plane keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Counting {
-    /// Nothing.
     #[default]
     Nothing,
     /// The connections that each slot of each frontend got.
@@ -189,7 +187,6 @@ impl SetName {
         }
     }
 
-    /// The kind of its values.
     pub const fn value(self) -> ValueKind {
         match self {
             Self::Frontends | Self::NearFrontends | Self::NodePorts | Self::NearNodePorts => {
@@ -243,7 +240,6 @@ impl fmt::Display for SetName {
 /// Key of an element. Displays as nft writes it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ElementKey {
-    /// An address.
     Address(IpAddr),
     /// A prefix.
     Range(IpNet),
@@ -318,7 +314,6 @@ pub enum ElementValue {
     Member,
     /// A chain that decides.
     Goto(ChainName),
-    /// An endpoint.
     Endpoint(SocketAddr),
     /// A value that we would not write.
     Foreign,
@@ -338,7 +333,6 @@ impl fmt::Display for ElementValue {
 /// An element without its key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Element {
-    /// The value.
     pub value: ElementValue,
     /// Comment for people.
     pub comment: Option<Arc<str>>,

@@ -95,7 +95,6 @@ impl<'a> SlicePorts<'a> {
         slices.map_or(&[], Vec::as_slice)
     }
 
-    /// Slices that name a port.
     pub(crate) fn slices(&self, port: &ServicePortName) -> usize {
         self.of(port).len()
     }

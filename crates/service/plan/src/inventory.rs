@@ -88,13 +88,11 @@ pub struct PortDetail {
     pub port: String,
     /// The port of a virtual IP.
     pub number: u16,
-    /// The NodePort.
     pub node_port: Option<u16>,
     /// `tcp`, `udp` or `sctp`.
     pub protocol: String,
     /// `IPv4` or `IPv6`.
     pub family: String,
-    /// The frontends.
     pub frontends: Vec<String>,
     /// Why each of `frontends` exists, in their order: `ClusterIP`, `LoadBalancer`, `ExternalIP`,
     /// `NodePort`.

@@ -92,7 +92,6 @@ impl Default for NodePortMatch {
 }
 
 impl NodePlan {
-    /// The plan of one family.
     pub fn family(&self, family: IpFamily) -> &FamilyPlan {
         &self.families[family as usize]
     }

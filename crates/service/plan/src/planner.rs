@@ -178,7 +178,6 @@ impl Planner {
         of_services.chain(self.node_issues())
     }
 
-    /// The issues of one Service.
     pub fn issues_of(&self, service: &NamespacedName) -> &[Issue] {
         self.service_issues.get(service).map_or(&[], Vec::as_slice)
     }
@@ -216,7 +215,6 @@ impl Planner {
         origins.flat_map(|(origin, all)| all.iter().map(move |problem| (origin, problem)))
     }
 
-    /// The problems of one origin.
     pub fn problems_of(&self, origin: &str) -> &[String] {
         self.problems.get(origin).map_or(&[], Vec::as_slice)
     }

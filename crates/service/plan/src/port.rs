@@ -99,7 +99,6 @@ pub struct PortPlan {
 }
 
 impl PortPlan {
-    /// The pool of a scope.
     pub fn pool(&self, scope: Scope) -> Option<&Pool> {
         match scope {
             Scope::Cluster => self.cluster.as_ref(),
@@ -247,7 +246,6 @@ pub(crate) struct Inputs<'a> {
 }
 
 impl<'a> Inputs<'a> {
-    /// The slices of a family.
     pub(crate) fn slices(&self, family: IpFamily) -> &SlicePorts<'a> {
         &self.slices[family as usize]
     }

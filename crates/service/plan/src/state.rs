@@ -90,7 +90,6 @@ impl ClusterState {
         }
     }
 
-    /// The entry of one Service.
     pub fn service(&self, name: &NamespacedName) -> Option<&ServiceEntry> {
         self.services.get(name)
     }
@@ -116,7 +115,6 @@ impl ClusterState {
         names.filter_map(|it| self.services.get(it)?.service.as_deref())
     }
 
-    /// The Service of a slice.
     pub fn service_of(&self, slice: &NamespacedName) -> Option<&NamespacedName> {
         self.slice_owner.get(slice)
     }

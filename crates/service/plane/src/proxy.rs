@@ -213,7 +213,6 @@ fn writes(report: &Report) -> usize {
     report.added + 2 * report.replaced + report.deleted
 }
 
-/// A fraction of the largest part.
 fn part(largest: usize, fraction: usize) -> usize {
     (largest / fraction).max(largest.min(FEW))
 }

@@ -29,7 +29,6 @@ pub(super) enum Failure {
         code: u16,
         /// The server's reason.
         message: String,
-        /// `Retry-After`.
         retry_after: Option<Duration>,
     },
 }

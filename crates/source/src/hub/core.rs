@@ -30,7 +30,6 @@ pub(crate) enum Told {
 #[derive(Debug)]
 pub(crate) struct Joined {
     pub(crate) consumer: usize,
-    /// Its topics.
     pub(crate) topics: Vec<usize>,
     /// The topics that no consumer wanted before.
     pub(crate) new: Vec<usize>,

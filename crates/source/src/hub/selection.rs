@@ -33,7 +33,6 @@ pub struct FieldTest {
     pub path: &'static str,
     /// Whether the field has the value, or has not.
     pub is_equal: bool,
-    /// The value.
     pub value: Arc<str>,
 }
 

@@ -25,7 +25,6 @@ impl Form {
         read: object::read_endpoints,
     };
 
-    /// `kind`.
     pub(crate) const fn kind(&self) -> &'static str {
         self.name
     }
@@ -42,7 +41,6 @@ impl Form {
 /// A document, by its kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Document {
-    /// One object.
     Object(&'static Form),
     /// `items`, with the kind that a typed list gives to items that name none.
     List(Option<&'static Form>),

@@ -91,7 +91,6 @@ impl ServiceYaml {
         self
     }
 
-    /// A line of `spec`.
     pub(super) fn spec(mut self, line: impl Into<String>) -> Self {
         self.spec.push(line.into());
         self

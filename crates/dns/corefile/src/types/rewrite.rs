@@ -48,7 +48,6 @@ pub enum Rewrite {
     Ttl(TtlRewrite),
     /// The code of the response.
     Rcode {
-        /// The names that match.
         name: NameMatch,
         /// Responses with this code,
         from: ResponseCode,
@@ -60,7 +59,6 @@ pub enum Rewrite {
 /// `name [exact|prefix|suffix|substring|regex] FROM TO [answer ...]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameRewrite {
-    /// The names that match.
     pub name: NameMatch,
     /// What replaces the whole name (`exact`, `regex`), its prefix, its suffix, or the part. Lower case;
     /// `{0}`, `{1}`... stand for groups of a `regex`.
@@ -117,7 +115,6 @@ pub enum AnswerRule {
 /// `ttl [exact|prefix|suffix|substring|regex] NAME TTL|MIN-MAX`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TtlRewrite {
-    /// The names that match.
     pub name: NameMatch,
     /// TTLs outside of this range are set to its nearer end. Seconds.
     pub ttl: RangeInclusive<u32>,

@@ -79,7 +79,6 @@ impl Shards {
         evicted
     }
 
-    /// Removes the entry of `key`.
     pub(super) fn remove(&self, key: &Key) -> Option<Entry> {
         let mut shard = self.shard(key);
         let (key, entry) = shard.entries.pop_entry(key)?;

@@ -125,7 +125,6 @@ impl Ours {
         }
     }
 
-    /// Sets the issues of the node.
     pub(crate) fn set_node_issues(&self, issues: &[Issue]) {
         for kind in OF_NODE {
             let count = issues.iter().filter(|it| it.kind == kind).count();

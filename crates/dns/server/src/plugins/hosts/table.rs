@@ -60,7 +60,6 @@ impl Table {
         self.addresses.get(name).map_or(&[], |it| it)
     }
 
-    /// The names of an address.
     pub(super) fn names(&self, address: IpAddr) -> &[Name] {
         self.names.get(&address).map_or(&[], |it| it)
     }
