@@ -11,7 +11,7 @@ use nix::sys::eventfd::EventFd;
 use nix::sys::inotify::{AddWatchFlags, InotifyEvent};
 use sluice_reconcile::Backoff;
 
-use super::held::{Held, LIMIT};
+use super::held::Held;
 use super::path::{Noticed, PathWatch, notice};
 use super::settle::{Batch, MAX_WAIT, Notice, Settle, Verdict};
 use super::{MISSING_RETRY, wait};
@@ -31,6 +31,9 @@ const SWAP_QUIET: Duration = Duration::from_millis(40);
 
 /// Work of a file that was not read yet, in objects.
 const UNKNOWN: usize = 128;
+
+/// Objects of the files that are read at once, if more have changed: about 20 ms.
+const PART: usize = 512;
 
 /// State of the thread of [`super::watch`].
 pub(super) struct FolderWatch {
@@ -150,7 +153,7 @@ impl FolderWatch {
     /// The files to read now: a part of many, so that a small change does not wait for all of them.
     fn take(&mut self) -> Option<Batch> {
         let work = |name: &str| self.catalog.objects_of(name).unwrap_or(UNKNOWN);
-        self.settle.take_part(Instant::now(), LIMIT, work)
+        self.settle.take_part(Instant::now(), PART, work)
     }
 
     fn due(&self) -> Option<Instant> {

@@ -24,7 +24,7 @@ const MAX_WAIT: Duration = Duration::from_millis(80);
 const MAX_MOVE: Duration = Duration::from_secs(2);
 
 /// Most events that are taken at once: other changes come between them.
-pub(super) const LIMIT: usize = 2048;
+const LIMIT: usize = 2048;
 
 /// Events that wait, the latest event of each object.
 #[derive(Debug, Default)]

@@ -15,6 +15,10 @@ pub(super) const MAX_WAIT: Duration = Duration::from_secs(2);
 /// Of so many files the smallest are first: whoever fills the folder is trusted.
 const SORTED: usize = 1024;
 
+/// A file of so little work is small. Every second part of many files has only small ones, if there are any: so these wait
+/// for one part at most.
+const SMALL: usize = 16;
+
 /// A change of a watched path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Notice {
@@ -70,6 +74,8 @@ pub(super) struct Settle {
     since: Option<(Instant, Instant)>,
     /// Files that changed while they were read last.
     torn: BTreeSet<String>,
+    /// The last part of many files had one that is not small.
+    was_large: bool,
 }
 
 impl Settle {
@@ -83,6 +89,7 @@ impl Settle {
             everything: false,
             since: None,
             torn: BTreeSet::new(),
+            was_large: false,
         }
     }
 
@@ -194,14 +201,17 @@ impl Settle {
         let names = self.names.iter().chain(&self.replaced).take(SORTED);
         let mut names: Vec<(usize, &String)> = names.map(|it| (work(it), it)).collect();
         names.sort_unstable();
+        let is_small = |(work, _): &(usize, &String)| *work <= SMALL;
+        let only_small = self.was_large && names.first().is_some_and(is_small);
         let mut left = limit;
-        let fits = |(work, _): &(usize, &String)| {
-            let fits = left > 0;
-            left = left.saturating_sub(*work);
+        let fits = |it: &(usize, &String)| {
+            let fits = left > 0 && (!only_small || is_small(it));
+            left = left.saturating_sub(it.0);
             fits
         };
-        let part = names.into_iter().take_while(fits);
-        let part: BTreeSet<String> = part.map(|it| it.1.clone()).collect();
+        let part: Vec<_> = names.into_iter().take_while(fits).collect();
+        self.was_large = !part.iter().all(is_small);
+        let part: BTreeSet<String> = part.into_iter().map(|it| it.1.clone()).collect();
         let is_later = |it: &String| !part.contains(it);
         let names = self.names.extract_if(.., is_later).collect();
         let replaced = self.replaced.extract_if(.., is_later).collect();

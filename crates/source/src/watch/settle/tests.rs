@@ -156,3 +156,35 @@ fn of_many_files_the_smallest_are_first() {
     check_parts(&[("a", 90), ("b", 1)], &["a b"]);
     check_parts(&[("a", 90), ("b", 90), ("c", 10)], &["c", "a", "b"]);
 }
+
+/// Small files that change while large ones are read wait for one part, and never hold up the large ones for ever.
+#[test]
+fn every_second_part_has_only_small_files() {
+    let start = Instant::now();
+    let mut settle = Settle::new(Duration::ZERO);
+    let touch = |settle: &mut Settle, name: &str| {
+        settle.note(Notice::Replaced(name.to_owned()), start);
+    };
+    let work = |name: &str| if name.starts_with("large") { 90 } else { 1 };
+    for name in ["large-1", "large-2", "large-3"] {
+        touch(&mut settle, name);
+    }
+    let mut parts = Vec::new();
+    while settle.has_more() {
+        let part = settle.take_part(start, 10, work).expect("it is due");
+        let names: Vec<String> = part.names.into_iter().collect();
+        // Somebody changes a small file all the time, until the large ones are read.
+        if names.iter().all(|it| it != "large-3") {
+            touch(&mut settle, "small");
+        }
+        parts.push(names.join(" "));
+    }
+    let expected = [
+        "large-1",
+        "small",
+        "large-2 small",
+        "small",
+        "large-3 small",
+    ];
+    assert_eq!(parts, expected);
+}
