@@ -24,9 +24,6 @@ var leftOut = []struct {
 	{"hints by the annotation service.kubernetes.io/topology-mode", []string{
 		"Topology Hints should distribute endpoints evenly",
 	}},
-	{"names of Services that begin with a digit", []string{
-		"should work with a service name that starts with a digit",
-	}},
 	{"connections in /proc/net/nf_conntrack, which stays empty in pods of a lab", []string{
 		"should set TCP CLOSE_WAIT timeout",
 	}},

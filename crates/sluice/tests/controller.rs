@@ -221,7 +221,8 @@ fn addresses_outlive_a_kill() {
     let output = world.once();
     assert!(
         said(&output).contains(&format!(
-            "Service default/rival: spec.clusterIPs[0]: {address} is Service default/web's"
+            "Service default/rival: spec.clusterIPs: Invalid value: [\"{address}\"]: failed to allocate IP {address}: \
+             provided IP is already allocated: Service default/web has it"
         )),
         "{output:?}"
     );

@@ -159,13 +159,11 @@ pub(crate) struct Conversion {
     pub(crate) show: fn(&mut Value),
 }
 
-/// What a name may look like (RFC 1123; for Services RFC 1035).
+/// What a name may look like (RFC 1123).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {
     /// Lower case letters, digits and `-`, at most 63 bytes.
     Label,
-    /// As [`Label`](Self::Label), and the first character is a letter.
-    Label1035,
     /// Labels joined by dots, at most 253 bytes.
     Subdomain,
     /// An IP address in its shortest form.
@@ -179,7 +177,6 @@ impl NameRule {
     pub(crate) fn problems(self, name: &str) -> Vec<String> {
         match self {
             Self::Label => Format::Label.problems(name),
-            Self::Label1035 => Format::Label1035.problems(name),
             Self::Subdomain => Format::Subdomain.problems(name),
             Self::Path => Format::Path.problems(name),
             Self::Address => {

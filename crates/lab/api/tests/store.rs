@@ -160,7 +160,7 @@ fn what_is_wrong_is_named() {
         let error = refused(store.create(pod(name, &json!({}))));
         assert!(error.contains("metadata.name: Invalid value"), "{error}");
     }
-    for (kind, name) in [("Service", "1a"), ("Service", "a.b"), ("Namespace", "a.b")] {
+    for (kind, name) in [("Service", "-a"), ("Service", "a.b"), ("Namespace", "a.b")] {
         let error = refused(store.create(object(kind, name, &json!({}))));
         assert!(error.contains("metadata.name: Invalid value"), "{error}");
     }

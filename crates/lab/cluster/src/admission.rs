@@ -21,7 +21,6 @@ use sluice_controller::{
     Allocator, FieldError, Typed, is_allocated, set_defaults, validate_service, validate_slice,
 };
 use sluice_model::NamespacedName;
-use sluice_source::{Wants, kinds};
 
 use accounts::Accounts;
 
@@ -34,9 +33,6 @@ use crate::zones;
 mod cidrs;
 #[cfg(test)]
 mod tests;
-
-/// The label of an EndpointSlice with the name of its Service.
-const OF_SERVICE: &str = "kubernetes.io/service-name";
 
 /// Checks whether a data plane can run on this machine; the error says why not.
 pub(crate) type CheckMode = Box<dyn Fn(&str) -> Result<(), String> + Send>;
@@ -93,7 +89,7 @@ impl Admission {
         checked(new, refusals.into_iter().map(|it| (it.field, it.why)))?;
         *new = service.write();
         let errors = validate_service(&service, before.as_ref()).into_iter();
-        let valid = checked(new, errors.map(|it| (it.field, it.why))).and_then(|()| validate(new));
+        let valid = checked(new, errors.map(|it| (it.field, it.why)));
         if valid.is_err() {
             sluice_api::Admission::abandoned(self, old, new);
         }
@@ -313,32 +309,7 @@ fn is_of_status(old: &Value, new: &Value) -> bool {
 fn endpoint_slice(old: Option<&Value>, new: &Value) -> Result<(), Status> {
     let before = old.map(typed::<EndpointSlice>).transpose()?;
     let errors = validate_slice(&typed(new)?, before.as_ref()).into_iter();
-    checked(new, errors.map(|it| (it.field, it.why)))?;
-    // A port without number and a slice of no Service are legal; only in a manifest they are worth a warning.
-    let mut numbered = new.clone();
-    let labels = &mut numbered["metadata"]["labels"];
-    if labels[OF_SERVICE].as_str().is_none_or(str::is_empty) {
-        labels[OF_SERVICE] = "none".into();
-    }
-    let ports = numbered["ports"].as_array_mut().into_iter().flatten();
-    for port in ports.filter(|it| it["port"].is_null()) {
-        port["port"] = 1.into();
-    }
-    validate(&numbered)
-}
-
-/// Refuses an object that the agents would refuse.
-fn validate(object: &Value) -> Result<(), Status> {
-    // Only the problems count.
-    let wants = Wants::<()>::new(drop)
-        .want_all::<kinds::Service>(drop)
-        .want_all::<kinds::EndpointSlice>(drop)
-        .want_all::<kinds::Node>(drop)
-        .want_all::<kinds::ServiceCidr>(drop);
-    let read = sluice_source::parse("object.json", object.to_string().as_bytes(), &wants);
-    // A problem without a field is about another object: a slice may exist before its Service.
-    let problems = read.problems.into_iter().filter(|it| !it.field.is_empty());
-    checked(object, problems.map(|it| (it.field, it.message)))
+    checked(new, errors.map(|it| (it.field, it.why)))
 }
 
 /// Sets defaults, then validates.

@@ -4,6 +4,7 @@ mod bands;
 mod dropped;
 mod families;
 mod previous;
+mod related;
 mod reserved;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,8 +17,10 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::api::networking::v1::{IPAddress, IPAddressSpec, ParentReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::json;
 use sluice_model::{IpFamily, NamespacedName};
 
+use crate::field::Problems;
 use crate::{FieldError, meta};
 pub(crate) use dropped::is_external;
 pub(crate) use previous::needs_health_check;
@@ -42,6 +45,14 @@ struct Claims {
     ips: BTreeSet<IpAddr>,
     ports: BTreeSet<u16>,
 }
+
+impl Claims {
+    fn has(&self, port: i32) -> bool {
+        u16::try_from(port).is_ok_and(|it| self.ports.contains(&it))
+    }
+}
+
+const TAKEN: &str = "provided port is already allocated";
 
 /// Allocates addresses and ports to Services.
 #[derive(Clone, Debug)]
@@ -137,28 +148,51 @@ impl Allocator {
     ) -> Result<(), Vec<FieldError>> {
         let key = meta::key(&service.metadata);
         let mut new = service.clone();
-        let mut refusals = Vec::new();
+        let mut problems = Problems::default();
         let spec = new.spec.get_or_insert_default();
         let old_spec = old.and_then(|it| it.spec.as_ref());
-        previous::adopt(spec, old_spec, &mut refusals);
+        previous::adopt(spec, old_spec);
         if let Some(old) = old_spec {
             dropped::drop_unused(spec, old);
         }
-        let families = self.families();
-        families::choose(spec, old_spec, &families, &mut refusals);
-        let mut claims = Claims::default();
-        if refusals.is_empty() {
-            self.cluster_ips(&key, spec, &mut claims, &mut refusals);
-            self.node_ports(&key, spec, &mut claims, &mut refusals);
-            self.load_balancer(&key, &mut new, &mut claims, &mut refusals);
+        families::choose(spec, old_spec, &self.families(), &mut problems);
+        if let Some(old) = old_spec.filter(|_| problems.found.is_empty()) {
+            families::stay(spec, old, &mut problems);
         }
-        if !refusals.is_empty() {
-            return Err(refusals);
+        let mut claims = Claims::default();
+        if problems.found.is_empty() {
+            self.cluster_ips(&key, spec, &mut claims, &mut problems);
+        }
+        if problems.found.is_empty() {
+            let is_new = old.is_none();
+            self.node_ports(&key, spec, is_new, &mut claims, &mut problems);
+            self.load_balancer(&key, &mut new, &mut claims, &mut problems);
+        }
+        if !problems.found.is_empty() {
+            return Err(problems.found);
         }
         self.release(&key);
         self.hold(key, claims);
         *service = new;
         Ok(())
+    }
+
+    /// Who has the addresses and ports that a Service asks for: `Service default/web has it`. The refusals of
+    /// [`complete`](Self::complete) are kube-apiserver's, which does not say it.
+    #[must_use]
+    pub fn owners(&self, service: &Service) -> BTreeSet<String> {
+        let (key, claims) = (meta::key(&service.metadata), claims_of(service));
+        let kept = claims
+            .ips
+            .iter()
+            .filter_map(|ip| self.reserved.against(&key, *ip));
+        let ips = claims.ips.iter().filter_map(|it| self.ips.get(it));
+        let ports = claims.ports.iter().filter_map(|it| self.ports.get(it));
+        let others = ips.chain(ports).filter(|it| **it != key);
+        others
+            .map(|it| format!("Service {it} has it"))
+            .chain(kept)
+            .collect()
     }
 
     /// Releases the addresses and ports of a deleted Service.
@@ -213,80 +247,69 @@ impl Allocator {
         key: &NamespacedName,
         spec: &mut ServiceSpec,
         claims: &mut Claims,
-        refusals: &mut Vec<FieldError>,
+        problems: &mut Problems,
     ) {
         let mut ips = spec.cluster_ips.clone().unwrap_or_default();
         let has_none = ips.first().is_some_and(|it| it == "None");
-        if has_none || spec.type_.as_deref() == Some("ExternalName") {
+        if has_none || !previous::needs_cluster_ip(spec) {
             return;
         }
-        for (i, family) in spec.ip_families.iter().flatten().enumerate() {
-            let field = format!("spec.clusterIPs[{i}]");
-            if i == ips.len() {
-                ips.push(String::new());
-            }
+        let families = spec.ip_families.clone().unwrap_or_default();
+        ips.resize(ips.len().max(families.len()), String::new());
+        let asked = json!(ips);
+        for (i, family) in families.iter().enumerate() {
             let nets = of_family(&self.pools.service_cidrs, family);
-            match self.address(key, &ips[i], &nets, &field) {
+            match self.address(key, &ips[i], &nets) {
                 Ok(ip) => {
                     ips[i] = ip.to_string();
                     claims.ips.insert(ip);
                 }
-                Err(refusal) => refusals.push(refusal),
+                Err(why) => {
+                    problems.invalid("spec.clusterIPs", asked, &why);
+                    return;
+                }
             }
         }
         spec.cluster_ip = ips.first().cloned();
         spec.cluster_ips = Some(ips);
     }
 
-    /// Allocates the wanted address, or any free one.
+    /// The address `wanted`, or any free one if that is empty. The error is why there is none
+    /// (`registry/core/service/ipallocator`).
     fn address(
         &self,
         key: &NamespacedName,
         wanted: &str,
         nets: &[&IpNet],
-        field: &str,
-    ) -> Result<IpAddr, FieldError> {
+    ) -> Result<IpAddr, String> {
         let is_free = |ip: &IpAddr| match self.ips.get(ip) {
             Some(owner) => owner == key,
             None => self.reserved.against(key, *ip).is_none(),
         };
-        let list = || {
-            nets.iter()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>()
-                .join(", ")
-        };
         if wanted.is_empty() {
             let seed = meta::hash(&[&key.namespace, &key.name]);
-            let mut free = nets
-                .iter()
-                .flat_map(|it| bands::addresses(it, seed))
-                .filter(is_free);
-            return free.next().ok_or_else(|| {
-                FieldError::new(field, format!("no address of {} is free", list()))
-            });
+            let addresses = nets.iter().flat_map(|it| bands::addresses(it, seed));
+            let free = { addresses }.find(is_free);
+            return free.ok_or_else(|| "failed to allocate IP: range is full".to_owned());
         }
-        let wrong = |why: String| FieldError::new(field, why);
-        let ip: IpAddr = wanted
-            .parse()
-            .map_err(|_| wrong(format!("{wanted:?} is no address")))?;
+        let wrong = |why: &str| Err(format!("failed to allocate IP {wanted}: {why}"));
+        let Ok(ip) = wanted.parse() else {
+            return wrong("must be a valid IP address");
+        };
         let held = self.ips.get(&ip) == Some(key);
         let closing = self.closing.iter().filter(|_| held);
-        if !nets
-            .iter()
-            .copied()
-            .chain(closing)
-            .any(|it| bands::is_usable(it, ip))
-        {
-            return Err(wrong(format!(
-                "{ip} is not an address that a Service can have in {}",
-                list()
-            )));
-        }
-        match self.ips.get(&ip) {
-            Some(owner) if owner == key => Ok(ip),
-            Some(owner) => Err(wrong(format!("{ip} is Service {owner}'s"))),
-            None => (self.reserved.against(key, ip)).map_or(Ok(ip), |why| Err(wrong(why))),
+        let holding: Vec<_> = nets.iter().copied().chain(closing).collect();
+        match holding.iter().find(|it| it.contains(&ip)) {
+            None => wrong("the provided network does not match the current range"),
+            Some(_) if !holding.iter().any(|it| bands::is_usable(it, ip)) => {
+                let nets: Vec<_> = nets.iter().map(ToString::to_string).collect();
+                wrong(&format!(
+                    "the provided IP ({ip}) is not in the valid range. The range of valid IPs is {}",
+                    nets.join(", ")
+                ))
+            }
+            Some(_) if !is_free(&ip) => wrong("provided IP is already allocated"),
+            Some(_) => Ok(ip),
         }
     }
 
@@ -294,8 +317,9 @@ impl Allocator {
         &self,
         key: &NamespacedName,
         spec: &mut ServiceSpec,
+        is_new: bool,
         claims: &mut Claims,
-        refusals: &mut Vec<FieldError>,
+        problems: &mut Problems,
     ) {
         // One search for all ports of the Service.
         let seed = meta::hash(&[&key.namespace, &key.name]);
@@ -317,70 +341,73 @@ impl Allocator {
             {
                 numbers.entry(it.port).or_insert(it.node_port);
             }
+            // The ports that have got their NodePort.
+            let mut given = BTreeSet::new();
             for (i, port) in ports.iter_mut().enumerate() {
                 let wanted = port.node_port.filter(|it| *it != 0);
                 let wanted = wanted.or_else(|| numbers.get(&port.port).copied().flatten());
                 if wanted.is_none() && !allocates {
                     continue;
                 }
-                let field = format!("spec.ports[{i}].nodePort");
-                match self.node_port(key, wanted, &mut free, claims, &field) {
-                    Ok(number) => {
+                // Two ports of a new Service have two NodePorts, but for the same number of two protocols.
+                let is_twice = wanted.is_some_and(|it| {
+                    is_new && claims.has(it) && !given.contains(&(port.port, it))
+                });
+                match self.node_port(key, wanted, &mut free, claims) {
+                    Ok(number) if !is_twice => {
                         claims.ports.insert(number);
                         port.node_port = Some(number.into());
                         numbers.entry(port.port).or_insert(port.node_port);
+                        given.insert((port.port, number.into()));
                     }
-                    Err(refusal) => refusals.push(refusal),
+                    refused => {
+                        let field = format!("spec.ports[{i}].nodePort");
+                        let why = refused.err().unwrap_or_else(|| TAKEN.to_owned());
+                        problems.invalid(field, wanted.unwrap_or_default(), &why);
+                    }
                 }
             }
             spec.ports = Some(ports);
         }
         if previous::needs_health_check(spec) {
             let wanted = spec.health_check_node_port.filter(|it| *it != 0);
-            if let Some(it) =
-                wanted.filter(|it| u16::try_from(*it).is_ok_and(|it| claims.ports.contains(&it)))
-            {
-                let why = format!("Invalid value: {it}: provided port is already allocated");
-                refusals.push(FieldError::new("spec.healthCheckNodePort", why));
-                return;
-            }
-            match self.node_port(key, wanted, &mut free, claims, "spec.healthCheckNodePort") {
-                Ok(number) => {
+            let is_twice = wanted.is_some_and(|it| claims.has(it));
+            match self.node_port(key, wanted, &mut free, claims) {
+                Ok(number) if !is_twice => {
                     claims.ports.insert(number);
                     spec.health_check_node_port = Some(number.into());
                 }
-                Err(refusal) => refusals.push(refusal),
+                refused => {
+                    let why = refused.err().unwrap_or_else(|| TAKEN.to_owned());
+                    let field = "spec.healthCheckNodePort";
+                    problems.invalid(field, wanted.unwrap_or_default(), &why);
+                }
             }
         }
     }
 
+    /// The port `wanted`, or the next free one. The error is why there is none (`registry/core/service/portallocator`).
     fn node_port(
         &self,
         key: &NamespacedName,
         wanted: Option<i32>,
         free: &mut impl Iterator<Item = u16>,
         claims: &Claims,
-        field: &str,
-    ) -> Result<u16, FieldError> {
+    ) -> Result<u16, String> {
         let range = &self.pools.node_ports;
-        let list = format!("{}-{}", range.start(), range.end());
         let Some(wanted) = wanted else {
             return free
                 .find(|it| !claims.ports.contains(it))
-                .ok_or_else(|| FieldError::new(field, format!("no port of {list} is free")));
+                .ok_or_else(|| "failed to allocate a nodePort: range is full".to_owned());
         };
         let number = u16::try_from(wanted).ok().filter(|it| range.contains(it));
         let number = number.ok_or_else(|| {
             let why = "provided port is not in the valid range. The range of valid ports is";
-            FieldError::new(field, format!("Invalid value: {wanted}: {why} {list}"))
+            format!("{why} {}-{}", range.start(), range.end())
         })?;
-        match self.ports.get(&number).filter(|it| *it != key) {
-            Some(owner) => {
-                let why = "provided port is already allocated";
-                let why = format!("Invalid value: {number}: {why} to Service {owner}");
-                Err(FieldError::new(field, why))
-            }
-            None => Ok(number),
+        match self.ports.get(&number) {
+            Some(owner) if owner != key => Err(TAKEN.to_owned()),
+            _ => Ok(number),
         }
     }
 
@@ -391,8 +418,9 @@ impl Allocator {
         key: &NamespacedName,
         service: &mut Service,
         claims: &mut Claims,
-        refusals: &mut Vec<FieldError>,
+        problems: &mut Problems,
     ) {
+        const FIELD: &str = "spec.loadBalancerIP";
         let spec = service.spec.clone().unwrap_or_default();
         if self.pools.load_balancers.is_empty() || spec.load_balancer_class.is_some() {
             return;
@@ -423,7 +451,7 @@ impl Allocator {
             if nets.is_empty() && text.is_empty() {
                 continue;
             }
-            match self.address(key, &text, &nets, "spec.loadBalancerIP") {
+            match self.address(key, &text, &nets) {
                 Ok(ip) => {
                     claims.ips.insert(ip);
                     ingress.push(LoadBalancerIngress {
@@ -432,12 +460,12 @@ impl Allocator {
                         ..LoadBalancerIngress::default()
                     });
                 }
-                Err(refusal) => refusals.push(refusal),
+                Err(why) => problems.invalid(FIELD, format!("{text:?}"), &why),
             }
         }
         if !wanted.is_empty() {
-            let why = format!("{wanted:?} is no address of the Service's families");
-            refusals.push(FieldError::new("spec.loadBalancerIP", why));
+            let why = "must be an address of the Service's families";
+            problems.invalid(FIELD, format!("{wanted:?}"), why);
         }
         let status = service.status.get_or_insert_with(ServiceStatus::default);
         status.load_balancer = Some(LoadBalancerStatus {

@@ -53,7 +53,12 @@ impl Problems {
     }
 
     pub(crate) fn duplicate(&mut self, field: impl Into<String>, value: &str) {
-        self.push(field, &format!("Duplicate value: \"{value}\""), "");
+        self.duplicate_of(field, format!("\"{value}\""));
+    }
+
+    /// As [`duplicate`](Self::duplicate), for a value in JSON.
+    pub(crate) fn duplicate_of(&mut self, field: impl Into<String>, value: impl fmt::Display) {
+        self.push(field, &format!("Duplicate value: {value}"), "");
     }
 
     pub(crate) fn forbidden(&mut self, field: impl Into<String>, detail: &str) {

@@ -196,7 +196,11 @@ impl Folder {
                     self.services.insert(key.clone(), service);
                     self.written.insert(key, written);
                 }
-                Err(more) => refusals.extend(more.into_iter().map(|it| (key.clone(), it))),
+                Err(more) => {
+                    let owners = self.allocator.owners(&service);
+                    let more = more.into_iter().map(|it| of(it, &owners));
+                    refusals.extend(more.map(|it| (key.clone(), it)));
+                }
             }
         }
     }
@@ -248,6 +252,15 @@ impl Folder {
         }
         self.told = objects;
     }
+}
+
+/// A refusal with the owners of what is taken.
+fn of(mut refusal: FieldError, owners: &BTreeSet<String>) -> FieldError {
+    if refusal.why.ends_with("already allocated") {
+        let owners: Vec<_> = owners.iter().map(String::as_str).collect();
+        refusal.why = format!("{}: {}", refusal.why, owners.join("; "));
+    }
+    refusal
 }
 
 fn in_namespace(metadata: &mut ObjectMeta) {

@@ -203,12 +203,31 @@ impl Format {
                 vec![(!is_allowed, MODE)]
             }
             Self::Share => share(text),
-            Self::Ip => vec![(text.parse::<IpAddr>().is_err(), IP)],
-            Self::EndpointIp => match text.parse::<IpAddr>() {
-                Ok(it) => return endpoint(it),
-                Err(_) => vec![(true, IP), (true, "must be a valid IP address")],
+            Self::Ip => match text.parse::<IpAddr>() {
+                Ok(it) => vec![(is_mapped(it), "must not be an IPv4-mapped IPv6 address")],
+                Err(_) if plain(text).parse::<IpAddr>().is_ok() => {
+                    vec![(true, "must not have leading 0s")]
+                }
+                Err(_) => vec![(true, IP)],
             },
-            Self::Cidr => vec![(text.parse::<IpNet>().is_err(), CIDR)],
+            Self::EndpointIp => match text.parse::<IpAddr>() {
+                Ok(it) if !is_mapped(it) => return endpoint(it),
+                _ if plain(text).parse::<IpAddr>().is_ok() => return Self::Ip.problems(text),
+                _ => vec![(true, IP), (true, "must be a valid IP address")],
+            },
+            Self::Cidr => match text.parse::<IpNet>() {
+                Ok(it) if is_mapped(it.addr()) => {
+                    vec![(true, "must not have an IPv4-mapped IPv6 address")]
+                }
+                Ok(it) => vec![(
+                    it != it.trunc(),
+                    "must not have bits set beyond the prefix length",
+                )],
+                Err(_) if plain(text).parse::<IpNet>().is_ok() => {
+                    vec![(true, "must not have leading 0s in IP or prefix length")]
+                }
+                Err(_) => vec![(true, CIDR)],
+            },
             Self::Forward => vec![(has_step_back(text), "must not contain '..'")],
             Self::Below => below(text).into(),
             Self::Local => {
@@ -263,6 +282,31 @@ fn share(text: &str) -> Vec<(bool, &'static str)> {
         (!is_percentage, PERCENTAGE),
         (is_large, "must not be greater than 100%"),
     ]
+}
+
+fn is_mapped(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(it) if it.to_ipv4_mapped().is_some())
+}
+
+/// An IPv4 address or range without the zeros before its numbers, which Kubernetes read before 1.36
+/// (`ParseIPSloppy`): `010.0.0.1` is `10.0.0.1`.
+fn plain(text: &str) -> String {
+    if text.contains(':') {
+        return text.to_owned();
+    }
+    let is_end = |it: char| it == '.' || it == '/';
+    let numbers = text.split_inclusive(is_end).map(|part| {
+        let number = part.trim_end_matches(is_end);
+        let end = &part[number.len()..];
+        let rest = number.trim_start_matches('0');
+        let number = if rest.is_empty() && !number.is_empty() {
+            "0"
+        } else {
+            rest
+        };
+        format!("{number}{end}")
+    });
+    numbers.collect()
 }
 
 /// `ValidateEndpointIP` of `pkg/apis/core/validation`.

@@ -1,4 +1,4 @@
-//! What kube-apiserver refuses of Services and EndpointSlices, beyond what the agents refuse and the allocator.
+//! What kube-apiserver refuses of Services and EndpointSlices, beside what the allocator does.
 
 mod service;
 mod slice;

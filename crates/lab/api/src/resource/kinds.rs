@@ -79,7 +79,7 @@ fn core() -> Vec<Resource> {
         },
         Resource {
             fields: words("spec.clusterIP spec.type"),
-            name: NameRule::Label1035,
+            name: NameRule::Label,
             parts: OF_SERVICES,
             begin: balanced,
             ..kind(

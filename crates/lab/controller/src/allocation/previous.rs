@@ -3,56 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::ServiceSpec;
-use serde_json::json;
 
-use super::FieldError;
-
-/// Copies addresses and ports that the new version leaves out, so that a manifest without them can be applied again.
-pub(crate) fn adopt(
-    spec: &mut ServiceSpec,
-    old: Option<&ServiceSpec>,
-    refusals: &mut Vec<FieldError>,
-) {
-    let empty = |ips: &Option<Vec<String>>| ips.as_ref().is_none_or(Vec::is_empty);
-    let one = spec.cluster_ip.clone().filter(|it| !it.is_empty());
-    // A client that knows `clusterIP` only has changed it (`normalizeClusterIPs`).
-    let is_old_list = old.is_some_and(|it| {
-        it.cluster_ips == spec.cluster_ips && it.cluster_ip != spec.cluster_ip && one.is_some()
-    });
-    if is_old_list || empty(&spec.cluster_ips) {
-        spec.cluster_ips = one.clone().map(|it| vec![it]);
-    }
-    let first = spec.cluster_ips.iter().flatten().next().cloned();
-    if let (Some(one), Some(first)) = (&one, &first)
-        && one != first
-    {
-        let why = format!("{first} is not spec.clusterIP, which is {one}");
-        refusals.push(FieldError::new("spec.clusterIPs[0]", why));
-    }
-    spec.cluster_ip = first;
-    if needs_cluster_ip(spec)
-        && let Some(old) = old.filter(|it| needs_cluster_ip(it))
-    {
-        match &spec.cluster_ip {
-            None => {
-                spec.cluster_ip.clone_from(&old.cluster_ip);
-                spec.cluster_ips.clone_from(&old.cluster_ips);
-            }
-            Some(new)
-                if old
-                    .cluster_ip
-                    .as_ref()
-                    .is_some_and(|it| !it.is_empty() && it != new) =>
-            {
-                let list = json!(spec.cluster_ips);
-                let why = format!("Invalid value: {list}: may not change once set");
-                refusals.push(FieldError::new("spec.clusterIPs[0]", why));
-            }
-            Some(_) => {}
+/// Copies addresses and ports that the new version leaves out, so that a manifest without them can be applied again. Who
+/// knows one of `clusterIP` and `clusterIPs` only has written both (`normalizeClusterIPs`).
+pub(crate) fn adopt(spec: &mut ServiceSpec, old: Option<&ServiceSpec>) {
+    if let Some(old) = old.filter(|it| needs_cluster_ip(it) && needs_cluster_ip(spec)) {
+        if one(spec).is_empty() {
+            spec.cluster_ip.clone_from(&old.cluster_ip);
         }
-        if spec.ip_families.as_ref().is_none_or(Vec::is_empty) {
-            spec.ip_families.clone_from(&old.ip_families);
+        if list(spec).is_empty() {
+            spec.cluster_ips.clone_from(&old.cluster_ips);
         }
+    }
+    let is_changed = old.is_some_and(|it| one(spec) != one(it) && list(spec) == list(it));
+    if is_changed || list(spec).is_empty() {
+        let given = Some(one(spec)).filter(|it| !it.is_empty());
+        spec.cluster_ips = given.map(|it| vec![it.to_owned()]);
     }
     if let Some(old) = old.filter(|it| needs_node_ports(it) && needs_node_ports(spec)) {
         let numbers = |it: &ServiceSpec| -> BTreeSet<i32> {
@@ -82,6 +48,15 @@ pub(crate) fn adopt(
     {
         spec.health_check_node_port = old.health_check_node_port;
     }
+}
+
+fn one(spec: &ServiceSpec) -> &str {
+    spec.cluster_ip.as_deref().unwrap_or_default()
+}
+
+/// The addresses of a Service.
+pub(super) fn list(spec: &ServiceSpec) -> &[String] {
+    spec.cluster_ips.as_deref().unwrap_or_default()
 }
 
 pub(super) fn needs_cluster_ip(spec: &ServiceSpec) -> bool {

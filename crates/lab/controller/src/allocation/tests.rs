@@ -267,43 +267,91 @@ fn what_cannot_be_had_is_refused_with_its_field() {
     for (asked, refusal) in [
         (
             json!({"clusterIP": "10.96.0.7"}),
-            "spec.clusterIPs[0]: 10.96.0.7 is Service default/first's",
+            "spec.clusterIPs: Invalid value: [\"10.96.0.7\"]: failed to allocate IP 10.96.0.7: provided IP is already \
+             allocated",
         ),
         (
             json!({"clusterIP": "10.97.0.7"}),
-            "spec.clusterIPs[0]: 10.97.0.7 is not an address that a Service can have in 10.96.0.0/24",
+            "spec.clusterIPs: Invalid value: [\"10.97.0.7\"]: failed to allocate IP 10.97.0.7: the provided network does \
+             not match the current range",
         ),
         (
             json!({"clusterIP": "10.96.0.0"}),
-            "spec.clusterIPs[0]: 10.96.0.0 is not an address that a Service can have in 10.96.0.0/24",
+            "spec.clusterIPs: Invalid value: [\"10.96.0.0\"]: failed to allocate IP 10.96.0.0: the provided IP (10.96.0.0) \
+             is not in the valid range. The range of valid IPs is 10.96.0.0/24",
         ),
         (
             json!({"clusterIP": "10.96.0.255"}),
-            "spec.clusterIPs[0]: 10.96.0.255 is not an address that a Service can have in 10.96.0.0/24",
+            "spec.clusterIPs: Invalid value: [\"10.96.0.255\"]: failed to allocate IP 10.96.0.255: the provided IP \
+             (10.96.0.255) is not in the valid range. The range of valid IPs is 10.96.0.0/24",
         ),
         (
             json!({"clusterIP": "x"}),
-            "spec.clusterIPs[0]: \"x\" is no address",
+            "spec.clusterIPs[0]: Invalid value: \"x\": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
+        ),
+        (
+            json!({"clusterIP": "10.96.0.08"}),
+            "spec.clusterIPs[0]: Invalid value: \"10.96.0.08\": must not have leading 0s",
+        ),
+        (
+            json!({"clusterIP": "::ffff:10.96.0.8"}),
+            "spec.clusterIPs[0]: Invalid value: \"::ffff:10.96.0.8\": must not be an IPv4-mapped IPv6 address",
         ),
         (
             json!({"clusterIP": "10.96.0.8", "clusterIPs": ["10.96.0.9"]}),
-            "spec.clusterIPs[0]: 10.96.0.9 is not spec.clusterIP, which is 10.96.0.8",
+            "spec.clusterIPs: Invalid value: [\"10.96.0.9\"]: first value must match `clusterIP`",
+        ),
+        (
+            json!({"clusterIPs": ["10.96.0.9"]}),
+            "spec.clusterIPs: Invalid value: [\"10.96.0.9\"]: must be empty when `clusterIP` is not specified",
+        ),
+        (
+            json!({"clusterIP": "10.96.0.9", "clusterIPs": ["10.96.0.9", "10.96.0.8"]}),
+            "spec.clusterIPs: Invalid value: [\"10.96.0.9\",\"10.96.0.8\"]: may specify no more than one IP for each IP \
+             family",
+        ),
+        (
+            json!({"clusterIP": "None", "clusterIPs": ["None", "10.96.0.8"]}),
+            "spec.clusterIPs: Invalid value: [\"None\",\"10.96.0.8\"]: 'None' must be the first and only value",
+        ),
+        (
+            json!({"clusterIP": "10.96.0.8", "ipFamilies": ["IPv6"]}),
+            "spec.clusterIPs[0]: Invalid value: \"10.96.0.8\": expected an IPv6 value as indicated by `ipFamilies[0]`",
+        ),
+        (
+            json!({"clusterIP": "fd00::1"}),
+            "spec.clusterIPs[0]: Invalid value: [\"fd00::1\"]: IPv6 is not configured on this cluster",
         ),
         (
             json!({"ipFamilies": ["IPv6"]}),
-            "spec.ipFamilies[0]: there is no ServiceCIDR of IPv6",
+            "spec.ipFamilies[0]: Invalid value: \"IPv6\": not configured on this cluster",
+        ),
+        (
+            json!({"ipFamilies": ["ipv4", "ipv4"], "ipFamilyPolicy": "Both"}),
+            "spec.ipFamilies[0]: Unsupported value: \"ipv4\": supported values: \"IPv4\", \"IPv6\"; spec.ipFamilies[1]: \
+             Unsupported value: \"ipv4\": supported values: \"IPv4\", \"IPv6\"; spec.ipFamilies[1]: Duplicate value: \
+             \"ipv4\"; spec.ipFamilyPolicy: Unsupported value: \"Both\": supported values: \"PreferDualStack\", \
+             \"RequireDualStack\", \"SingleStack\"",
         ),
         (
             json!({"ipFamilyPolicy": "RequireDualStack"}),
-            "spec.ipFamilyPolicy: RequireDualStack, but ServiceCIDRs are of one family: write PreferDualStack",
+            "spec.ipFamilyPolicy: Invalid value: \"RequireDualStack\": this cluster is not configured for dual-stack \
+             services",
         ),
         (
             json!({"ipFamilies": ["IPv4", "IPv6"]}),
-            "spec.ipFamilyPolicy: SingleStack with two families: write PreferDualStack or RequireDualStack; spec.ipFamilies[1]: there is no ServiceCIDR of IPv6",
+            "spec.ipFamilyPolicy: Invalid value: \"SingleStack\": must be 'RequireDualStack' or 'PreferDualStack' when \
+             multiple IP families are specified",
         ),
         (
             json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30_080}]}),
-            "spec.ports[0].nodePort: Invalid value: 30080: provided port is already allocated to Service default/first",
+            "spec.ports[0].nodePort: Invalid value: 30080: provided port is already allocated",
+        ),
+        (
+            json!({"type": "NodePort", "ports": [
+                {"name": "a", "port": 80, "nodePort": 30_081}, {"name": "b", "port": 81, "nodePort": 30_081},
+            ]}),
+            "spec.ports[1].nodePort: Invalid value: 30081: provided port is already allocated",
         ),
         (
             json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 80}]}),
@@ -312,7 +360,8 @@ fn what_cannot_be_had_is_refused_with_its_field() {
         ),
         (
             json!({"type": "LoadBalancer", "loadBalancerIP": "198.51.100.1"}),
-            "spec.loadBalancerIP: 198.51.100.1 is not an address that a Service can have in 192.0.2.0/28",
+            "spec.loadBalancerIP: Invalid value: \"198.51.100.1\": failed to allocate IP 198.51.100.1: the provided \
+             network does not match the current range",
         ),
     ] {
         let before = allocator.clone();
@@ -345,7 +394,7 @@ fn who_asks_for_nothing_gets_none_of_the_static_band() {
     assert_eq!(numbers.iter().collect::<BTreeSet<_>>().len(), 254);
     assert_eq!(
         create(&mut allocator, "more", json!({})).unwrap_err(),
-        "spec.clusterIPs[0]: no address of 10.96.0.0/24 is free"
+        "spec.clusterIPs: Invalid value: [\"\"]: failed to allocate IP: range is full"
     );
     allocator.release(&meta::key(&service("s7", &json!({})).metadata));
     create(&mut allocator, "more", json!({})).unwrap();
@@ -410,6 +459,72 @@ fn a_manifest_can_be_applied_again() {
             moved.unwrap_err(),
             "spec.clusterIPs[0]: Invalid value: [\"10.96.0.99\"]: may not change once set"
         );
+    }
+}
+
+/// What may not change, and how a second family comes and goes.
+#[test]
+fn addresses_and_families_stay() {
+    let (first, second) = (
+        json!(["10.96.0.9", "fd00:96::9"]),
+        json!(["10.96.0.8", "fd00:96::9"]),
+    );
+    let dual_stack = json!({"ipFamilyPolicy": "RequireDualStack", "clusterIP": "10.96.0.9", "clusterIPs": first});
+    let plain = json!({"clusterIP": "10.96.0.9"});
+    let none = json!({"clusterIP": "None"});
+    for (old, new, said) in [
+        (
+            &plain,
+            json!({"clusterIP": "None"}),
+            "spec.clusterIPs[0]: Invalid value: [\"None\"]: may not change once set",
+        ),
+        (
+            &none,
+            plain.clone(),
+            "spec.clusterIPs[0]: Invalid value: [\"10.96.0.9\"]: may not change once set",
+        ),
+        (
+            &none,
+            json!({"clusterIP": "None", "ipFamilies": ["IPv6"]}),
+            "",
+        ),
+        (
+            &plain,
+            json!({"clusterIP": "fd00:96::9"}),
+            "spec.clusterIPs[0]: Invalid value: [\"fd00:96::9\"]: may not change once set; spec.ipFamilies[0]: Invalid \
+             value: [\"IPv6\"]: may not change once set",
+        ),
+        (&plain, json!({"ipFamilyPolicy": "RequireDualStack"}), ""),
+        (
+            &plain,
+            json!({"ipFamilyPolicy": "RequireDualStack", "clusterIP": "10.96.0.8", "clusterIPs": second}),
+            "spec.clusterIPs[0]: Invalid value: [\"10.96.0.8\",\"fd00:96::9\"]: may not change once set",
+        ),
+        (&dual_stack, json!({"ipFamilyPolicy": "SingleStack"}), ""),
+        (&dual_stack, json!({}), ""),
+        (
+            &dual_stack,
+            json!({"ipFamilies": ["IPv6", "IPv4"]}),
+            "spec.clusterIPs[0]: Invalid value: \"10.96.0.9\": expected an IPv6 value as indicated by `ipFamilies[0]`; \
+             spec.clusterIPs[1]: Invalid value: \"fd00:96::9\": expected an IPv4 value as indicated by `ipFamilies[1]`",
+        ),
+        (
+            &dual_stack,
+            json!({"clusterIP": "10.96.0.9", "clusterIPs": ["10.96.0.9"], "ipFamilies": ["IPv4"]}),
+            "spec.ipFamilyPolicy: Invalid value: \"RequireDualStack\": must be 'SingleStack' to release the secondary \
+             cluster IP; spec.ipFamilyPolicy: Invalid value: \"RequireDualStack\": must be 'SingleStack' to release the \
+             secondary IP family",
+        ),
+        (
+            &dual_stack,
+            json!({"type": "ExternalName", "externalName": "a.example"}),
+            "",
+        ),
+    ] {
+        let mut allocator = dual();
+        let made = create(&mut allocator, "web", old.clone()).unwrap();
+        let changed = update(&mut allocator, Some(&made), "web", new.clone());
+        assert_eq!(changed.err().unwrap_or_default(), said, "{old} to {new}");
     }
 }
 
@@ -537,13 +652,14 @@ fn an_address_of_somebody_else_is_no_service_s() {
     let asked = |ip: &str| json!({"clusterIP": ip});
     assert_eq!(
         create(&mut allocator, "other", asked("10.96.0.2")).unwrap_err(),
-        "spec.clusterIPs[0]: 10.96.0.2 is kept for gateways infra/edge by an IPAddress"
+        "spec.clusterIPs: Invalid value: [\"10.96.0.2\"]: failed to allocate IP 10.96.0.2: provided IP is already allocated"
     );
-    let refused = create(&mut allocator, "other", asked("10.96.0.3")).unwrap_err();
-    assert!(
-        refused.contains("kept for services default/web"),
-        "{refused}"
+    let owners = allocator.owners(&service("other", &asked("10.96.0.2")));
+    assert_eq!(
+        owners.into_iter().collect::<Vec<_>>(),
+        ["10.96.0.2 is kept for gateways infra/edge by an IPAddress"]
     );
+    create(&mut allocator, "other", asked("10.96.0.3")).unwrap_err();
     create(&mut allocator, "web", asked("10.96.0.3")).unwrap();
     create(&mut allocator, "fourth", asked("10.96.0.4")).unwrap();
     let mut given = BTreeSet::new();
@@ -557,7 +673,7 @@ fn an_address_of_somebody_else_is_no_service_s() {
             .into()
     );
     let full = create(&mut allocator, "d", json!({})).unwrap_err();
-    assert!(full.contains("no address"), "{full}");
+    assert!(full.contains("range is full"), "{full}");
     // The Service keeps the address; a person must decide.
     let late = allocator.set_reserved(&[ip_address("10.96.0.4", "gateways", edge)]);
     assert_eq!(late.len(), 1);

@@ -154,9 +154,14 @@ fn what_is_refused_takes_nothing_from_others() {
     );
     assert_eq!(problems, [
         "default/../../etc: metadata: no name that a Service can have: lower-case letters, digits and dashes".to_owned(),
-        format!("default/twin: spec.clusterIPs[0]: {had} is Service default/web's"),
-        "default/web: spec.clusterIPs[0]: 10.96.0.X is no IPv6 address, as spec.ipFamilies[0] says".replace("10.96.0.X", &had),
-        "default/web: spec.ipFamilies[0]: there is no ServiceCIDR of IPv6".to_owned(),
+        format!(
+            "default/twin: spec.clusterIPs: Invalid value: [\"{had}\"]: failed to allocate IP {had}: provided IP is already \
+             allocated: Service default/web has it"
+        ),
+        format!(
+            "default/web: spec.clusterIPs[0]: Invalid value: \"{had}\": expected an IPv6 value as indicated by \
+             `ipFamilies[0]`"
+        ),
     ]);
     assert_eq!(ip(&folder, "web"), Some(had.clone()));
     assert!(ip(&folder, "good").is_some());

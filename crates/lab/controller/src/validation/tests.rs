@@ -53,11 +53,11 @@ fn services_are_refused_in_the_words_of_the_api() {
         (
             json!({"trafficDistribution": "Nearest"}),
             "spec.trafficDistribution: Unsupported value: \"Nearest\": supported values: \"PreferClose\", \
-             \"PreferSameNode\", \"PreferSameZone\"",
+             \"PreferSameZone\", \"PreferSameNode\"",
         ),
         (
             json!({"loadBalancerSourceRanges": ["192.0.2.0/24"]}),
-            "spec.loadBalancerSourceRanges: Forbidden: may only be used when `type` is 'LoadBalancer'",
+            "spec.LoadBalancerSourceRanges: Forbidden: may only be used when `type` is 'LoadBalancer'",
         ),
         (
             json!({"type": "NodePort", "loadBalancerClass": "example.com/a"}),
@@ -68,7 +68,7 @@ fn services_are_refused_in_the_words_of_the_api() {
             "spec.allocateLoadBalancerNodePorts: Forbidden: may only be used when `type` is 'LoadBalancer'",
         ),
         (
-            json!({"type": "NodePort", "clusterIP": "None"}),
+            json!({"type": "NodePort", "clusterIPs": ["None"]}),
             "spec.clusterIPs[0]: Invalid value: \"None\": may not be set to 'None' for NodePort services",
         ),
         (
@@ -118,7 +118,7 @@ fn services_are_refused_in_the_words_of_the_api() {
              (169.254.0.0/16, fe80::/10); spec.externalIPs[4]: Invalid value: \"::\": may not be unspecified (::)",
         ),
         (json!({"ports": []}), "spec.ports: Required value"),
-        (json!({"ports": [], "clusterIP": "None"}), ""),
+        (json!({"ports": [], "clusterIPs": ["None"]}), ""),
         (
             json!({"ports": [], "type": "ExternalName", "externalName": "a.example"}),
             "",

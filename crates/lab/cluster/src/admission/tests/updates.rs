@@ -304,7 +304,7 @@ fn all_that_is_wrong_is_told_at_once() {
     let mut web = service("");
     merge(
         &mut web,
-        &json!({"metadata": {"name": "1web"}, "spec": {"sessionAffinity": "Often", "ports": [{"port": 0}]}}),
+        &json!({"metadata": {"name": "web-"}, "spec": {"sessionAffinity": "Often", "ports": [{"port": 0}]}}),
     );
     let refused = shown(&store().create(web).unwrap_err());
     let fields: Vec<_> = refused
@@ -316,9 +316,9 @@ fn all_that_is_wrong_is_told_at_once() {
         fields,
         [
             "metadata.name",
-            "spec.sessionAffinity",
             "spec.ports[0].port",
-            "spec.ports[0].targetPort"
+            "spec.ports[0].targetPort",
+            "spec.sessionAffinity",
         ]
     );
     let generated = object(
