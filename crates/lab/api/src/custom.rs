@@ -225,6 +225,8 @@ fn version(definition: &Value, version: &Value) -> Resource {
         admit: None,
         warnings: None,
         deprecated,
+        creates_by_put: false,
+        versioned: true,
         served: version["served"] == true,
         custom: true,
         computed: None,

@@ -18,6 +18,7 @@ use sluice_controller::Format;
 
 use crate::answer::Answer;
 use crate::http::Call;
+use crate::object::Key;
 use crate::schema::Schema;
 use crate::status::Status;
 use crate::table::Table;
@@ -65,6 +66,10 @@ pub struct Resource {
     /// The warning for every request for objects of this version.
     pub(crate) deprecated: Option<String>,
     /// Whether clients see this version. A stored one may be hidden.
+    /// Whether a PUT creates an object that does not exist (`AllowCreateOnUpdate` of the kind's strategy).
+    pub(crate) creates_by_put: bool,
+    /// Whether an update must name the version that it replaces (`AllowUnconditionalUpdate` of the kind's strategy).
+    pub(crate) versioned: bool,
     pub(crate) served: bool,
     /// Whether the kind is that of a CustomResourceDefinition: no controller of the lab knows it.
     pub(crate) custom: bool,
@@ -218,6 +223,28 @@ impl Resource {
     }
 
     /// The `apiVersion` of the objects.
+    /// The key of an object in the storage of kube-apiserver, which some refusals show
+    /// (`pkg/kubeapiserver/default_storage_factory_builder.go`).
+    pub(crate) fn storage_key(&self, key: &Key) -> String {
+        let prefix = match (&*self.group, &*self.plural) {
+            ("", "replicationcontrollers") => "controllers".to_owned(),
+            ("", "endpoints") => "services/endpoints".to_owned(),
+            ("", "nodes") => "minions".to_owned(),
+            ("", "services") => "services/specs".to_owned(),
+            ("networking.k8s.io", "ingresses") => "ingress".to_owned(),
+            ("apiextensions.k8s.io" | "apiregistration.k8s.io", plural) => {
+                format!("{}/{plural}", self.group)
+            }
+            (group, plural) if self.custom => format!("{group}/{plural}"),
+            (_, plural) => plural.to_owned(),
+        };
+        let place = match &*key.namespace {
+            "" => String::new(),
+            namespace => format!("{namespace}/"),
+        };
+        format!("/registry/{prefix}/{place}{}", key.name)
+    }
+
     pub fn api_version(&self) -> String {
         match self.group.as_str() {
             "" => self.version.clone(),

@@ -178,6 +178,29 @@ impl Status {
         Self::new(StatusCode::CONFLICT, "Conflict", message).about(resource, name)
     }
 
+    /// 409: the object with this name has another uid than the client expects (`Preconditions.Check` in
+    /// `apiserver/pkg/storage/interfaces.go`).
+    pub(crate) fn other_uid(resource: &Resource, key: &Key, wanted: &str, real: &str) -> Self {
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: \
+             UID in precondition: {wanted}, UID in object meta: {real}",
+            resource.storage_key(key)
+        );
+        Self::conflict(resource, &key.name, &why)
+    }
+
+    /// 422: an update does not name the version that it replaces.
+    pub(crate) fn unversioned(resource: &Resource, name: &str) -> Self {
+        // Kubernetes has the plural where other refusals have the kind.
+        let resource = Resource {
+            kind: resource.plural.clone(),
+            ..resource.clone()
+        };
+        let why = "Invalid value: 0: must be specified for an update";
+        let cause = Cause::new("metadata.resourceVersion", why);
+        Self::invalid(&resource, name, &[cause])
+    }
+
     /// 409: other managers own the fields (server-side apply).
     pub fn apply_conflict(message: String, causes: &[Cause]) -> Self {
         let mut status = Self::new(StatusCode::CONFLICT, "Conflict", message);

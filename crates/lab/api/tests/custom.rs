@@ -105,12 +105,8 @@ fn a_definition_is_served_at_once() {
     let before = hash(&client);
     let mut other = definition();
     other["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["description"] = "new".into();
-    assert_eq!(
-        client
-            .json("PUT", &format!("{DEFINITIONS}/widgets.example.com"), &other)
-            .0,
-        200
-    );
+    let path = format!("{DEFINITIONS}/widgets.example.com");
+    assert_eq!(client.replace(&path, &other).0, 200);
     assert_ne!(hash(&client), before, "kubectl reads the new document");
 }
 
@@ -258,7 +254,7 @@ fn status_scale_and_generation_are_apart() {
     new["status"] = json!({"phase": "Ready", "size": 2});
     new["spec"]["size"] = 9.into();
     new["metadata"]["annotations"] = json!({"by": "status"});
-    let (_, told) = client.json("PUT", &format!("{one}/status"), &new);
+    let (_, told) = client.replace(&format!("{one}/status"), &new);
     assert!(told["metadata"]["annotations"].is_null(), "{told}");
     assert_eq!(
         (&told["spec"]["size"], &told["status"]["phase"]),
@@ -330,11 +326,7 @@ fn versions_are_one_collection() {
     let mut changed = definition();
     let fields = "/spec/versions/1/schema/openAPIV3Schema/properties/spec/properties";
     changed.pointer_mut(fields).unwrap()["depth"] = json!({"type": "integer", "default": 7});
-    client.json(
-        "PUT",
-        &format!("{DEFINITIONS}/widgets.example.com"),
-        &changed,
-    );
+    client.replace(&format!("{DEFINITIONS}/widgets.example.com"), &changed);
     let (_, seen) = client.get(&format!("{WIDGETS}/a"));
     assert_eq!(
         (&seen["spec"]["depth"], &seen["metadata"]["resourceVersion"]),
@@ -487,7 +479,7 @@ fn wrong_definitions_are_refused() {
     client.json("POST", DEFINITIONS, &definition());
     let mut moved = definition();
     moved["spec"]["scope"] = "Cluster".into();
-    let (code, refused) = client.json("PUT", &format!("{DEFINITIONS}/widgets.example.com"), &moved);
+    let (code, refused) = client.replace(&format!("{DEFINITIONS}/widgets.example.com"), &moved);
     let message = refused["message"].as_str().unwrap_or_default();
     assert!(
         code == 422

@@ -87,6 +87,14 @@ impl Client {
         )
     }
 
+    /// PUT, in place of the version that is stored.
+    pub(crate) fn replace(&self, path: &str, object: &Value) -> (u16, Value) {
+        let mut new = object.clone();
+        let version = &self.get(path).1["metadata"]["resourceVersion"];
+        new["metadata"]["resourceVersion"] = version.clone();
+        self.json("PUT", path, &new)
+    }
+
     pub(crate) fn get(&self, path: &str) -> (u16, Value) {
         self.send("GET", path, "", b"")
     }

@@ -10,6 +10,7 @@ mod managers;
 mod namespaces;
 mod protocol;
 mod proxy;
+mod put;
 mod server;
 mod store;
 mod strict;

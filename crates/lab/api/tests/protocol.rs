@@ -544,7 +544,8 @@ fn a_scale_is_an_object_of_its_kind() {
             put,
             json!({"metadata": {"name": "r", "uid": "x"}, "spec": {"replicas": 3}}),
             409,
-            "Operation cannot be fulfilled on replicasets.apps \"r\": Precondition failed: UID in precondition: x, ".to_owned(),
+            "Operation cannot be fulfilled on replicasets.apps \"r\": StorageError: invalid object, Code: 4, Key: /registry/replicasets/default/r, \
+             ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: x, ".to_owned(),
         ),
     ] {
         let method = if sort == put { "PUT" } else { "PATCH" };

@@ -81,10 +81,11 @@ impl Call<'_> {
         let grace = match (&body[seconds], self.parameter(seconds)) {
             (Value::Null, None) => None,
             (Value::Null, Some(text)) => Some(text.parse().map_err(|_| wrong(seconds))?),
-            // Negative seconds count as not given, as in kube-apiserver since 1.34.
             (given, _) => {
                 let given = given.as_i64().ok_or_else(|| wrong(seconds))?;
-                Some(u32::try_from(given.max(0)).map_err(|_| wrong(seconds))?)
+                // Negative seconds are one (`BeforeDelete` in `registry/rest/delete.go`).
+                let given = if given < 0 { 1 } else { given };
+                Some(u32::try_from(given).map_err(|_| wrong(seconds))?)
             }
         };
         let policy = match body["propagationPolicy"].as_str() {

@@ -85,7 +85,8 @@ impl Call<'_> {
 /// What the client of a `Scale` knows of the workload must be true.
 fn known(workload: &mut Value, scale: &Value) {
     for field in ["resourceVersion", "uid"] {
-        if let Some(given) = scale["metadata"][field].as_str() {
+        let given = scale["metadata"][field].as_str();
+        if let Some(given) = given.filter(|it| !it.is_empty()) {
             workload["metadata"][field] = given.into();
         }
     }

@@ -77,16 +77,21 @@ impl Call<'_> {
         let mut object = self.content()?;
         body::fit(&self.resource, self.namespace.as_deref(), &mut object)?;
         let warnings = self.check(&self.resource, &mut object, &options)?;
+        Ok(with_warnings(self.make(object, &options)?, &warnings))
+    }
+
+    /// Stores a new object and records the field manager.
+    fn make(&self, mut object: Value, options: &WriteOptions) -> Result<Answer, Status> {
         if self.resource.conversion.is_some() {
             // Later it is an object of another version, with other rules.
             validation::check(&self.resource, None, &object)?;
         }
-        let manager = manager(&options, Part::Whole);
+        let manager = manager(options, Part::Whole);
         apply::created(&self.resource, &mut object, &manager, &now());
         let stored = self.api.store.create_with(object, options.effect)?;
         let mut answer = self.shown(&stored)?;
         *answer.status_mut() = StatusCode::CREATED;
-        Ok(with_warnings(answer, &warnings))
+        Ok(answer)
     }
 
     pub(super) fn replace(&self, name: &str, part: Part) -> Result<Answer, Status> {
@@ -94,9 +99,38 @@ impl Call<'_> {
         let mut object = self.content()?;
         self.fit(&self.resource, name, &mut object)?;
         let warnings = self.check(&self.resource, &mut object, &options)?;
-        let stored = self.find(name)?;
-        let stored = self.store(&stored, object, part, &options)?;
-        Ok(with_warnings(self.shown(&stored)?, &warnings))
+        let answer = match self.find(name) {
+            Ok(stored) => self.shown(&self.store(&stored, object, part, &options)?)?,
+            Err(_) if part == Part::Whole && self.resource.creates_by_put => {
+                match self.make_by_put(name, object, &options) {
+                    // Another client was first: the object can be replaced.
+                    Err(status) if status.reason() == "AlreadyExists" => {
+                        return self.replace(name, part);
+                    }
+                    made => made?,
+                }
+            }
+            Err(missing) => return Err(missing),
+        };
+        Ok(with_warnings(answer, &warnings))
+    }
+
+    /// Creates the object of a PUT. Its version counts for nothing, and a uid must be that of an object
+    /// (`Store.Update` in `registry/generic/registry/store.go`).
+    fn make_by_put(
+        &self,
+        name: &str,
+        mut object: Value,
+        options: &WriteOptions,
+    ) -> Result<Answer, Status> {
+        let metadata = &mut object["metadata"];
+        if let Some(uid) = metadata["uid"].as_str().filter(|it| !it.is_empty()) {
+            return Err(Status::other_uid(&self.resource, &self.key(name), uid, ""));
+        }
+        if let Some(metadata) = metadata.as_object_mut() {
+            metadata.remove("resourceVersion");
+        }
+        self.make(object, options)
     }
 
     /// Writes `new` in place of `old` and records the field manager.
@@ -108,6 +142,11 @@ impl Call<'_> {
         options: &WriteOptions,
     ) -> Result<Arc<Value>, Status> {
         let manager = manager(options, part);
+        let version = &new["metadata"]["resourceVersion"];
+        if self.resource.versioned && [None, Some(""), Some("0")].contains(&version.as_str()) {
+            let name = new["metadata"]["name"].as_str().unwrap_or_default();
+            return Err(Status::unversioned(&self.resource, name));
+        }
         if part == Part::Status {
             let whole = apply::status_replaced(&self.resource, old, new, &manager, &now());
             return self.api.store.update_status_with(whole, options.effect);

@@ -83,7 +83,7 @@ fn core() -> Vec<Resource> {
             parts: OF_SERVICES,
             begin: balanced,
             ..kind(
-                "v1 Service services svc status all",
+                "v1 Service services svc status put all",
                 Table::rows(
                     "Name, Type, Cluster-IP, External-IP, Port(s), Age, Selector+",
                     network::service,
@@ -96,7 +96,7 @@ fn core() -> Vec<Resource> {
                     .to_owned(),
             ),
             ..kind(
-                "v1 Endpoints endpoints ep",
+                "v1 Endpoints endpoints ep put",
                 Table::rows("Name, Endpoints, Age", network::endpoints),
             )
         },
@@ -105,7 +105,7 @@ fn core() -> Vec<Resource> {
                 "type reason reportingComponent involvedObject.kind involvedObject.namespace involvedObject.name \
                  involvedObject.uid involvedObject.apiVersion involvedObject.resourceVersion involvedObject.fieldPath source",
             ),
-            ..kind("v1 Event events ev", Table::rows(EVENT, objects::event))
+            ..kind("v1 Event events ev put", Table::rows(EVENT, objects::event))
         },
         Resource {
             admit: Some(data::config_map),
@@ -199,7 +199,7 @@ fn others() -> Vec<Resource> {
             warnings: Some(custom::warnings),
             ..kind(
                 "apiextensions.k8s.io/v1 CustomResourceDefinition customresourcedefinitions crd,crds cluster status \
-                 api-extensions",
+                 versioned api-extensions",
                 Table::of(CREATED),
             )
         },
@@ -230,7 +230,7 @@ fn others() -> Vec<Resource> {
                  regarding.apiVersion regarding.resourceVersion regarding.fieldPath",
             ),
             ..kind(
-                "events.k8s.io/v1 Event events ev",
+                "events.k8s.io/v1 Event events ev put",
                 Table::rows(EVENT, objects::event),
             )
         },
@@ -249,7 +249,7 @@ fn others() -> Vec<Resource> {
             )
         },
         kind(
-            "coordination.k8s.io/v1 Lease leases -",
+            "coordination.k8s.io/v1 Lease leases - put versioned",
             Table::of("Name, Holder=.spec.holderIdentity, Age"),
         ),
     ]
@@ -273,7 +273,7 @@ fn reviews() -> Vec<Resource> {
 }
 
 /// A kind. `head` is `GROUP/VERSION KIND PLURAL SHORT-NAMES` and more words: `cluster` for objects without namespace,
-/// `status` and `scale` for these subresources, categories.
+/// `status` and `scale` for these subresources, `put` and `versioned` for the flags of these meanings, categories.
 pub(super) fn kind(head: &str, table: Table) -> Resource {
     let mut words = head.split(' ');
     let mut word = || words.next().unwrap_or_default();
@@ -300,6 +300,8 @@ pub(super) fn kind(head: &str, table: Table) -> Resource {
         admit: None,
         warnings: None,
         deprecated: None,
+        creates_by_put: false,
+        versioned: false,
         served: true,
         custom: false,
         computed: None,
@@ -310,6 +312,8 @@ pub(super) fn kind(head: &str, table: Table) -> Resource {
     for word in words {
         match word {
             "cluster" => resource.namespaced = false,
+            "put" => resource.creates_by_put = true,
+            "versioned" => resource.versioned = true,
             "status" => {
                 resource.status = Subresource::Served;
                 resource.begin = |it| it["status"] = json!({});

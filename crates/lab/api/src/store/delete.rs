@@ -182,6 +182,7 @@ pub(super) fn has_finalizers(object: &Value) -> bool {
     finalizers.is_some_and(|it| !it.is_empty())
 }
 
+/// Checks the preconditions (`BeforeDelete` in `registry/rest/delete.go`).
 fn check(
     resource: &Resource,
     key: &Key,
@@ -189,20 +190,32 @@ fn check(
     options: &DeleteOptions,
 ) -> Result<(), Status> {
     let metadata = &object["metadata"];
-    for (what, wanted, real) in [
-        ("UID", &options.uid, &metadata["uid"]),
+    for (what, wanted, real, why) in [
+        (
+            "UID",
+            &options.uid,
+            &metadata["uid"],
+            "deleted and then recreated",
+        ),
         (
             "ResourceVersion",
             &options.resource_version,
             &metadata["resourceVersion"],
+            "modified",
         ),
     ] {
         let real = real.as_str().unwrap_or_default();
         if let Some(wanted) = wanted.as_deref().filter(|it| *it != real) {
             let why = format!(
-                "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {real}"
+                "the {what} in the precondition ({wanted}) does not match the {what} in record ({real}). The object might \
+                 have been {why}"
             );
-            return Err(Status::conflict(resource, &key.name, &why));
+            // Kubernetes has the kind where other refusals have the plural.
+            let resource = Resource {
+                plural: resource.kind.clone(),
+                ..resource.clone()
+            };
+            return Err(Status::conflict(&resource, &key.name, &why));
         }
     }
     Ok(())

@@ -360,13 +360,12 @@ fn carry_over(
     let (old, metadata) = (&stored["metadata"], &mut new["metadata"]);
     let given = |it: &Value| it.as_str().filter(|it| !it.is_empty()).map(str::to_owned);
     if let Some(uid) = given(&metadata["uid"]).filter(|it| old["uid"] != **it) {
-        let why = format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-            old["uid"].as_str().unwrap_or_default()
-        );
-        return Err(Status::conflict(resource, &key.name, &why));
+        let real = old["uid"].as_str().unwrap_or_default();
+        return Err(Status::other_uid(resource, key, &uid, real));
     }
-    if given(&metadata["resourceVersion"]).is_some_and(|it| old["resourceVersion"] != *it) {
+    // 0 is no version.
+    let version = given(&metadata["resourceVersion"]).filter(|it| it != "0");
+    if version.is_some_and(|it| old["resourceVersion"] != *it) {
         let why = "the object has been modified; please apply your changes to the latest version \
                    and try again";
         return Err(Status::conflict(resource, &key.name, why));

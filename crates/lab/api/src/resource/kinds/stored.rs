@@ -33,7 +33,7 @@ fn core() -> Vec<Resource> {
     vec![
         Resource {
             admit: Some(defaults::limit_range),
-            ..kind("v1 LimitRange limitranges limits", Table::of(CREATED))
+            ..kind("v1 LimitRange limitranges limits put", Table::of(CREATED))
         },
         kind(
             "v1 PodTemplate podtemplates -",
@@ -71,7 +71,7 @@ fn core() -> Vec<Resource> {
             )
         },
         kind(
-            "policy/v1 PodDisruptionBudget poddisruptionbudgets pdb status",
+            "policy/v1 PodDisruptionBudget poddisruptionbudgets pdb status versioned",
             Table::of(
                 "Name, Min Available=.spec.minAvailable|N/A, Max Unavailable=.spec.maxUnavailable|N/A, \
                  Allowed Disruptions#=.status.disruptionsAllowed|0, Age",
@@ -84,13 +84,13 @@ fn core() -> Vec<Resource> {
             ),
         ),
         kind(
-            "apiregistration.k8s.io/v1 APIService apiservices - cluster status api-extensions",
+            "apiregistration.k8s.io/v1 APIService apiservices - cluster status versioned api-extensions",
             Table::of(
                 "Name, Service=.spec.service.name|Local, Available=.status.conditions[0].status|Unknown, Age",
             ),
         ),
         kind(
-            "node.k8s.io/v1 RuntimeClass runtimeclasses - cluster",
+            "node.k8s.io/v1 RuntimeClass runtimeclasses - cluster put versioned",
             Table::of("Name, Handler=.handler, Age"),
         ),
     ]
@@ -108,13 +108,13 @@ fn access() -> Vec<Resource> {
         ..kind(&format!("rbac.authorization.k8s.io/v1 {head}"), table)
     };
     vec![
-        role("ClusterRole clusterroles - cluster", Table::of(CREATED)),
+        role("ClusterRole clusterroles - cluster put", Table::of(CREATED)),
         role(
-            "ClusterRoleBinding clusterrolebindings - cluster",
+            "ClusterRoleBinding clusterrolebindings - cluster put",
             binding.clone(),
         ),
-        role("Role roles -", Table::of(CREATED)),
-        role("RoleBinding rolebindings -", binding),
+        role("Role roles - put", Table::of(CREATED)),
+        role("RoleBinding rolebindings - put", binding),
         Resource {
             fields: words("spec.signerName"),
             ..kind(
@@ -159,7 +159,7 @@ fn storage() -> Vec<Resource> {
             ),
         ),
         kind(
-            "storage.k8s.io/v1 CSIDriver csidrivers - cluster",
+            "storage.k8s.io/v1 CSIDriver csidrivers - cluster versioned",
             Table::of(
                 "Name, AttachRequired!=.spec.attachRequired|true, PodInfoOnMount!=.spec.podInfoOnMount|false, \
                  StorageCapacity!=.spec.storageCapacity|false, \
@@ -169,15 +169,15 @@ fn storage() -> Vec<Resource> {
             ),
         ),
         kind(
-            "storage.k8s.io/v1 CSINode csinodes - cluster",
+            "storage.k8s.io/v1 CSINode csinodes - cluster versioned",
             Table::of("Name, Drivers#=*.spec.drivers, Age"),
         ),
         kind(
-            "storage.k8s.io/v1 CSIStorageCapacity csistoragecapacities -",
+            "storage.k8s.io/v1 CSIStorageCapacity csistoragecapacities - versioned",
             Table::of("Name, StorageClassName=.storageClassName, Capacity=.capacity"),
         ),
         kind(
-            "storage.k8s.io/v1 VolumeAttachment volumeattachments - cluster status",
+            "storage.k8s.io/v1 VolumeAttachment volumeattachments - cluster status versioned",
             Table::of(
                 "Name, Attacher=.spec.attacher, PV=.spec.source.persistentVolumeName, Node=.spec.nodeName, \
                  Attached!=.status.attached|false, Age",
@@ -221,29 +221,25 @@ fn network_policy() -> Resource {
 fn server() -> Vec<Resource> {
     vec![
         kind(
-            "apiregistration.k8s.io/v1 APIService apiservices - cluster status api-extensions",
-            Table::of("Name, Service=.spec.service.name|Local, Age"),
-        ),
-        kind(
             "admissionregistration.k8s.io/v1 MutatingWebhookConfiguration mutatingwebhookconfigurations - cluster \
-             api-extensions",
+             versioned api-extensions",
             Table::of("Name, Webhooks#=*.webhooks, Age"),
         ),
         kind(
             "admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration validatingwebhookconfigurations - cluster \
-             api-extensions",
+             versioned api-extensions",
             Table::of("Name, Webhooks#=*.webhooks, Age"),
         ),
         kind(
             "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy validatingadmissionpolicies - cluster status \
-             api-extensions",
+             versioned api-extensions",
             Table::of(
                 "Name, Validations#=*.spec.validations, ParamKind=.spec.paramKind.kind|<unset>, Age",
             ),
         ),
         kind(
             "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding validatingadmissionpolicybindings - \
-             cluster api-extensions",
+             cluster versioned api-extensions",
             Table::of(
                 "Name, PolicyName=.spec.policyName, ParamRef=.spec.paramRef.name|<unset>, Age",
             ),
