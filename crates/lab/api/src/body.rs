@@ -13,8 +13,8 @@ use crate::resource::Resource;
 use crate::status::Status;
 use crate::store::unknown_kind;
 
-/// Largest body of a request in bytes: etcd's limit of an object, 1.5 MiB.
-const LARGEST: usize = 3 * 1024 * 1024 / 2;
+/// Largest body of a request in bytes (`MaxRequestBodyBytes` in `apiserver/pkg/server/config.go`): 3 MiB.
+const LARGEST: usize = 3 * 1024 * 1024;
 
 /// Bytes of a body over the limit that are read and thrown away: a client that writes to a closed connection never reads
 /// the answer.
@@ -53,7 +53,7 @@ impl Unreadable {
 ///
 /// # Errors
 ///
-/// The body is larger than 1.5 MiB, or not complete after a minute.
+/// The body is larger than 3 MiB, or not complete after a minute.
 pub async fn collect(body: impl Body<Data = Bytes> + Unpin) -> Result<Bytes, Unreadable> {
     let read = timeout(TIMEOUT, read(body)).await;
     read.unwrap_or(Err(Unreadable::CutOff))

@@ -220,6 +220,12 @@ impl Status {
         Self::new(code, "RequestEntityTooLarge", message)
     }
 
+    /// 500: an object is larger than etcd stores.
+    pub(crate) fn too_large_to_store() -> Self {
+        let message = "etcdserver: request is too large";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+    }
+
     /// 415: the content type is not one of these.
     pub fn unsupported_media_type(accepted: &[&str]) -> Self {
         let message = format!(

@@ -28,6 +28,9 @@ pub(super) struct Writer {
     pub(super) unwritten: Vec<Change>,
 }
 
+/// Largest object in bytes as JSON: etcd's limit of a request, 1.5 MiB.
+const LARGEST: usize = 3 * 1024 * 1024 / 2;
+
 /// Follow-up work of a change.
 #[derive(Clone, Debug)]
 pub(super) enum Chore {
@@ -115,6 +118,9 @@ impl Writer {
         body.remove("kind");
         body.remove("apiVersion");
         let new = Object::freeze(resource.clone(), key, self.next_revision(), body);
+        if new.bare.len() > LARGEST {
+            return Err(Status::too_large_to_store());
+        }
         let new = Arc::new(new);
         self.record(Event::of(new.clone(), old))?;
         Ok(new)
