@@ -2,10 +2,8 @@
 
 use std::num::{IntErrorKind, ParseIntError};
 
-use sluice_model::{BadSelector, Selector};
-
 use crate::resource::Resource;
-use crate::selector::{FieldSelector, Filter};
+use crate::selector::{FieldSelector, Filter, LabelSelector};
 use crate::status::{Cause, Status};
 
 /// Parameter `resourceVersionMatch`.
@@ -60,13 +58,8 @@ impl Query {
                 "sendInitialEvents" => query.initial_events = Some(boolean(&value)),
                 _ if value.is_empty() => {}
                 "labelSelector" => {
-                    let labels = Selector::parse(&value).map_err(|it| {
-                        let BadSelector { requirement, why } = it;
-                        Status::bad_request(format!(
-                            "unable to parse requirement: {requirement:?}: {why}"
-                        ))
-                    });
-                    query.filter.labels = labels?;
+                    let labels = LabelSelector::parse(&value);
+                    query.filter.labels = labels.map_err(Status::bad_request)?;
                 }
                 "fieldSelector" => {
                     let fields = FieldSelector::parse(&value, resource);

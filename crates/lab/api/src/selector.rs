@@ -1,8 +1,10 @@
 //! The objects that a list or watch selects.
 
 mod field;
+mod label;
 
 pub use field::FieldSelector;
+pub use label::LabelSelector;
 use serde_json::Value;
 use sluice_model::{Expression, Selector};
 
@@ -15,7 +17,7 @@ pub struct Filter {
     pub namespace: Option<String>,
     /// Only the object of this name.
     pub name: Option<String>,
-    pub labels: Selector,
+    pub labels: LabelSelector,
     pub fields: FieldSelector,
 }
 
@@ -25,9 +27,7 @@ impl Filter {
             |wanted: &Option<String>, real: &str| wanted.as_deref().is_none_or(|it| it == real);
         is(&self.namespace, &object.key.namespace)
             && is(&self.name, &object.key.name)
-            && self
-                .labels
-                .selects(|key| object.labels.get(key).map(String::as_str))
+            && self.labels.matches(&object.labels)
             && self.fields.matches(object)
     }
 
