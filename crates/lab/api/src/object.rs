@@ -104,7 +104,8 @@ impl Object {
 
     /// The JSON without `kind` and `apiVersion` in the version `asked`, as in the items of a list.
     pub(crate) fn item(&self, asked: &Resource) -> Bytes {
-        if asked.conversion.is_none() || asked.api_version() == self.resource.api_version() {
+        let is_same = asked.conversion.is_none() && !asked.custom;
+        if is_same || asked.api_version() == self.resource.api_version() {
             return self.bare.clone();
         }
         let mut object = Value::clone(&asked.show(self.value()));

@@ -54,7 +54,8 @@ pub struct Resource {
     pub name: NameRule,
     /// The group in whose collection the objects are, if it is another one.
     pub(crate) home: Option<&'static str>,
-    /// How objects of this version differ from stored ones. `None`: only in `apiVersion`.
+    /// How objects of this version differ from stored ones. `None`: only in `apiVersion`, and what the schema of a
+    /// CustomResourceDefinition's version has in other fields.
     pub(crate) conversion: Option<Conversion>,
     /// Completes a new object: its first status. Clients cannot set a status that is a subresource.
     pub(crate) begin: fn(&mut Value),
@@ -65,11 +66,11 @@ pub struct Resource {
     pub(crate) warnings: Option<fn(&Self, &Value) -> Vec<String>>,
     /// The warning for every request for objects of this version.
     pub(crate) deprecated: Option<String>,
-    /// Whether clients see this version. A stored one may be hidden.
     /// Whether a PUT creates an object that does not exist (`AllowCreateOnUpdate` of the kind's strategy).
     pub(crate) creates_by_put: bool,
     /// Whether an update must name the version that it replaces (`AllowUnconditionalUpdate` of the kind's strategy).
     pub(crate) versioned: bool,
+    /// Whether clients see this version. A stored one may be hidden.
     pub(crate) served: bool,
     /// Whether the kind is that of a CustomResourceDefinition: no controller of the lab knows it.
     pub(crate) custom: bool,
@@ -222,7 +223,6 @@ impl Resource {
         qualified(&self.plural, self.home())
     }
 
-    /// The `apiVersion` of the objects.
     /// The key of an object in the storage of kube-apiserver, which some refusals show
     /// (`pkg/kubeapiserver/default_storage_factory_builder.go`).
     pub(crate) fn storage_key(&self, key: &Key) -> String {
@@ -245,6 +245,7 @@ impl Resource {
         format!("/registry/{prefix}/{place}{}", key.name)
     }
 
+    /// The `apiVersion` of the objects.
     pub fn api_version(&self) -> String {
         match self.group.as_str() {
             "" => self.version.clone(),
@@ -262,6 +263,11 @@ impl Resource {
         object["apiVersion"] = version.into();
         if let Some(conversion) = self.conversion {
             (conversion.show)(&mut object);
+        }
+        if self.custom {
+            // Each version of a definition has its own fields and defaults. It refuses no type here.
+            let _ = self.schema.decode(&mut object);
+            self.schema.complete(&mut object);
         }
         Arc::new(object)
     }

@@ -627,3 +627,71 @@ fn definitions_have_a_limit_together() {
         document["definitions"]["io.k8s.api.core.v1.Pod"]["properties"]["spec"]["allOf"].is_array()
     );
 }
+
+/// Each version of a definition shows the fields and defaults of its own schema (`schemaCoercingDecoder`).
+#[test]
+fn versions_have_fields_of_their_own() {
+    let client = Client::new();
+    let version = |name: &str, fields: Value| {
+        let spec = json!({"type": "object", "properties": fields});
+        json!({
+            "name": name, "served": true, "storage": name == "v1",
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
+        })
+    };
+    let (text, number) = (json!({"type": "string"}), json!({"type": "integer"}));
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [
+                version("v1", json!({"size": number, "color": text})),
+                version("v1beta1", json!({"size": number, "shade": {"type": "string", "default": "dark"}})),
+            ],
+        },
+    });
+    assert_eq!(client.json("POST", DEFINITIONS, &definition).0, 201);
+    let new = widget("a", &json!({"size": 1, "color": "red"}));
+    assert_eq!(client.json("POST", WIDGETS, &new).0, 201);
+    let old = WIDGETS.replace("v1/", "v1beta1/");
+    let expected = json!({"size": 1, "shade": "dark"});
+    let is_old = |it: &Value| {
+        assert_eq!(
+            (&it["spec"], &it["apiVersion"]),
+            (&expected, &json!("example.com/v1beta1"))
+        )
+    };
+    is_old(&client.get(&format!("{old}/a")).1);
+    let (_, list) = client.get(&old);
+    assert_eq!(list["items"][0]["spec"], expected);
+    let headers = [("authorization", "Bearer secret")];
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().build().unwrap();
+    runtime.block_on(async {
+        let Content::Pieces(mut pieces) = client
+            .raw("GET", &format!("{old}?watch=1"), &headers, b"")
+            .content
+        else {
+            panic!("a watch is a stream");
+        };
+        let line: Value = serde_json::from_slice(&pieces.next().await.unwrap()).unwrap();
+        is_old(&line["object"]);
+    });
+    // The stored version has all of its own, and none of the other's.
+    assert_eq!(
+        client.get(&format!("{WIDGETS}/a")).1["spec"],
+        json!({"size": 1, "color": "red"})
+    );
+    let other = json!({"apiVersion": "example.com/v1beta1", "metadata": {"name": "b"}, "spec": {"size": 2, "shade": "light"}});
+    let (code, made) = client.json("POST", &old, &other);
+    assert_eq!(
+        (code, &made["spec"]["shade"]),
+        (201, &json!("dark")),
+        "it is stored in v1, which has none"
+    );
+    assert_eq!(
+        client.get(&format!("{WIDGETS}/b")).1["spec"],
+        json!({"size": 2})
+    );
+}
