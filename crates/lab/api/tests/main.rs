@@ -11,6 +11,7 @@ mod namespaces;
 mod protocol;
 mod proxy;
 mod put;
+mod rules;
 mod server;
 mod store;
 mod strict;

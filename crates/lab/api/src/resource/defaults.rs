@@ -1,4 +1,4 @@
-//! Defaults that depend on other fields of the object (`SetDefaults_*` in `pkg/apis`).
+//! Defaults that depend on other fields of the object (`SetDefaults_*` in `pkg/apis`), and fields that a write does not change.
 
 use serde_json::{Map, Value, json};
 
@@ -42,6 +42,19 @@ pub(super) fn role_binding(
         if is_own && it["apiGroup"].as_str().is_none_or(str::is_empty) {
             it["apiGroup"] = resource.group.clone().into();
         }
+    }
+    Ok(())
+}
+
+/// `certificates/v1`: what is asked for never changes (`PrepareForUpdate` of the strategy).
+pub(super) fn certificate_request(
+    _: &Resource,
+    _: &Registry,
+    old: Option<&Value>,
+    new: &mut Value,
+) -> Result<(), Status> {
+    if let Some(old) = old {
+        new["spec"] = old["spec"].clone();
     }
     Ok(())
 }

@@ -114,7 +114,7 @@ fn least(schema: &Schema) -> Value {
 const REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUFBPQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K";
 
 /// Types with fields that only rules of several fields demand.
-fn related() -> [(&'static str, Value); 11] {
+fn related() -> [(&'static str, Value); 12] {
     let usage = json!({"requests": {"storage": "1Gi"}});
     let role = json!({"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "a"}});
     [
@@ -139,6 +139,13 @@ fn related() -> [(&'static str, Value); 11] {
         ("rbac.v1.RoleBinding", role.clone()),
         ("rbac.v1.ClusterRoleBinding", role),
         ("core.v1.ConfigMapEnvSource", json!({"name": "a"})),
+        (
+            "events.v1.Event",
+            json!({
+                "type": "Normal", "reason": "a", "action": "a", "reportingController": "example.com/a",
+                "reportingInstance": "a",
+            }),
+        ),
         ("networking.v1.IPBlock", json!({"cidr": "10.0.0.0/8"})),
         (
             "core.v1.NodeSelectorRequirement",

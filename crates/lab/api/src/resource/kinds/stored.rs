@@ -117,6 +117,7 @@ fn access() -> Vec<Resource> {
         role("RoleBinding rolebindings - put", binding),
         Resource {
             fields: words("spec.signerName"),
+            admit: Some(defaults::certificate_request),
             ..kind(
                 "certificates.k8s.io/v1 CertificateSigningRequest certificatesigningrequests csr cluster status",
                 Table::rows(

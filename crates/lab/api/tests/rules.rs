@@ -1,0 +1,289 @@
+//! What kube-apiserver refuses of kinds that are only stored, in its words; what stays as it was; limits of requests.
+
+use serde_json::{Value, json};
+
+use crate::http::Client;
+
+const MERGE: &str = "application/merge-patch+json";
+
+/// What is said after the name of the object; empty if it is stored.
+fn why((code, answer): (u16, Value)) -> String {
+    if code < 300 {
+        return String::new();
+    }
+    let message = answer["message"].as_str().unwrap_or_default();
+    let why = message.split_once(" is invalid: ");
+    format!("{code} {}", why.map_or(message, |(_, it)| it))
+}
+
+/// Fields that do not change, of the kinds of `pkg/apis/*/validation` that have any.
+#[test]
+fn fields_that_do_not_change() {
+    let storage = "/apis/storage.k8s.io/v1";
+    let attachment =
+        json!({"attacher": "a.example", "nodeName": "n", "source": {"persistentVolumeName": "v"}});
+    let class = json!({"provisioner": "a.example/p", "parameters": {"a": "b"}});
+    let reference =
+        json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"});
+    let immutable = "field is immutable";
+    for (path, object, patch, said) in [
+        (
+            format!("{storage}/csidrivers"),
+            json!({"spec": {"attachRequired": true}}),
+            json!({"spec": {"attachRequired": false}}),
+            format!("spec.attachedRequired: Invalid value: false: {immutable}"),
+        ),
+        (
+            format!("{storage}/csidrivers"),
+            json!({"spec": {}}),
+            json!({"spec": {"volumeLifecycleModes": ["Ephemeral"]}}),
+            format!("spec.volumeLifecycleModes: Invalid value: [\"Ephemeral\"]: {immutable}"),
+        ),
+        (format!("{storage}/csidrivers"), json!({"spec": {}}), json!({"spec": {"storageCapacity": true}}), String::new()),
+        (
+            format!("{storage}/storageclasses"),
+            class.clone(),
+            json!({"provisioner": "b.example/p"}),
+            format!("provisioner: Invalid value: \"b.example/p\": {immutable}"),
+        ),
+        (
+            format!("{storage}/storageclasses"),
+            class.clone(),
+            json!({"parameters": {"a": "c"}}),
+            format!("parameters: Invalid value: {{\"a\":\"c\"}}: {immutable}"),
+        ),
+        (
+            format!("{storage}/storageclasses"),
+            class.clone(),
+            json!({"reclaimPolicy": "Retain"}),
+            format!("reclaimPolicy: Invalid value: \"Retain\": {immutable}"),
+        ),
+        (
+            format!("{storage}/storageclasses"),
+            class.clone(),
+            json!({"volumeBindingMode": "WaitForFirstConsumer"}),
+            format!("volumeBindingMode: Invalid value: \"WaitForFirstConsumer\": {immutable}"),
+        ),
+        (format!("{storage}/storageclasses"), class, json!({"allowVolumeExpansion": true}), String::new()),
+        (
+            format!("{storage}/namespaces/default/csistoragecapacities"),
+            json!({"storageClassName": "a"}),
+            json!({"storageClassName": "b"}),
+            format!("storageClassName: Invalid value: \"b\": {immutable}"),
+        ),
+        (
+            format!("{storage}/volumeattachments"),
+            json!({"spec": attachment}),
+            json!({"spec": {"nodeName": "m"}}),
+            format!(
+                "spec: Invalid value: {{\"attacher\":\"a.example\",\"nodeName\":\"m\",\"source\":\
+                 {{\"persistentVolumeName\":\"v\"}}}}: {immutable}"
+            ),
+        ),
+        (
+            format!("{storage}/volumeattributesclasses"),
+            json!({"driverName": "a.example", "parameters": {"a": "b"}}),
+            json!({"driverName": "b.example", "parameters": {"a": "c"}}),
+            "[driverName: Forbidden: updates to driverName are forbidden., parameters: Forbidden: updates to parameters are \
+             forbidden.]"
+                .to_owned(),
+        ),
+        (
+            "/apis/scheduling.k8s.io/v1/priorityclasses".to_owned(),
+            json!({"value": 1}),
+            json!({"value": 2}),
+            "value: Forbidden: may not be changed in an update.".to_owned(),
+        ),
+        (
+            "/apis/scheduling.k8s.io/v1/priorityclasses".to_owned(),
+            json!({"value": 1}),
+            json!({"preemptionPolicy": "Never"}),
+            format!("preemptionPolicy: Invalid value: \"Never\": {immutable}"),
+        ),
+        (
+            "/apis/node.k8s.io/v1/runtimeclasses".to_owned(),
+            json!({"handler": "a"}),
+            json!({"handler": "b"}),
+            format!("handler: Invalid value: \"b\": {immutable}"),
+        ),
+        (
+            "/apis/networking.k8s.io/v1/ingressclasses".to_owned(),
+            json!({"spec": {"controller": "a.example/c"}}),
+            json!({"spec": {"controller": "b.example/c"}}),
+            format!("spec.controller: Invalid value: \"b.example/c\": {immutable}"),
+        ),
+        (
+            "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings".to_owned(),
+            json!({"roleRef": reference}),
+            json!({"roleRef": {"name": "edit"}}),
+            "roleRef: Invalid value: {\"apiGroup\":\"rbac.authorization.k8s.io\",\"kind\":\"ClusterRole\",\"name\":\"edit\"}: \
+             cannot change roleRef"
+                .to_owned(),
+        ),
+        (
+            "/api/v1/namespaces/default/resourcequotas".to_owned(),
+            json!({"spec": {"scopes": ["BestEffort"]}}),
+            json!({"spec": {"scopes": ["NotBestEffort"]}}),
+            format!("spec.scopes: Invalid value: [\"NotBestEffort\"]: {immutable}"),
+        ),
+        (
+            "/api/v1/namespaces/default/secrets".to_owned(),
+            json!({"type": "Opaque"}),
+            json!({"type": "example.com/other"}),
+            format!("type: Invalid value: \"example.com/other\": {immutable}"),
+        ),
+    ] {
+        let client = Client::new();
+        let mut object = object;
+        object["metadata"] = json!({"name": "a"});
+        assert_eq!(why(client.json("POST", &path, &object)), "", "{path}");
+        let (_, before) = client.get(&format!("{path}/a"));
+        let patched = client.send("PATCH", &format!("{path}/a"), MERGE, patch.to_string().as_bytes());
+        let said = if said.is_empty() { said } else { format!("422 {said}") };
+        assert_eq!(why(patched), said, "{path} {patch}");
+        if !said.is_empty() {
+            assert_eq!(client.get(&format!("{path}/a")).1, before, "{path}");
+        }
+    }
+}
+
+#[test]
+fn what_a_certificate_request_asks_for_stays() {
+    let client = Client::new();
+    let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let request = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0=";
+    let spec =
+        json!({"request": request, "signerName": "example.com/s", "usages": ["client auth"]});
+    let object = json!({"metadata": {"name": "a"}, "spec": spec});
+    assert_eq!(why(client.json("POST", requests, &object)), "");
+    let patch = br#"{"metadata": {"labels": {"a": "b"}}, "spec": {"usages": ["server auth"]}}"#;
+    let (_, patched) = client.send("PATCH", &format!("{requests}/a"), MERGE, patch);
+    assert_eq!(
+        (&patched["spec"], &patched["metadata"]["labels"]["a"]),
+        (&spec, &json!("b"))
+    );
+}
+
+#[test]
+fn an_event_is_in_the_namespace_of_its_object() {
+    let client = Client::new();
+    for name in ["other", "kube-system"] {
+        let namespace = json!({"metadata": {"name": name}});
+        client.json("POST", "/api/v1/namespaces", &namespace);
+    }
+    let wrong = |given: &str| {
+        format!(
+            "422 involvedObject.namespace: Invalid value: {given:?}: does not match event.namespace"
+        )
+    };
+    let new = json!({
+        "eventTime": "2026-01-03T00:00:00.000000Z", "reason": "r", "action": "a", "type": "Normal",
+        "reportingController": "example.com/c", "reportingInstance": "c-1",
+    });
+    for (namespace, about, is_new, said) in [
+        ("other", json!({"namespace": "other"}), false, String::new()),
+        (
+            "other",
+            json!({"namespace": "default"}),
+            false,
+            wrong("default"),
+        ),
+        ("other", json!({}), false, wrong("")),
+        ("default", json!({}), false, String::new()),
+        // Of events.k8s.io those with a time.
+        (
+            "other",
+            json!({"namespace": "default"}),
+            true,
+            String::new(),
+        ),
+        ("other", json!({}), true, wrong("")),
+        ("kube-system", json!({}), true, String::new()),
+        ("default", json!({}), true, String::new()),
+    ] {
+        let (group, field, mut object) = if is_new {
+            ("apis/events.k8s.io/v1", "regarding", new.clone())
+        } else {
+            ("api/v1", "involvedObject", json!({}))
+        };
+        object["metadata"] = json!({"name": "e"});
+        object[field] = about;
+        let path = format!("/{group}/namespaces/{namespace}/events?dryRun=All");
+        assert_eq!(
+            why(client.json("POST", &path, &object)),
+            said,
+            "{namespace} {object}"
+        );
+    }
+    let theirs = "/apis/events.k8s.io/v1/namespaces/default/events";
+    let blank = json!({"metadata": {"name": "e"}, "eventTime": "2026-01-03T00:00:00.000000Z"});
+    assert_eq!(
+        why(client.json("POST", theirs, &blank)),
+        "422 [reportingController: Required value, reportingInstance: Required value, action: Required value, reason: \
+         Required value, type: Invalid value: \"\": has invalid value: ]"
+    );
+    let old = json!({"metadata": {"name": "e"}, "eventTime": "2026-01-03T00:00:00.000000Z"});
+    assert_eq!(
+        why(client.json("POST", "/api/v1/namespaces/default/events", &old)),
+        "422 [reportingComponent: Required value, reportingInstance: Required value, action: Required value, reason: \
+         Required value]"
+    );
+}
+
+#[test]
+fn an_object_has_at_most_as_much_as_etcd_stores() {
+    let client = Client::new();
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = |bytes: usize| {
+        let container = json!({"name": "c", "image": "i", "args": ["x".repeat(bytes)]});
+        json!({"metadata": {"name": "p"}, "spec": {"containers": [container]}})
+    };
+    let (code, status) = client.json("POST", pods, &pod(3 << 19));
+    assert_eq!(
+        (code, &status["message"]),
+        (500, &json!("etcdserver: request is too large"))
+    );
+    assert_eq!(client.get(&format!("{pods}/p")).0, 404);
+    assert_eq!(client.json("POST", pods, &pod(1 << 20)).0, 201);
+    let large = json!({"metadata": {"annotations": {}}, "spec": pod(3 << 19)["spec"]});
+    let (code, _) = client.send(
+        "PATCH",
+        &format!("{pods}/p"),
+        MERGE,
+        large.to_string().as_bytes(),
+    );
+    assert_eq!(code, 500);
+}
+
+#[test]
+fn selectors_are_refused_in_kubernetes_words() {
+    let client = Client::new();
+    let maps = "/api/v1/namespaces/default/configmaps";
+    for (query, said) in [
+        (
+            "labelSelector=a%3Db%20c",
+            "400 found 'c', expected: ',' or 'end of string'",
+        ),
+        (
+            "labelSelector=a%20b",
+            "400 unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt",
+        ),
+        (
+            "fieldSelector=a",
+            "400 invalid selector: 'a'; can't understand 'a'",
+        ),
+    ] {
+        for watch in ["", "&watch=1"] {
+            assert_eq!(why(client.get(&format!("{maps}?{query}{watch}"))), said);
+        }
+    }
+    client.json(
+        "POST",
+        maps,
+        &json!({"metadata": {"name": "m", "labels": {"age": "7"}}}),
+    );
+    for (selector, count) in [("age%3E6", 1), ("age%3C7", 0)] {
+        let (_, list) = client.get(&format!("{maps}?labelSelector={selector}"));
+        assert_eq!(list["items"].as_array().unwrap().len(), count, "{selector}");
+    }
+}
