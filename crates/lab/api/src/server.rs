@@ -112,3 +112,6 @@ async fn accept(
     };
     serve_each(listener, budget, Limits::API, open).await;
 }
+
+#[cfg(test)]
+mod tests;
