@@ -13,9 +13,9 @@ use sluice_model::{IpFamily, NamespacedName, Protocol, Service};
 /// The effects of changed claims.
 #[derive(Debug, Default)]
 struct Moves {
-    /// The claimants of each claim whose owner changed: they gain it, lose it, or report another
-    /// owner.
-    affected: BTreeSet<NamespacedName>,
+    /// The claims whose owner changed: their claimants gain it, lose it, or report another owner. Thousands may claim one
+    /// address, and its owner may change as often, so they are looked up when all has changed.
+    moved: HashSet<Claim>,
     /// Claims that service ports lost while their plan still contains them.
     lost: BTreeMap<PortKey, HashSet<Claim>>,
 }
@@ -48,7 +48,11 @@ impl Planner {
         for (key, claims) in moves.lost {
             self.release(key, &claims, changes);
         }
-        for name in dirty.into_keys().chain(moves.affected) {
+        let claims = &self.plan.claims;
+        let claimants = moves.moved.iter().flat_map(|it| claims.claimants(*it));
+        let claimants = claimants.map(|it| &it.key().name.service);
+        let affected: BTreeSet<NamespacedName> = claimants.cloned().collect();
+        for name in dirty.into_keys().chain(affected) {
             self.plan_later(name);
         }
     }
@@ -65,25 +69,17 @@ impl Planner {
             return;
         }
         for (claim, claimant) in only_in(&old, &new) {
-            self.change(*claim, name, moves, |claims| {
-                claims.remove(*claim, claimant)
-            });
+            self.change(*claim, moves, |claims| claims.remove(*claim, claimant));
         }
         for (claim, claimant) in only_in(&new, &old) {
-            self.change(*claim, name, moves, |claims| {
+            self.change(*claim, moves, |claims| {
                 claims.add(*claim, claimant.clone());
             });
         }
     }
 
     /// Changes the claimants of a claim, and notes what follows if it has another owner then.
-    fn change(
-        &mut self,
-        claim: Claim,
-        name: &NamespacedName,
-        moves: &mut Moves,
-        change: impl FnOnce(&mut Claims),
-    ) {
+    fn change(&mut self, claim: Claim, moves: &mut Moves, change: impl FnOnce(&mut Claims)) {
         let claims = &mut self.plan.claims;
         let before = claims.holder(claim).cloned();
         change(claims);
@@ -91,10 +87,7 @@ impl Planner {
         if before.as_ref() == after {
             return;
         }
-        let others = claims.claimants(claim).iter();
-        let others = others.map(|it| &it.key().name.service);
-        let others = others.filter(|it| *it != name);
-        moves.affected.extend(others.cloned());
+        moves.moved.insert(claim);
         let before = before.map(|it| it.key().clone());
         let Some(after) = after else {
             self.leaving.extend(before.map(|it| (claim, it)));

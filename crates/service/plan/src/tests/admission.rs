@@ -111,6 +111,13 @@ fn addresses_of_nodes_and_pods_can_be_refused() {
 }
 
 #[test]
+fn a_cluster_ip_among_the_pods_is_served_and_told() {
+    let told = "Service default/web: spec.clusterIPs: 10.244.0.9 lies in the pods' range 10.244.0.0/24: its \
+                ports lead to the Service now";
+    check(here(), "10.244.0.9", &["10.244.0.9:80/tcp"], &[told]);
+}
+
+#[test]
 fn a_refused_cluster_ip_does_not_guard_its_address() {
     let events = [node("node-a 192.168.0.1"), service("web 192.168.0.1 :80")];
     let planner = planner(refusing(), events);
