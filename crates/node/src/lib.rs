@@ -36,6 +36,7 @@ mod flock;
 pub mod forwarding;
 mod health;
 mod hold;
+mod memory;
 pub mod metrics;
 pub mod node;
 pub mod oom;

@@ -23,6 +23,7 @@ use tokio::sync::oneshot;
 use crate::consumer::{Consumer, Section};
 use crate::events::EventQueue;
 use crate::hold::{Hold, Settled};
+use crate::memory::{Memory, give_back};
 use crate::status::{AgentStatus, StatusAnswer};
 
 /// Largest number of inputs absorbed before a step: a stream of inputs must not delay it for ever.
@@ -183,6 +184,8 @@ trait Run {
     fn take(&mut self) -> bool;
     /// Absorbs events of the queue, as many as there is room for. Returns whether the consumer got some.
     fn absorb(&mut self) -> bool;
+    /// How many events it has absorbed since its last step.
+    fn absorbed(&self) -> usize;
     /// The namespaces about which events are left in the queue.
     fn namespaces(&self) -> HashSet<Arc<str>>;
     fn due(&self, now: Instant) -> Option<Instant>;
@@ -223,6 +226,10 @@ impl<C: Consumer> Run for Slot<C> {
         any
     }
 
+    fn absorbed(&self) -> usize {
+        self.portion.limit().saturating_sub(self.room)
+    }
+
     fn namespaces(&self) -> HashSet<Arc<str>> {
         self.queue.namespaces()
     }
@@ -238,7 +245,7 @@ impl<C: Consumer> Run for Slot<C> {
     fn step(&mut self, now: Instant) -> Option<Settled> {
         let begin = Instant::now();
         let settled = self.consumer.step(now);
-        let events = self.portion.limit() - self.room;
+        let events = self.absorbed();
         self.portion.took(events, self.absorbed + begin.elapsed());
         self.room = self.portion.limit();
         self.absorbed = Duration::ZERO;
@@ -282,6 +289,7 @@ pub struct Runtime {
     started: Instant,
     /// When the last status was published.
     published: Option<Instant>,
+    memory: Memory,
 }
 
 impl Runtime {
@@ -301,6 +309,7 @@ impl Runtime {
             kubeconfig: None,
             started: Instant::now(),
             published: None,
+            memory: Memory::default(),
         }
     }
 
@@ -377,7 +386,9 @@ impl Runtime {
     /// Waits for inputs or for the next due time. `false`: the loop ends.
     fn turn(&mut self) -> bool {
         let now = Instant::now();
-        let due = self.consumers().filter_map(|it| it.due(now)).min();
+        let memory = self.memory.due();
+        let due = self.consumers().filter_map(|it| it.due(now));
+        let due = due.chain(memory).min();
         let first = match due {
             Some(due) => self.inputs.recv_timeout(due.saturating_duration_since(now)),
             None => self.inputs.recv().map_err(RecvTimeoutError::from),
@@ -412,6 +423,9 @@ impl Runtime {
             }
         }
         self.step(Instant::now());
+        if self.memory.is_due(Instant::now()) {
+            give_back();
+        }
         if self
             .published
             .is_none_or(|it| it.elapsed() >= PUBLISH_PERIOD)
@@ -441,6 +455,7 @@ impl Runtime {
         }
         for (slot, settled) in self.slots.iter_mut().zip(&mut self.settled) {
             let Some(slot) = slot else { continue };
+            self.memory.worked(slot.absorbed(), now);
             *settled = slot.step(now).or(settled.take());
             if let Some(settled) = settled {
                 settled.namespaces = slot.namespaces();
