@@ -56,7 +56,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("config", &["model", "plan", "yaml"]),
     ("source", &["model", "reconcile", "yaml"]),
     ("kernel/netlink", &[]),
-    ("kernel/nft", &["netlink"]),
+    ("kernel/nft", &["netlink", "reconcile"]),
     ("kernel/xtables", &["model", "netlink", "nft"]),
     ("kernel/route", &["netlink"]),
     ("kernel/bpf", &["netlink", "reconcile", "route"]),

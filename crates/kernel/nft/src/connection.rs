@@ -1,6 +1,7 @@
 //! Commits transactions.
 
 use std::fmt;
+use std::process;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -9,6 +10,7 @@ use nix::sys::socket::SockProtocol;
 use sluice_netlink::message::{Answer, Messages};
 use sluice_netlink::request;
 use sluice_netlink::socket::{Socket, SocketError};
+use sluice_reconcile::BackendError;
 
 use super::batch::Batch;
 
@@ -34,8 +36,18 @@ impl fmt::Display for Failure {
             [tag] => write!(f, "object {tag}")?,
             [first, .., last] => write!(f, "one of objects {first} to {last}")?,
         }
-        write!(f, ": {}", self.errno.desc())?;
-        self.message.iter().try_for_each(|it| write!(f, " ({it})"))
+        write!(f, ": {}", self.reason())
+    }
+}
+
+impl Failure {
+    /// The kernel's words.
+    fn reason(&self) -> String {
+        let words = self.errno.desc();
+        match &self.message {
+            Some(message) => format!("{words} ({message})"),
+            None => words.to_owned(),
+        }
     }
 }
 
@@ -54,6 +66,33 @@ pub enum CommitError {
     /// The socket failed. After an error of the send nothing was applied.
     #[error("commit nftables transaction")]
     Socket(#[source] SocketError),
+}
+
+impl CommitError {
+    /// Tags of the refused objects, in the order of the batch.
+    pub fn tags(&self) -> impl Iterator<Item = u32> + '_ {
+        let failures = match self {
+            Self::Refused { failures } => &failures[..],
+            Self::Unanswered | Self::Socket(_) => &[],
+        };
+        failures.iter().flat_map(|it| it.tags.iter().copied())
+    }
+
+    /// As the error of an operation on objects that its text names: it has the kernel's words, and no tags.
+    #[must_use]
+    pub fn of(self, operation: impl Into<String>) -> BackendError {
+        BackendError {
+            operation: operation.into(),
+            reason: match &self {
+                Self::Refused { failures } => {
+                    let reasons: Vec<String> = failures.iter().map(Failure::reason).collect();
+                    format!("kernel said: {}", reasons.join("; "))
+                }
+                other => other.to_string(),
+            },
+            source: Some(Box::new(self)),
+        }
+    }
 }
 
 fn summary(failures: &[Failure]) -> String {
@@ -89,6 +128,37 @@ impl fmt::Debug for Observer {
 pub struct Connection {
     pub(super) socket: Socket,
     observer: Observer,
+}
+
+/// What a process writes with a socket of its own. The port id says so to a watch for changes by others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Removes what an earlier program left.
+    Leftovers = 1,
+    /// Writes the rules of Services.
+    Services = 2,
+    /// Writes the rules of network policies.
+    Policies = 3,
+}
+
+impl Purpose {
+    /// Every one.
+    pub const ALL: [Self; 3] = [Self::Leftovers, Self::Services, Self::Policies];
+
+    /// The port id in this process; more than any process id (`PID_MAX_LIMIT`).
+    #[must_use]
+    pub fn port_id(self) -> u32 {
+        process::id() + ((self as u32) << 22)
+    }
+
+    /// Connects to `nf_tables` of the calling thread's network namespace, by this port id if no other socket there has
+    /// it.
+    ///
+    /// # Errors
+    /// [`SocketError::Io`].
+    pub fn connect(self) -> Result<Connection, SocketError> {
+        Connection::open_at(self.port_id()).or_else(|_| Connection::open())
+    }
 }
 
 impl Connection {

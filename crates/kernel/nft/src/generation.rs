@@ -16,6 +16,12 @@ pub struct Generation {
 }
 
 impl Generation {
+    /// The number after one more transaction. Zero is no generation (`nft_base_seq_inc`, nf_tables_api.c).
+    #[must_use]
+    pub fn after(id: u32) -> u32 {
+        id.wrapping_add(1).max(1)
+    }
+
     /// Reads the attributes of `NFT_MSG_NEWGEN`.
     pub(super) fn decode(attrs: &Attrs<'_>) -> Self {
         Self {

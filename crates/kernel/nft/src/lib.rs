@@ -9,6 +9,7 @@
 //! keyed objects of a table that we own ──owned::Difference──▶ Batch
 //! Table, Chain, KernelRule, Set, ElementRef ◀──list── Connection ◀────┘
 //! Notice ◀── Monitor ◀── multicast group of nftables, without our own port ids
+//! drift::watch ◀── Monitor: who changed a table that we own
 //! Step ◀── Tracer ◀── multicast group of traces
 //! ```
 //!
@@ -26,6 +27,7 @@ mod batch;
 mod compile;
 mod connection;
 mod contents;
+pub mod drift;
 mod element;
 mod expr;
 mod generation;
@@ -49,7 +51,7 @@ mod value;
 
 pub use any::{Action, AnyChain, NumberedRule, TableFamily};
 pub use batch::{Batch, Create};
-pub use connection::{CommitError, Connection, Exchange, Failure};
+pub use connection::{CommitError, Connection, Exchange, Failure, Purpose};
 pub use contents::Contents;
 pub use element::{Datum, KeyBytes, Reader, write_fields};
 pub use expr::{CmpOp, CtKey, Expr, FibAddress, MetaKey, PayloadBase};

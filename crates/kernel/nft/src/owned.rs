@@ -8,7 +8,43 @@
 //! referred to. Sets go before chains, since a verdict map may hold one of the chains. The kernel shows packets the old
 //! rules or the new ones, nothing between.
 
+use sluice_netlink::request::uninterrupted;
+use sluice_reconcile::BackendError;
+
 use crate::batch::Batch;
+use crate::kernel::Kernel;
+use crate::object::Table;
+use crate::scope::Scope;
+use crate::text::family_word;
+
+/// Our table, if it exists. Ours is only a table with this comment.
+///
+/// # Errors
+///
+/// The kernel could not be asked, or a table of this name is not ours.
+pub fn table(
+    kernel: &mut impl Kernel,
+    scope: Scope<'_>,
+    comment: &str,
+) -> Result<Option<Table>, BackendError> {
+    let Scope { family, table } = scope;
+    let shown = format!("table {} {table}", family_word(family));
+    let tables = uninterrupted(|| kernel.tables(family));
+    let tables = tables.map_err(|error| BackendError::new(format!("list {shown}"), error))?;
+    let found = tables.into_iter().find(|it| it.name == table);
+    let is_ours = |it: &Table| it.comment.as_deref() == Some(comment);
+    if found.as_ref().is_none_or(is_ours) {
+        return Ok(found);
+    }
+    Err(BackendError {
+        operation: format!("use {shown}"),
+        reason: format!(
+            "a table of this name exists that Sluice did not make (its comment is not {comment:?}): rename it, or \
+             remove it with `nft delete {shown}`"
+        ),
+        source: None,
+    })
+}
 
 /// Whether an object is in the kernel already, with another content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

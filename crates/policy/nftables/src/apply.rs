@@ -1,7 +1,6 @@
 //! Objects as changes of a transaction, in the order of [`sluice_nft::owned`].
 
 use sluice_nft::owned::{Difference, Existing, Write};
-use sluice_nft::text::comment;
 use sluice_nft::{
     Batch, Chain as KernelChain, Create, DataRef, ElementRef, KernelRule, KeyBytes, Verdict,
 };
@@ -68,11 +67,10 @@ impl Write for Writer {
         let scope = scope(key.family());
         match (key, object) {
             (Key::Chain(_, name), Object::Chain(chain)) => {
-                let text = comment(&chain.comment);
                 let chain = KernelChain {
                     name: name.to_string(),
                     hook: chain.hook,
-                    comment: (!text.is_empty()).then(|| text.into_owned()),
+                    comment: None,
                 };
                 batch.add_chain(tag, scope, &chain, Create::IfMissing);
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sluice_model::IpFamily;
-use sluice_nft::{Batch, CommitError, Connection, Failure, Kernel};
+use sluice_nft::{Batch, Connection, Generation, Kernel, Purpose};
 use sluice_policy_plan::{Content, Piece};
 use sluice_reconcile::{Backend, BackendError, Delta, Objects};
 
@@ -26,7 +26,7 @@ impl PolicyTables {
     ///
     /// No netlink socket could be opened.
     pub fn connect() -> Result<Self, BackendError> {
-        let kernel = Connection::open();
+        let kernel = Purpose::Policies.connect();
         let kernel = kernel.map_err(|error| BackendError::new("open netlink socket", error))?;
         Ok(Self::on(kernel))
     }
@@ -50,13 +50,13 @@ impl<K: Kernel> PolicyTables<K> {
         let mut batch = Batch::new();
         let mut removed = Vec::new();
         for family in IpFamily::ALL {
-            if observe::owns_table(&mut self.kernel, family)? {
+            if observe::ours(&mut self.kernel, family)?.is_some() {
                 batch.delete_table(0, scope(family));
                 removed.push(format!("{} {TABLE}", family.nft_name()));
             }
         }
         let result = self.kernel.commit(&batch);
-        result.map_err(|error| BackendError::new(format!("delete tables {TABLE}"), error))?;
+        result.map_err(|error| error.of(format!("delete tables {TABLE}")))?;
         Ok(removed)
     }
 
@@ -113,32 +113,15 @@ impl<K: Kernel> Backend for PolicyTables<K> {
     fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), BackendError> {
         let batch = apply::transaction(delta);
         let result = self.kernel.commit(&batch);
-        result.map_err(|error| refused(delta, error))?;
+        result.map_err(|error| {
+            // The first object that the kernel refused.
+            let object = error.tags().find_map(|tag| apply::key(delta, tag));
+            let what = object.map_or_else(|| format!("tables {TABLE}"), Key::to_string);
+            error.of(format!("write {what}"))
+        })?;
         if !batch.is_empty() {
-            // Zero is no generation (`nft_base_seq_inc`, nf_tables_api.c).
-            self.generation = self.generation.wrapping_add(1).max(1);
+            self.generation = Generation::after(self.generation);
         }
         Ok(())
-    }
-}
-
-/// The error of a transaction. It names the first object that the kernel refused.
-fn refused(delta: &Delta<Key, Object>, error: CommitError) -> BackendError {
-    let failures = match &error {
-        CommitError::Refused { failures } => &failures[..],
-        _ => &[],
-    };
-    let mut tags = failures.iter().flat_map(|it| &it.tags);
-    let object = tags.find_map(|tag| apply::key(delta, *tag));
-    let what = object.map_or_else(|| format!("tables {TABLE}"), Key::to_string);
-    let reasons: Vec<String> = failures.iter().map(Failure::to_string).collect();
-    BackendError {
-        operation: format!("write {what}"),
-        reason: if reasons.is_empty() {
-            error.to_string()
-        } else {
-            format!("kernel said: {}", reasons.join("; "))
-        },
-        source: Some(Box::new(error)),
     }
 }

@@ -7,7 +7,7 @@ use sluice_model::{IpFamily, NamespacedName};
 use sluice_nft::{Family, Scope};
 use sluice_policy_plan::{Direction, ProfileId, SetId};
 
-use crate::TABLE;
+use crate::{TABLE, set};
 
 /// A set or map of our tables.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -24,12 +24,7 @@ pub enum SetName {
 
 impl SetName {
     pub(crate) fn parse(name: &str) -> Self {
-        let standing = [
-            Self::Pods(Direction::Ingress),
-            Self::Pods(Direction::Egress),
-            Self::Itself,
-        ];
-        let mut standing = standing.into_iter();
+        let mut standing = set::STANDING.into_iter().map(|(it, _)| it);
         let found = standing.find(|it| it.to_string() == name);
         found
             .or_else(|| SetId::parse(name).map(Self::Peers))

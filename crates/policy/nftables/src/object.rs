@@ -129,14 +129,11 @@ pub struct Element {
     pub comment: Option<Arc<str>>,
 }
 
-/// A chain with its rules. The comment is not compared: the kernel takes it only when it makes the chain
-/// (`nf_tables_updchain`).
+/// A chain with its rules.
 #[derive(Clone, Debug)]
 pub struct Chain {
     /// The hook of a base chain; `None` when only other chains lead here.
     pub hook: Option<Hook>,
-    /// For people; empty when the name says enough.
-    pub comment: String,
     /// Its rules, as they are written; none in a listed chain.
     pub rules: Vec<Rule>,
     /// Its rules, as the kernel has them.
@@ -148,7 +145,6 @@ impl Chain {
         let exprs = rules.iter().map(|it| it.exprs(netlink(family)));
         Self {
             hook,
-            comment: String::new(),
             exprs: exprs.collect(),
             rules,
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sluice_model::IpFamily;
 use sluice_netlink::RequestError;
 use sluice_netlink::request::uninterrupted;
-use sluice_nft::{DataRef, ElementRef, Kernel, Ranges, Reader, Verdict};
+use sluice_nft::{DataRef, ElementRef, Kernel, Ranges, Reader, Table, Verdict, owned};
 use sluice_policy_plan::PortRange;
 use sluice_reconcile::BackendError;
 
@@ -22,53 +22,41 @@ type Objects = BTreeMap<Key, Object>;
 /// All objects of our table of a family. A table with a set that we would declare otherwise, with ranges that we would
 /// not write or with a base chain elsewhere is one [`Object::Foreign`], so that it is replaced as a whole.
 pub(crate) fn table(kernel: &mut impl Kernel, family: IpFamily) -> Result<Objects, BackendError> {
-    if !owns_table(kernel, family)? {
-        return Ok(Objects::new());
+    match ours(kernel, family)? {
+        None => return Ok(Objects::new()),
+        Some(_) => {}
     }
     let listed = uninterrupted(|| list(kernel, family));
-    listed.map_err(|error| failed(family, error))
+    let what = || format!("list table {} {TABLE}", family.nft_name());
+    listed.map_err(|error| BackendError::new(what(), error))
 }
 
-/// Whether our table of this family exists.
+/// Our table of this family, if it exists.
 ///
 /// # Errors
 ///
 /// The kernel could not be asked, or a table of our name is not ours: it lacks our comment.
-pub(crate) fn owns_table(kernel: &mut impl Kernel, family: IpFamily) -> Result<bool, BackendError> {
-    let tables = uninterrupted(|| kernel.tables(netlink(family)));
-    let tables = tables.map_err(|error| failed(family, error))?;
-    let Some(table) = tables.into_iter().find(|it| it.name == TABLE) else {
-        return Ok(false);
-    };
-    if table.comment.as_deref() == Some(TABLE_COMMENT) {
-        return Ok(true);
-    }
-    let family = family.nft_name();
-    Err(BackendError {
-        operation: format!("use table {family} {TABLE}"),
-        reason: format!(
-            "a table of this name exists that Sluice did not make (its comment is not {TABLE_COMMENT:?}): rename it, \
-             or remove it with `nft delete table {family} {TABLE}`"
-        ),
-        source: None,
-    })
+pub(crate) fn ours(
+    kernel: &mut impl Kernel,
+    family: IpFamily,
+) -> Result<Option<Table>, BackendError> {
+    owned::table(kernel, scope(family), TABLE_COMMENT)
 }
 
-fn failed(family: IpFamily, error: RequestError) -> BackendError {
-    BackendError::new(format!("list table {} {TABLE}", family.nft_name()), error)
+/// A table that is to be replaced as a whole.
+fn foreign(family: IpFamily) -> Objects {
+    Objects::from([(Key::Table(family), Object::Foreign)])
 }
 
 fn list(kernel: &mut impl Kernel, family: IpFamily) -> Result<Objects, RequestError> {
-    let table = Key::Table(family);
-    let foreign = || Objects::from([(table.clone(), Object::Foreign)]);
-    let mut objects = Objects::from([(table.clone(), Object::Table)]);
+    let mut objects = Objects::from([(Key::Table(family), Object::Table)]);
     for (listed, _) in kernel.sets(scope(family))? {
         let name = SetName::parse(&listed.name);
         let Some(kind) = set::kind(family, &name, &listed) else {
-            return Ok(foreign());
+            return Ok(foreign(family));
         };
         if !elements(kernel, family, &name, kind, &mut objects)? {
-            return Ok(foreign());
+            return Ok(foreign(family));
         }
         objects.insert(Key::Set(family, name), Object::Set(Box::new(listed)));
     }
@@ -79,7 +67,6 @@ fn list(kernel: &mut impl Kernel, family: IpFamily) -> Result<Objects, RequestEr
     for chain in kernel.chains(scope(family))? {
         let observed = Chain {
             hook: chain.hook,
-            comment: chain.comment.unwrap_or_default(),
             rules: Vec::new(),
             exprs: rules.remove(&chain.name).unwrap_or_default(),
         };
@@ -99,7 +86,7 @@ fn list(kernel: &mut impl Kernel, family: IpFamily) -> Result<Objects, RequestEr
         hook != listed.hook
     };
     if objects.iter().any(is_moved) {
-        return Ok(foreign());
+        return Ok(foreign(family));
     }
     Ok(objects)
 }

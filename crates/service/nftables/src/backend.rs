@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_model::IpFamily;
-use sluice_nft::{Batch, CommitError, Connection, Create, Failure, Kernel};
+use sluice_nft::{Batch, Connection, Create, Generation, Kernel, drift};
 use sluice_plan::explain::Explanation;
 use sluice_plan::{Plan, PortKey, PortPlan};
 use sluice_plane::{
@@ -27,7 +27,7 @@ use crate::placement::{self, Placement};
 use crate::render::Render;
 use crate::set::{Counting, SetName};
 use crate::unreachable::{self, Search};
-use crate::{drift, layout, live, observe, render, slots, tables, text};
+use crate::{layout, live, observe, render, slots, tables, text};
 
 /// A difference in parts.
 type ObjectParts = dyn sluice_reconcile::Parts<Key, Object>;
@@ -101,7 +101,7 @@ impl<K: Kernel> Nftables<K> {
         batch.add_table(0, scope, None, Create::IfMissing);
         batch.delete_table(1, scope);
         let result = self.kernel.commit(&batch);
-        result.map_err(|error| tables::refused("ask for nf_tables", error))
+        result.map_err(|error| error.of("ask for nf_tables"))
     }
 }
 
@@ -245,7 +245,7 @@ impl<K: Kernel + Send + 'static> Backend for Nftables<K> {
         let kernel = &mut self.kernel;
         let tried = self
             .families
-            .upkeep(|family, _| tables::owns_table(kernel, family).map(drop));
+            .upkeep(|family, _| tables::ours(kernel, family).map(drop));
         Ok(tried.and(self.search()?))
     }
 
@@ -319,7 +319,7 @@ impl DataPlane for Nftables {
     }
 
     fn started(&mut self, report: ForeignChange) -> Vec<Sysctl> {
-        drift::watch(self.kernel.port_id(), self.generation, report);
+        drift::watch(TABLE, self.kernel.port_id(), self.generation, report);
         Vec::new()
     }
 
@@ -383,24 +383,15 @@ impl<K: Kernel> Nftables<K> {
         match self.kernel.commit(batch) {
             Ok(()) if batch.is_empty() => Ok(()),
             Ok(()) => {
-                // Zero is no generation (`nft_base_seq_inc`, nf_tables_api.c).
-                self.generation = self.generation.wrapping_add(1).max(1);
+                self.generation = Generation::after(self.generation);
                 Ok(())
             }
             Err(error) => {
-                let object = match &error {
-                    CommitError::Refused { failures } => refused(delta, failures),
-                    _ => None,
-                };
+                // The first object that the kernel refused.
+                let object = error.tags().find_map(|tag| apply::key(delta, tag));
                 let what = object.map_or("tables ip sluice and ip6 sluice".into(), Key::to_string);
-                Err(tables::refused(&format!("write {what}"), error))
+                Err(error.of(format!("write {what}")))
             }
         }
     }
-}
-
-/// The first object that the kernel refused.
-fn refused<'a>(delta: &'a Delta<Key, Object>, failures: &[Failure]) -> Option<&'a Key> {
-    let tags = failures.iter().flat_map(|it| &it.tags);
-    tags.filter_map(|tag| apply::key(delta, *tag)).next()
 }

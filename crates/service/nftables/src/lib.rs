@@ -25,7 +25,6 @@ mod bytes;
 mod counters;
 mod definition;
 mod denials;
-mod drift;
 mod frontend;
 mod labels;
 mod layout;

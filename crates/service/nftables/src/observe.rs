@@ -20,7 +20,7 @@ use crate::object::{Chain, Key, Object, Objects, Rules};
 use crate::set::{Counting, Element, ElementKey, ElementValue, KeyKind, SetName, ValueKind};
 use crate::slots;
 use crate::source_list::SourceList;
-use crate::tables::{failed, owns_table};
+use crate::tables::{failed, ours};
 
 /// Elements in the endpoint maps of a table up to which these are listed. Listing 16,384 elements
 /// takes as long as asking for them by key (10 ms); 500,000 take 8 s and 0.4 s.
@@ -41,8 +41,9 @@ pub(crate) fn table(
     family: IpFamily,
     counting: Counting,
 ) -> Result<(Objects, Unlisted), BackendError> {
-    if !owns_table(kernel, family)? {
-        return Ok((Objects::new(), Unlisted::new()));
+    match ours(kernel, family)? {
+        None => return Ok((Objects::new(), Unlisted::new())),
+        Some(_) => {}
     }
     let listed = uninterrupted(|| list(kernel, family, counting));
     listed.map_err(|error| failed(family, error))
@@ -64,14 +65,10 @@ fn list(
     counting: Counting,
 ) -> Result<(Objects, Unlisted), RequestError> {
     let mut objects = Objects::from([(Key::Table(family), Object::Table)]);
-    let foreign = || {
-        let table = Objects::from([(Key::Table(family), Object::Foreign)]);
-        (table, Unlisted::new())
-    };
     let mut endpoint_maps = Vec::new();
     for (set, count) in kernel.sets(scope(family))? {
         let Some((key, object)) = declared(family, &set, counting) else {
-            return Ok(foreign());
+            return Ok(foreign(family));
         };
         match key {
             Key::Set(_, name) if name.value() == ValueKind::Endpoint => {
@@ -97,10 +94,16 @@ fn list(
         _ => false,
     });
     if moved {
-        Ok(foreign())
+        Ok(foreign(family))
     } else {
         Ok((objects, unlisted))
     }
+}
+
+/// A table that is to be replaced as a whole.
+fn foreign(family: IpFamily) -> (Objects, Unlisted) {
+    let table = Objects::from([(Key::Table(family), Object::Foreign)]);
+    (table, Unlisted::new())
 }
 
 /// Reads endpoint maps, given with their numbers of elements: lists small maps, else asks for the keys that the

@@ -1,9 +1,9 @@
-//! Tables as a whole: whose they are, their removal, and the errors of listing and writing them.
+//! Tables as a whole: whose they are, their removal, and the errors of listing them.
 
 use sluice_model::IpFamily;
 use sluice_netlink::request::uninterrupted;
 use sluice_netlink::{Errno, RequestError, SocketError};
-use sluice_nft::{Batch, ChainKind, CommitError, Connection, Failure, Hook, Kernel};
+use sluice_nft::{Batch, ChainKind, Connection, Hook, Kernel, Purpose, Table, owned};
 use sluice_plane::LeftoverError;
 use sluice_reconcile::BackendError;
 
@@ -12,36 +12,23 @@ use crate::object::TABLE_COMMENT;
 
 /// Connects to nf_tables of the calling thread's network namespace.
 pub(crate) fn connect() -> Result<Connection, BackendError> {
-    Connection::open().map_err(unconnected)
+    Purpose::Services.connect().map_err(unconnected)
 }
 
 pub(crate) fn unconnected(error: SocketError) -> BackendError {
     BackendError::new("open netlink socket", error)
 }
 
-/// Whether our table of this family exists.
+/// Our table of this family, if it exists.
 ///
 /// # Errors
 ///
 /// The kernel could not be asked, or a table of our name is not ours: it lacks our comment.
-pub(crate) fn owns_table(kernel: &mut impl Kernel, family: IpFamily) -> Result<bool, BackendError> {
-    let tables = uninterrupted(|| kernel.tables(netlink(family)));
-    let tables = tables.map_err(|error| failed(family, error))?;
-    let Some(table) = tables.into_iter().find(|it| it.name == TABLE) else {
-        return Ok(false);
-    };
-    match table.comment.as_deref() {
-        Some(TABLE_COMMENT) => Ok(true),
-        _ => Err(BackendError {
-            operation: format!("use table {} {TABLE}", family.nft_name()),
-            reason: format!(
-                "a table of this name exists that Sluice did not make (its comment is not \
-                 {TABLE_COMMENT:?}): rename it, or remove it with `nft delete table {} {TABLE}`",
-                family.nft_name()
-            ),
-            source: None,
-        }),
-    }
+pub(crate) fn ours(
+    kernel: &mut impl Kernel,
+    family: IpFamily,
+) -> Result<Option<Table>, BackendError> {
+    owned::table(kernel, scope(family), TABLE_COMMENT)
 }
 
 /// Removes our tables of these families; returns those that were there.
@@ -56,7 +43,7 @@ pub(crate) fn remove_ours(
     let [mut filters, mut all] = [Batch::new(), Batch::new()];
     let mut removed = Vec::new();
     for &family in families {
-        if owns_table(kernel, family)? {
+        if ours(kernel, family)?.is_some() {
             // The kernel takes the hooks of a table away one after the other. What is no more translated, and is still
             // filtered, would be refused as a packet to a ClusterIP without such a port.
             let chains = uninterrupted(|| kernel.chains(scope(family)));
@@ -74,7 +61,7 @@ pub(crate) fn remove_ours(
     }
     for (what, batch) in [("flush filters", filters), ("delete tables", all)] {
         let result = kernel.commit(&batch);
-        result.map_err(|error| refused(what, error))?;
+        result.map_err(|error| error.of(what))?;
     }
     Ok(removed)
 }
@@ -99,26 +86,4 @@ pub(crate) fn has_table(
 /// The error of a table that could not be listed.
 pub(crate) fn failed(family: IpFamily, error: RequestError) -> BackendError {
     BackendError::new(format!("list table {} {TABLE}", family.nft_name()), error)
-}
-
-fn reason(failure: &Failure) -> String {
-    match &failure.message {
-        Some(message) => format!("{} ({message})", failure.errno.desc()),
-        None => failure.errno.desc().to_owned(),
-    }
-}
-
-/// The error of a transaction.
-pub(crate) fn refused(operation: &str, error: CommitError) -> BackendError {
-    BackendError {
-        operation: operation.into(),
-        reason: match &error {
-            CommitError::Refused { failures } => {
-                let reasons: Vec<String> = failures.iter().map(reason).collect();
-                format!("kernel said: {}", reasons.join("; "))
-            }
-            other => other.to_string(),
-        },
-        source: Some(Box::new(error)),
-    }
 }

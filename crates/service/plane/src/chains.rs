@@ -12,7 +12,6 @@ mod save;
 mod teardown;
 
 pub use legacy::present as legacy_tables;
-pub use nft::port_id;
 
 use sluice_xtables::programs::Variant;
 use sluice_xtables::rule::Table;

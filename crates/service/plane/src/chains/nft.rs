@@ -4,13 +4,12 @@
 //! need its jumps alone.
 
 use std::collections::BTreeSet;
-use std::process;
 
 use sluice_model::IpFamily;
 use sluice_netlink::{Errno, RequestError};
 use sluice_nft::{
     Action, Batch, CommitError, Connection, Failure, Family, Kernel as _, NumberedRule, Policy,
-    Scope,
+    Purpose, Scope,
 };
 
 use sluice_xtables::programs::Variant;
@@ -62,18 +61,9 @@ fn scope(family: IpFamily, table: Table) -> Scope<'static> {
     Scope { family, table }
 }
 
-/// The netlink port id with which this process removes chains; more than any process id
-/// (`PID_MAX_LIMIT`). A watch for foreign changes ignores it.
-#[must_use]
-pub fn port_id() -> u32 {
-    process::id() + (1 << 22)
-}
-
 /// Removes chains from the tables of iptables-nft, each table in one transaction.
 pub(super) fn remove(request: &Request<'_>, removal: &mut Removal) {
-    // Another thread may use the port id.
-    let connection = Connection::open_at(port_id()).or_else(|_| Connection::open());
-    let mut connection = match connection {
+    let mut connection = match Purpose::Leftovers.connect() {
         Ok(it) => it,
         Err(error) => return removal.errors.push(LeftoverError::Connect(error)),
     };

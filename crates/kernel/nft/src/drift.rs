@@ -8,17 +8,24 @@
 use std::collections::BTreeMap;
 use std::thread;
 
-use sluice_nft::{Change, ChangeKind, Connection, Generation, Kernel, Monitor, Notice};
-use sluice_plane::{ForeignChange, chains};
 use tracing::{info, warn};
 
-use crate::name::TABLE;
+use crate::connection::{Connection, Purpose};
+use crate::generation::Generation;
+use crate::kernel::Kernel as _;
+use crate::monitor::{Change, ChangeKind, Monitor, Notice};
 
-/// Reports foreign changes of our tables from now on, in the network namespace of the caller, and at once if the
-/// ruleset has another generation than `generation`. `port_id` is that of our own writes; a takeover's deletions are
-/// no foreign change either.
-pub(crate) fn watch(port_id: u32, generation: u32, report: ForeignChange) {
-    let monitor = match Monitor::ignoring(&[port_id, chains::port_id()]) {
+/// Reports foreign changes of the tables of this name from now on, in the network namespace of the caller, and at once
+/// if the ruleset has another generation than `generation`. `port_id` is that of the tables' writer; what this process
+/// writes for another [`Purpose`] is no foreign change either.
+pub fn watch(
+    table: &'static str,
+    port_id: u32,
+    generation: u32,
+    report: impl Fn(String) + Send + 'static,
+) {
+    let own = Purpose::ALL.map(Purpose::port_id);
+    let monitor = match Monitor::ignoring(&[&own[..], &[port_id]].concat()) {
         Ok(monitor) => monitor,
         Err(error) => return unwatched(&error.to_string()),
     };
@@ -26,11 +33,14 @@ pub(crate) fn watch(port_id: u32, generation: u32, report: ForeignChange) {
         .ok()
         .and_then(|mut it| it.generation().ok());
     if current.as_ref().map(|it| it.id) != Some(generation) {
-        info!("the ruleset changed before the watch began: looking again");
+        info!(
+            table,
+            "the ruleset changed before the watch began: looking again"
+        );
         report("somebody, before the watch began".to_owned());
     }
     let thread = thread::Builder::new().name("drift".into());
-    if let Err(error) = thread.spawn(move || run(monitor, &report)) {
+    if let Err(error) = thread.spawn(move || run(table, monitor, &report)) {
         unwatched(&error.to_string());
     }
 }
@@ -42,8 +52,8 @@ fn unwatched(error: &str) {
     );
 }
 
-fn run(mut monitor: Monitor, report: &ForeignChange) {
-    let mut foreign = Foreign::default();
+fn run(table: &'static str, mut monitor: Monitor, report: &impl Fn(String)) {
+    let mut foreign = Foreign::of(table);
     loop {
         match monitor.wait(None) {
             Ok(notice) => {
@@ -57,19 +67,27 @@ fn run(mut monitor: Monitor, report: &ForeignChange) {
 }
 
 /// Collects the notices of one transaction.
-#[derive(Default)]
 struct Foreign {
+    /// The name of our tables.
+    ours: &'static str,
     /// The changes of our tables by the transaction that is being reported.
     touched: BTreeMap<&'static str, String>,
 }
 
 impl Foreign {
+    const fn of(ours: &'static str) -> Self {
+        Self {
+            ours,
+            touched: BTreeMap::new(),
+        }
+    }
+
     /// One line about a transaction that changed our tables, at its last notice.
     fn take(&mut self, notice: Notice) -> Option<String> {
         match notice {
             Notice::Change(change) => {
                 let table = change.table.as_deref().unwrap_or_default();
-                if table == TABLE && !is_expiry(&change) {
+                if table == self.ours && !is_expiry(&change) {
                     self.touched.insert(verb(change.kind), table.to_owned());
                 }
                 None
@@ -137,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_transaction_is_one_line_that_names_who() {
-        let mut foreign = Foreign::default();
+        let mut foreign = Foreign::of("sluice");
         assert_eq!(
             foreign.take(change(ChangeKind::DelRule, "sluice", 4711)),
             None
@@ -159,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_program_with_a_hostile_name_is_shown_escaped() {
-        let mut foreign = Foreign::default();
+        let mut foreign = Foreign::of("sluice");
         foreign.take(change(ChangeKind::DelTable, "sluice", 4711));
         let by = Generation {
             id: 7,
@@ -174,7 +192,7 @@ mod tests {
 
     #[test]
     fn other_tables_and_expiring_elements_are_no_drift() {
-        let mut foreign = Foreign::default();
+        let mut foreign = Foreign::of("sluice");
         foreign.take(change(ChangeKind::DelTable, "filter", 4711));
         foreign.take(change(ChangeKind::DelElement, "sluice", 0));
         assert_eq!(foreign.take(end()), None);
@@ -182,7 +200,7 @@ mod tests {
 
     #[test]
     fn lost_notices_may_have_been_anything() {
-        let mut foreign = Foreign::default();
+        let mut foreign = Foreign::of("sluice");
         assert!(foreign.take(Notice::Lost).is_some());
     }
 }
