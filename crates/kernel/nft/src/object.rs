@@ -18,6 +18,8 @@ pub struct Table {
     pub name: String,
     /// Shown by `nft list`; cut at 127 bytes.
     pub comment: Option<String>,
+    /// `flags dormant`: the kernel has taken its base chains from their hooks, so that no packet sees them.
+    pub is_dormant: bool,
 }
 
 /// The type of a base chain.

@@ -157,6 +157,7 @@ impl Kernel for Fake {
         let tables = of_family.map(|((_, name), content)| Table {
             name: name.clone(),
             comment: content.comment.clone(),
+            is_dormant: false,
         });
         Ok(tables.collect())
     }

@@ -59,6 +59,7 @@ pub const NFTA_TABLE_NAME: u16 = 1;
 pub const NFTA_TABLE_FLAGS: u16 = 2;
 pub const NFTA_TABLE_USERDATA: u16 = 6;
 /// The kernel deletes the table with the socket that made it (Linux 5.12).
+pub const NFT_TABLE_F_DORMANT: u32 = 1;
 pub const NFT_TABLE_F_OWNER: u32 = 2;
 pub const NFTA_CHAIN_NAME: u16 = 3;
 pub const NFTA_CHAIN_HOOK: u16 = 4;

@@ -20,10 +20,11 @@ pub(crate) const TABLE_COMMENT: &str = "Sluice: network policies of this node's 
 type Objects = BTreeMap<Key, Object>;
 
 /// All objects of our table of a family. A table with a set that we would declare otherwise, with ranges that we would
-/// not write or with a base chain elsewhere is one [`Object::Foreign`], so that it is replaced as a whole.
+/// not write or with a base chain elsewhere, and a dormant one, is one [`Object::Foreign`], so that it is replaced as a whole.
 pub(crate) fn table(kernel: &mut impl Kernel, family: IpFamily) -> Result<Objects, BackendError> {
     match ours(kernel, family)? {
         None => return Ok(Objects::new()),
+        Some(it) if it.is_dormant => return Ok(foreign(family)),
         Some(_) => {}
     }
     let listed = uninterrupted(|| list(kernel, family));

@@ -60,6 +60,7 @@ fn what_others_change_is_repaired() {
             "add element ip sluice-policy itself { 10.0.0.9 . 10.0.0.9 }",
             "add element ip sluice-policy itself { 10.0.0.9 . 10.0.0.8 }",
             "delete table ip6 sluice-policy",
+            "add table ip sluice-policy { flags dormant; }",
         ] {
             nft(line);
             let report = enforced.resync();

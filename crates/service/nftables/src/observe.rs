@@ -31,7 +31,7 @@ const LISTED: usize = 16_384;
 pub(crate) type Unlisted = BTreeMap<(IpFamily, SetName), Option<usize>>;
 
 /// All objects of our table of a family. A table with sets that we would declare otherwise, such as a table that counts
-/// when this one is not to, is reported as one [`Object::Foreign`], so that it is replaced as a whole.
+/// when this one is not to, and a table that is dormant are reported as one [`Object::Foreign`], so that it is replaced as a whole.
 ///
 /// # Errors
 ///
@@ -43,6 +43,7 @@ pub(crate) fn table(
 ) -> Result<(Objects, Unlisted), BackendError> {
     match ours(kernel, family)? {
         None => return Ok((Objects::new(), Unlisted::new())),
+        Some(it) if it.is_dormant => return Ok(foreign(family)),
         Some(_) => {}
     }
     let listed = uninterrupted(|| list(kernel, family, counting));

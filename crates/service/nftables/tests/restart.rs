@@ -141,7 +141,7 @@ fn whatever_was_done_to_the_rules_is_undone() {
     in_namespace(|| {
         started().synced();
         let before = listing();
-        let deeds: [&[&str]; 7] = [
+        let deeds: [&[&str]; 8] = [
             &UNREACHABLE,
             &[
                 "add element ip sluice endpoints { * : 10.9.9.9 . 80 }",
@@ -169,6 +169,7 @@ fn whatever_was_done_to_the_rules_is_undone() {
                 "flush set ip sluice cluster-ips",
             ],
             &["delete table ip sluice"],
+            &["add table ip sluice { flags dormant; }"],
             &["flush ruleset"],
         ];
         for deed in deeds {

@@ -21,6 +21,9 @@ impl Table {
         Some(Self {
             name: attrs.string(uapi::NFTA_TABLE_NAME)?,
             comment: comment(attrs, uapi::NFTA_TABLE_USERDATA),
+            is_dormant: attrs
+                .u32_be(uapi::NFTA_TABLE_FLAGS)
+                .is_some_and(|it| it & uapi::NFT_TABLE_F_DORMANT != 0),
         })
     }
 }

@@ -38,6 +38,7 @@ fn tables_read_back() {
         let table = |name: &str, comment: Option<String>| Table {
             name: name.into(),
             comment,
+            is_dormant: false,
         };
         assert_eq!(
             connection.tables(Family::Ipv4).unwrap(),
