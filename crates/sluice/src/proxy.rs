@@ -193,10 +193,6 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
     let health = Arc::new(health(config));
     let health_timeout = config.periods.health_timeout(effective.periods.sync);
     let clock = health.clock(health_timeout, Instant::now());
-    let policies = policy_tables.map(|tables| {
-        let clock = health.clock(health_timeout, Instant::now());
-        Policies::new(Planner::new(node_name.clone()), tables, clock)
-    });
     let metrics = ServiceMetrics::new(&of_process, P::DESCRIPTION);
     let observed = metrics.clone();
     plane.on_exchange(Box::new(move |it| {
@@ -227,6 +223,14 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
     let services = runtime.inbox::<sluice_agent::Services<P>>();
     let names = runtime.inbox::<Names>();
     let of_pods = runtime.inbox::<Policies>();
+    let policies = policy_tables.map(|tables| {
+        let clock = health.clock(health_timeout, Instant::now());
+        let to = of_pods.handle();
+        let watch = tables.watch(move |change| {
+            to.tell(move |it: &mut Policies| it.kernel_changed(change, Instant::now()));
+        });
+        Policies::new(Planner::new(node_name.clone()), tables, clock).watched(watch)
+    });
     let (proxy, control) = (services.handle(), runtime.control());
     let plans = sluice_agent::Services::plans(proxy.clone());
     if let Some(counters) = plane.counters()? {

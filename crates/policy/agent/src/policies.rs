@@ -15,9 +15,14 @@ use tracing::{error, info, warn};
 
 use crate::event::PolicyEvent;
 
-/// Time between two looks whether another program changed the ruleset. The kernel says so without a listing, and only a
-/// ruleset that was changed is read.
+/// Time between two looks whether another program changed the ruleset, for a change that the watch missed. The kernel says
+/// so without a listing, and only a ruleset that was changed is read.
 const LOOK: Duration = Duration::from_secs(30);
+/// Shortest time between two repairs: a program that changes our tables again and again must not have the whole thread.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Begins to watch for changes by other programs, from this generation of the ruleset on.
+type Watch = Box<dyn FnOnce(u32) + Send>;
 
 /// Network policy in the status.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +78,12 @@ pub struct Policies<K: Kernel = Connection> {
     look: Option<Instant>,
     backoff: Backoff,
     was_written: bool,
+    /// Waits for the first write: before it there is nothing to watch.
+    watch: Option<Watch>,
+    /// What another program did since the last look, if the watch saw it.
+    change: Option<String>,
+    /// When the rules were last repaired.
+    repaired: Option<Instant>,
     /// Those that the log has.
     issues: BTreeSet<String>,
     error: String,
@@ -90,8 +101,28 @@ impl<K: Kernel> Policies<K> {
             look: None,
             backoff: Backoff::default(),
             was_written: false,
+            watch: None,
+            change: None,
+            repaired: None,
             issues: BTreeSet::new(),
             error: String::new(),
+        }
+    }
+
+    /// Begins this watch after the first write. It reports to [`kernel_changed`](Self::kernel_changed).
+    #[must_use]
+    pub fn watched(mut self, watch: impl FnOnce(u32) + Send + 'static) -> Self {
+        self.watch = Some(Box::new(watch));
+        self
+    }
+
+    /// Another program changed our tables.
+    pub fn kernel_changed(&mut self, change: String, now: Instant) {
+        self.change = Some(change);
+        self.tables.doubt();
+        if self.backoff.due().is_none() {
+            let due = self.repaired.map_or(now, |it| now.max(it + PAUSE));
+            self.due = Some(self.due.map_or(due, |it| it.min(due)));
         }
     }
 }
@@ -109,6 +140,22 @@ impl<K: Kernel> Policies<K> {
         let changed = self.planner.take_changed();
         let plan = self.planner.plan();
         self.tables.sync(&(), plan, &changed, usize::MAX)
+    }
+
+    /// Takes note of families that are not enforced while the other one is.
+    fn report_unserved(&mut self) {
+        let unserved = self.tables.backend().unserved().iter();
+        let texts = unserved.map(|(family, error)| format!("{family}: {}", chain(error)));
+        let error = texts.collect::<Vec<_>>().join("; ");
+        if error == self.error {
+            return;
+        }
+        if error.is_empty() {
+            info!("network policies are in force again");
+        } else {
+            error!(why = error, "network policies are not in force everywhere");
+        }
+        self.error = error;
     }
 
     fn issues(&self) -> BTreeSet<String> {
@@ -130,16 +177,18 @@ impl<K: Kernel> Policies<K> {
             Ok(report) => {
                 // Before the first write there is nothing that another program could have changed.
                 let was_written = std::mem::replace(&mut self.was_written, true);
+                let by = self.change.take();
                 if was_written && report.foreign > 0 {
                     let objects = report.foreign;
                     warn!(
                         objects,
-                        "another program had changed the rules of network policies: repaired"
+                        by, "another program had changed the rules of network policies: repaired"
                     );
+                    self.repaired = Some(now);
                 }
-                if !self.error.is_empty() {
-                    info!("network policies are in force again");
-                    self.error.clear();
+                self.report_unserved();
+                if let Some(watch) = self.watch.take() {
+                    watch(self.tables.backend().generation());
                 }
                 let issues = self.issues();
                 for issue in issues.difference(&self.issues) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sluice_model::IpFamily;
-use sluice_nft::{Batch, Connection, Generation, Kernel, Purpose};
+use sluice_nft::{Batch, Connection, Generation, Kernel, Purpose, drift};
 use sluice_policy_plan::{Content, Piece};
 use sluice_reconcile::{Backend, BackendError, Delta, Objects};
 
@@ -17,6 +17,8 @@ pub struct PolicyTables<K = Connection> {
     kernel: K,
     /// The ruleset's generation if no other program changed it since the last observation.
     generation: u32,
+    /// Families whose table could not be read by the last observation, or is not ours. The other one is enforced.
+    unserved: Vec<(IpFamily, BackendError)>,
 }
 
 impl PolicyTables {
@@ -30,6 +32,16 @@ impl PolicyTables {
         let kernel = kernel.map_err(|error| BackendError::new("open netlink socket", error))?;
         Ok(Self::on(kernel))
     }
+
+    /// Prepares a watch for changes of the tables by other programs. It begins when it is called with the
+    /// [`generation`](Self::generation) after a write.
+    pub fn watch(
+        &self,
+        report: impl Fn(String) + Send + 'static,
+    ) -> impl FnOnce(u32) + Send + 'static {
+        let port_id = self.kernel.port_id();
+        move |generation| drift::watch(TABLE, port_id, generation, report)
+    }
 }
 
 impl<K: Kernel> PolicyTables<K> {
@@ -38,7 +50,25 @@ impl<K: Kernel> PolicyTables<K> {
         Self {
             kernel,
             generation: 0,
+            unserved: Vec::new(),
         }
+    }
+
+    /// The families whose policies are not in force, and why.
+    #[must_use]
+    pub fn unserved(&self) -> &[(IpFamily, BackendError)] {
+        &self.unserved
+    }
+
+    /// The generation that the ruleset has if no other program changed it since the last observation.
+    #[must_use]
+    pub const fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    fn served(&self) -> impl Iterator<Item = IpFamily> {
+        let is_served = |it: &IpFamily| self.unserved.iter().all(|(family, _)| family != it);
+        IpFamily::ALL.into_iter().filter(is_served)
     }
 
     /// Removes the tables; returns those that were there.
@@ -81,8 +111,7 @@ impl<K: Kernel> Backend for PolicyTables<K> {
     }
 
     fn standing(&self, (): &()) -> Objects<Self> {
-        let families = IpFamily::ALL.into_iter();
-        families.flat_map(render::standing).collect()
+        self.served().flat_map(render::standing).collect()
     }
 
     fn place(&mut self, _: &Content, _: Option<(&Content, &())>) {}
@@ -90,8 +119,7 @@ impl<K: Kernel> Backend for PolicyTables<K> {
     fn recover(&self, _: &Content, _: &BTreeMap<Key, Object>) {}
 
     fn render(&self, (): &(), content: &Content, (): &()) -> Objects<Self> {
-        let families = IpFamily::ALL.into_iter();
-        families
+        self.served()
             .flat_map(|it| render::render(it, content))
             .collect()
     }
@@ -104,8 +132,15 @@ impl<K: Kernel> Backend for PolicyTables<K> {
         // Before listing, so that a change in between shows.
         self.generation = self.current()?;
         let mut objects = BTreeMap::new();
+        self.unserved.clear();
         for family in IpFamily::ALL {
-            objects.append(&mut observe::table(&mut self.kernel, family)?);
+            match observe::table(&mut self.kernel, family) {
+                Ok(mut table) => objects.append(&mut table),
+                Err(error) => self.unserved.push((family, error)),
+            }
+        }
+        if self.served().next().is_none() {
+            return Err(self.unserved.remove(0).1);
         }
         Ok(objects)
     }

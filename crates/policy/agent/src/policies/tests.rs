@@ -1,8 +1,13 @@
 use std::sync::Arc;
 
+use sluice_model::IpFamily;
 use sluice_nft::testing::Fake;
+use sluice_nft::{Batch, Create, Family, Scope};
 use sluice_node::{Health, NodeObject, Probe};
+use sluice_policy_nftables::Key;
 use sluice_policy_plan::testing::{NODE, events, parse};
+
+use sluice_reconcile::Backend as _;
 
 use super::*;
 
@@ -50,24 +55,29 @@ fn nothing_is_written_before_everything_is_known() {
     assert!(status.contains(r#"\"isolated\":1"#), "{status}");
 }
 
-/// Somebody else's table of our name stops the policies, which say so and try again.
+/// A ruleset with somebody else's tables of our name.
+fn occupied(families: &[Family]) -> Fake {
+    let mut kernel = Fake::new();
+    let mut batch = Batch::new();
+    for &family in families {
+        let table = sluice_policy_nftables::TABLE;
+        batch.add_table(0, Scope { family, table }, Some("theirs"), Create::New);
+    }
+    kernel.commit(&batch).expect("tables are added");
+    kernel
+}
+
+/// Somebody else's tables of our name stop the policies, which say so and try again.
 #[test]
 fn what_cannot_be_written_is_tried_again() {
-    let mut kernel = Fake::new();
-    let scope = sluice_nft::Scope {
-        family: sluice_nft::Family::Ipv6,
-        table: sluice_policy_nftables::TABLE,
-    };
-    let mut batch = sluice_nft::Batch::new();
-    batch.add_table(0, scope, Some("theirs"), sluice_nft::Create::New);
-    kernel.commit(&batch).expect("a table is added");
+    let kernel = occupied(&[Family::Ipv4, Family::Ipv6]);
     let (ours, health) = policies();
     let mut policies = Policies::new(ours.planner, PolicyTables::on(kernel), ours.clock);
     policies.absorb(vec![PolicyEvent::Synced]);
     let now = Instant::now();
     policies.step(now);
     assert!(
-        policies.error.contains("table ip6 sluice-policy"),
+        policies.error.contains("table ip sluice-policy"),
         "{}",
         policies.error
     );
@@ -80,6 +90,53 @@ fn what_cannot_be_written_is_tried_again() {
     // News do not hasten it.
     policies.absorb(objects("pod a/web n1 10.0.0.1 app=web"));
     assert_eq!(policies.due(now), Some(now + Backoff::FIRST));
+}
+
+#[test]
+fn a_family_that_cannot_be_written_does_not_stop_the_other() {
+    let (ours, _) = policies();
+    let kernel = occupied(&[Family::Ipv6]);
+    let mut policies = Policies::new(ours.planner, PolicyTables::on(kernel), ours.clock);
+    policies.absorb(objects("pod a/web n1 10.0.0.1 app=web\n np a/deny ingress"));
+    policies.absorb(vec![PolicyEvent::Synced]);
+    policies.step(Instant::now());
+    assert!(
+        policies.error.contains("use table ip6 sluice-policy"),
+        "{}",
+        policies.error
+    );
+    let mut held = policies.tables.backend_mut().observe().expect("it is read");
+    held.retain(|key, _| matches!(key, Key::Element(..)));
+    let held: Vec<String> = held.keys().map(ToString::to_string).collect();
+    assert_eq!(
+        held,
+        [
+            "element ip sluice-policy ingress { 10.0.0.1 }",
+            "element ip sluice-policy itself { 10.0.0.1 . 10.0.0.1 }"
+        ]
+    );
+}
+
+/// The first repair is at once; a program that changes the tables again and again waits for the next.
+#[test]
+fn a_foreign_change_is_repaired_at_once() {
+    let (policies, _) = policies();
+    let (send, began) = std::sync::mpsc::channel();
+    let mut policies = policies.watched(move |generation| send.send(generation).expect("room"));
+    policies.absorb(vec![PolicyEvent::Synced]);
+    policies.step(Instant::now());
+    assert_eq!(began.try_recv(), Ok(1), "the watch begins after a write");
+    for is_first in [true, false] {
+        let removed = policies.tables.backend_mut().remove();
+        assert_eq!(removed.expect("they are there").len(), 2);
+        let now = Instant::now();
+        policies.kernel_changed("nft".to_owned(), now);
+        let due = policies.due(now).expect("there is something to do");
+        assert_eq!(due <= now, is_first);
+        policies.step(due);
+        let held = policies.tables.backend_mut().observe().expect("it is read");
+        assert!(held.contains_key(&Key::Table(IpFamily::V4)));
+    }
 }
 
 /// Other tables change at any time, those of Services too: to look after each write would read everything each time.
