@@ -30,6 +30,9 @@ pub struct Pod {
     /// `status.podIPs` (or the older `status.podIP`): one address per family at most. None once the pod's phase is
     /// Succeeded or Failed: the addresses are free for other pods then.
     pub addresses: Vec<IpAddr>,
+    /// `metadata.deletionTimestamp` is set: the containers are ending. The addresses may be free, and another pod's, before
+    /// the object is gone.
+    pub is_terminating: bool,
     /// `spec.hostNetwork`: the addresses are those of the node, shared with other pods.
     pub host_network: bool,
     /// The pod's resolver settings.

@@ -110,6 +110,7 @@ mod tests {
             ports: ContainerPorts::default(),
             node: None,
             addresses: Vec::new(),
+            is_terminating: false,
             host_network: false,
             dns,
         }

@@ -104,7 +104,7 @@ fn peer_set(family: IpFamily, id: SetId, set: &PeerSet) -> Vec<(Key, Object)> {
     let declared = Object::Set(Box::new(set::peers(family, &name, set)));
     let mut objects = vec![(Key::Set(family, name.clone()), declared)];
     let entries: Vec<Entry> = match set {
-        PeerSet::Pods(_) | PeerSet::NamedPort { .. } => Vec::new(),
+        PeerSet::Pods(..) | PeerSet::NamedPort { .. } => Vec::new(),
         PeerSet::Blocks(blocks) => {
             let blocks = blocks.iter().filter(|it| IpFamily::of_net(it) == family);
             blocks.copied().map(Entry::Prefix).collect()
@@ -159,7 +159,7 @@ fn profile(family: IpFamily, id: ProfileId, profile: &Profile) -> Vec<(Key, Obje
         }
     };
     tier("admin", &profile.admin, &mut rules);
-    if !profile.policies.is_empty() {
+    if profile.is_isolated() {
         let itself = [
             Field::Address(Side::Source),
             Field::Address(Side::Destination),

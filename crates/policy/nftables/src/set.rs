@@ -9,7 +9,7 @@ use sluice_policy_plan::{Direction, PeerSet};
 
 use crate::name::{SetName, netlink};
 
-/// The elements of a set.
+/// What a set has as elements, and so how it is declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Addresses with the chain that each leads to.
@@ -32,7 +32,7 @@ impl Kind {
 
     pub(crate) const fn of(set: &PeerSet) -> Self {
         match set {
-            PeerSet::Pods(_) => Self::Addresses,
+            PeerSet::Pods(..) => Self::Addresses,
             PeerSet::NamedPort { .. } => Self::Ports,
             PeerSet::Blocks(_) => Self::Prefixes,
             PeerSet::Ports(_) => Self::Ranges,

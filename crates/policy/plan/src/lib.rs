@@ -34,7 +34,7 @@ pub use event::Event;
 pub use id::{ProfileId, SetId};
 pub use peer::{Block, Namespaces, Peer, PodSelection};
 pub use plan::{
-    AddressPlan, Content, Member, PeerSet, Piece, Plan, PlannedRule, PolicyPlan, PortMatch,
+    AddressPlan, Claims, Content, Member, PeerSet, Piece, Plan, PlannedRule, PolicyPlan, PortMatch,
     PortRange, Profile, TierRule,
 };
 pub use planner::Planner;

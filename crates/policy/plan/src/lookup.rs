@@ -118,7 +118,7 @@ fn decide(
     if let Some(reason) = tier(&profile.admin) {
         return reason;
     }
-    if is_itself && !profile.policies.is_empty() {
+    if is_itself && profile.is_isolated() {
         return Reason::Itself;
     }
     for name in &profile.policies {
@@ -130,8 +130,8 @@ fn decide(
             return Reason::Allowed(name.clone(), found.rule);
         }
     }
-    if !profile.policies.is_empty() {
-        return Reason::Isolated(profile.policies.clone());
+    if profile.is_isolated() {
+        return Reason::Isolated([&profile.policies[..], &profile.partial[..]].concat());
     }
     tier(&profile.baseline).unwrap_or(Reason::NotIsolated)
 }

@@ -103,11 +103,13 @@ impl Content {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerSet {
     /// The addresses of pods, each a [`Piece::Member`].
-    Pods(PodSelection),
+    Pods(PodSelection, Claims),
     /// The addresses of pods with the number of their port of this name, each a [`Piece::Member`].
     NamedPort {
         /// The pods.
         pods: PodSelection,
+        /// Of an address that several pods claim.
+        claims: Claims,
         /// The port's name.
         name: Arc<str>,
         /// The port's protocol.
@@ -117,6 +119,35 @@ pub enum PeerSet {
     Blocks(Vec<IpNet>),
     /// Ports, by protocol and number, no two with a common one.
     Ports(Vec<PortRange>),
+}
+
+/// When a set has an address that several pods claim: a rule that denies must not miss one of them, any other rule must not
+/// mean another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claims {
+    /// It has the address if all of these pods are selected, and agree on the port.
+    All,
+    /// It has the address if any of these pods is selected, with the port of each.
+    Any,
+}
+
+impl Claims {
+    /// For the sets of rules with this action.
+    pub(crate) const fn of(action: Action) -> Self {
+        match action {
+            Action::Deny => Self::Any,
+            Action::Accept | Action::Pass => Self::All,
+        }
+    }
+}
+
+impl fmt::Display for Claims {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::All => "",
+            Self::Any => ", to deny",
+        })
+    }
 }
 
 impl PeerSet {
@@ -131,12 +162,13 @@ impl PeerSet {
 impl fmt::Display for PeerSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Pods(pods) => write!(f, "{pods}"),
+            Self::Pods(pods, claims) => write!(f, "{pods}{claims}"),
             Self::NamedPort {
                 pods,
+                claims,
                 name,
                 protocol,
-            } => write!(f, "{protocol} port {name} of {pods}"),
+            } => write!(f, "{protocol} port {name} of {pods}{claims}"),
             Self::Blocks(prefixes) => list(f, "addresses", prefixes),
             Self::Ports(ranges) => list(f, "ports", ranges),
         }
@@ -234,8 +266,19 @@ pub struct Profile {
     pub admin: Vec<TierRule>,
     /// NetworkPolicies, by name. With any of them, what none of them allows is dropped.
     pub policies: Vec<NamespacedName>,
+    /// NetworkPolicies about some, and not all, of the pods that claim the address: they isolate it, and their rules are not
+    /// asked.
+    pub partial: Vec<NamespacedName>,
     /// The rules of the tier Baseline.
     pub baseline: Vec<TierRule>,
+}
+
+impl Profile {
+    /// Whether a NetworkPolicy isolates the pods.
+    #[must_use]
+    pub fn is_isolated(&self) -> bool {
+        !(self.policies.is_empty() && self.partial.is_empty())
+    }
 }
 
 /// A rule of a ClusterNetworkPolicy.
@@ -250,7 +293,7 @@ pub struct TierRule {
 /// A pod's address on this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressPlan {
-    /// The pod.
+    /// The pod. Of several that claim the address, the one whose name comes first.
     pub pod: NamespacedName,
     /// The profile for connections to the pod; `None`: no policy is about them.
     pub ingress: Option<ProfileId>,

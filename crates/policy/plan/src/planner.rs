@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use sluice_model::{Change, NamespacedName, Pod};
+use sluice_model::{Change, Labels, NamespacedName, Pod};
 
 use crate::event::Event;
 use crate::id::{ProfileId, SetId};
@@ -13,7 +13,7 @@ use crate::plan::{
     AddressPlan, Content, Member, PeerSet, Piece, Plan, PlannedRule, PolicyPlan, Profile, TierRule,
 };
 use crate::pods::Pods;
-use crate::policy::{ClusterNetworkPolicy, Direction, NetworkPolicy, Rule, Tier};
+use crate::policy::{Action, ClusterNetworkPolicy, Direction, NetworkPolicy, Tier};
 use crate::rules;
 use crate::sets::Sets;
 
@@ -42,9 +42,19 @@ struct Known {
 /// The names of a profile's policies, in the order in which they are asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Policies {
-    admin: Vec<Arc<str>>,
+    admin: Vec<TierPolicy>,
     policies: Vec<NamespacedName>,
-    baseline: Vec<Arc<str>>,
+    /// As [`Profile::partial`].
+    partial: Vec<NamespacedName>,
+    baseline: Vec<TierPolicy>,
+}
+
+/// A ClusterNetworkPolicy in a profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct TierPolicy {
+    name: Arc<str>,
+    /// Only some of the pods that claim the address are its subject: of its rules, those that deny count.
+    is_partial: bool,
 }
 
 /// Something that is in the plan while anybody uses it.
@@ -91,12 +101,12 @@ impl Pieces {
         members.collect()
     }
 
-    /// The addresses of this node's pods, with their plans.
-    fn addresses(&self) -> impl Iterator<Item = (IpAddr, &AddressPlan)> {
+    /// The addresses of this node's pods.
+    fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         let first = Piece::Address(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         let pieces = self.plan.range(first..);
-        pieces.filter_map(|(_, content)| match &**content {
-            Content::Address(address, plan) => Some((*address, plan)),
+        pieces.filter_map(|(piece, _)| match piece {
+            Piece::Address(address) => Some(*address),
             _ => None,
         })
     }
@@ -158,7 +168,12 @@ impl Planner {
             Some(new) => self.policies.insert(name.clone(), new.clone()),
             None => self.policies.remove(&name),
         };
-        self.refresh_addresses(|it| it.pod.namespace == name.namespace);
+        let addresses = self.pods.in_namespace(&name.namespace).copied();
+        let is_here = |it: &IpAddr| self.pieces.plan.contains_key(&Piece::Address(*it));
+        let addresses: BTreeSet<IpAddr> = addresses.filter(is_here).collect();
+        addresses
+            .into_iter()
+            .for_each(|it| self.refresh_address(it));
         for direction in Direction::ALL {
             if self.used.contains_key(&(direction, name.clone())) {
                 self.plan_policy(direction, &name);
@@ -172,10 +187,14 @@ impl Planner {
             Some(new) => self.cluster_policies.insert(name.clone(), new.clone()),
             None => self.cluster_policies.remove(&name),
         };
-        self.refresh_addresses(|_| true);
+        let addresses: Vec<IpAddr> = self.pieces.addresses().collect();
+        addresses
+            .into_iter()
+            .for_each(|it| self.refresh_address(it));
         let has_it = |it: &Known| {
             let policies = &it.policies;
-            policies.admin.contains(&name) || policies.baseline.contains(&name)
+            let mut all = policies.admin.iter().chain(&policies.baseline);
+            all.any(|it| it.name == name)
         };
         let profiles = self.profiles.iter().filter(|(_, it)| has_it(it));
         let profiles: Vec<ProfileId> = profiles.map(|(id, _)| *id).collect();
@@ -184,25 +203,15 @@ impl Planner {
         }
     }
 
-    /// Of the addresses of this node, those with such a plan may get other profiles.
-    fn refresh_addresses(&mut self, which: impl Fn(&AddressPlan) -> bool) {
-        let addresses = self.pieces.addresses().filter(|(_, it)| which(it));
-        let addresses: Vec<IpAddr> = addresses.map(|(address, _)| address).collect();
-        for address in addresses {
-            self.refresh_address(address);
-        }
-    }
-
     fn refresh_address(&mut self, address: IpAddr) {
-        let pod = self.pods.at(&address).cloned();
-        let pod = pod.filter(|it| it.node.as_ref() == Some(&self.node));
+        let pods = self.pods.on(&self.node, &address);
+        let pods: Vec<Arc<Pod>> = pods.into_iter().cloned().collect();
         let piece = Piece::Address(address);
         let old = self.pieces.plan.get(&piece).cloned();
-        if let Some(pod) = pod {
-            let [ingress, egress] = Direction::ALL.map(|it| self.acquire_profile(&pod, it));
-            let pod = pod.name.clone();
+        if let Some(first) = pods.first() {
+            let [ingress, egress] = Direction::ALL.map(|it| self.acquire_profile(&pods, it));
             let new = AddressPlan {
-                pod,
+                pod: first.name.clone(),
                 ingress,
                 egress,
             };
@@ -217,40 +226,64 @@ impl Planner {
         }
     }
 
-    /// The policies that are about a pod, in the order in which they are asked.
-    fn policies(&self, pod: &Pod, direction: Direction) -> Policies {
-        let labels = self.pods.labels(&pod.name.namespace);
+    /// The policies that are about pods with one address, in the order in which they are asked.
+    fn policies(&self, pods: &[Arc<Pod>], direction: Direction) -> Policies {
+        let labels: Vec<Labels> = pods
+            .iter()
+            .map(|it| self.pods.labels(&it.name.namespace))
+            .collect();
+        // Whether it selects only some of the pods; `None`: none of them.
+        let selects = |subject: &PodSelection| {
+            let selected = pods.iter().zip(&labels);
+            let count = selected
+                .filter(|(pod, it)| subject.selects(pod, it))
+                .count();
+            (count > 0).then_some(count < pods.len())
+        };
         let tier = |tier: Tier| {
             let policies = self.cluster_policies.values();
-            let mut found: Vec<&Arc<ClusterNetworkPolicy>> = policies
+            let mut found: Vec<_> = policies
                 .filter(|it| it.tier == tier && !it.rules(direction).is_empty())
-                .filter(|it| it.subject.selects(pod, &labels))
+                .filter_map(|it| Some((it.priority, &it.name, selects(&it.subject)?)))
                 .collect();
-            found.sort_by_key(|it| (it.priority, &it.name));
-            found.into_iter().map(|it| it.name.clone()).collect()
+            found.sort();
+            let found = found.into_iter();
+            found
+                .map(|(_, name, is_partial)| TierPolicy {
+                    name: name.clone(),
+                    is_partial,
+                })
+                .collect()
         };
-        let first = NamespacedName::new(pod.name.namespace.clone(), "");
-        let policies = self.policies.range(first..);
-        let policies = policies.take_while(|(name, _)| name.namespace == pod.name.namespace);
-        let policies: Vec<NamespacedName> = policies
-            .filter(|(_, it)| it.rules(direction).is_some())
-            .filter(|(_, it)| it.subject().selects(pod, &labels))
-            .map(|(name, _)| name.clone())
-            .collect();
+        let (mut policies, mut partial) = (Vec::new(), Vec::new());
+        let namespaces: BTreeSet<&Arc<str>> = pods.iter().map(|it| &it.name.namespace).collect();
+        for namespace in namespaces {
+            let first = NamespacedName::new(namespace.clone(), "");
+            let of_namespace = self.policies.range(first..);
+            let of_namespace = of_namespace.take_while(|(name, _)| name.namespace == *namespace);
+            for (name, _) in of_namespace.filter(|(_, it)| it.rules(direction).is_some()) {
+                match selects(&self.policies[name].subject()) {
+                    Some(false) => policies.push(name.clone()),
+                    Some(true) => partial.push(name.clone()),
+                    None => {}
+                }
+            }
+        }
         Policies {
             admin: tier(Tier::Admin),
-            baseline: if policies.is_empty() {
+            baseline: if policies.is_empty() && partial.is_empty() {
                 tier(Tier::Baseline)
             } else {
                 Vec::new()
             },
             policies,
+            partial,
         }
     }
 
-    /// One more address has the profile of this pod.
-    fn acquire_profile(&mut self, pod: &Pod, direction: Direction) -> Option<ProfileId> {
-        let policies = self.policies(pod, direction);
+    /// One more address has the profile of these pods.
+    fn acquire_profile(&mut self, pods: &[Arc<Pod>], direction: Direction) -> Option<ProfileId> {
+        let policies = self.policies(pods, direction);
         if policies == Policies::default() {
             return None;
         }
@@ -314,8 +347,7 @@ impl Planner {
         let left_out = planned.len().saturating_sub(rules::MOST);
         if left_out > 0 {
             planned.truncate(rules::MOST);
-            let asked: HashSet<SetId> = planned.iter().flat_map(PlannedRule::sets).collect();
-            sets.retain(|it| asked.contains(&it.id()));
+            retain_asked(&mut sets, &planned);
         }
         let ids = self.acquire_sets(&sets);
         let planned = PolicyPlan {
@@ -336,13 +368,18 @@ impl Planner {
             return;
         };
         let mut sets = Vec::new();
-        let mut tier = |names: &[Arc<str>]| {
-            let policies = names.iter().filter_map(|it| self.cluster_policies.get(it));
+        let mut tier = |policies: &[TierPolicy]| {
             let mut all = Vec::new();
-            for policy in policies {
-                let rules: &[Rule] = policy.rules(id.direction);
-                let subject: &PodSelection = &policy.subject;
-                let (planned, asked) = rules::plan(rules, id.direction, subject);
+            for TierPolicy { name, is_partial } in policies {
+                let Some(policy) = self.cluster_policies.get(name) else {
+                    continue;
+                };
+                let (mut planned, mut asked) =
+                    rules::plan(policy.rules(id.direction), id.direction, &policy.subject);
+                if *is_partial {
+                    planned.retain(|it| it.action == Action::Deny);
+                    retain_asked(&mut asked, &planned);
+                }
                 sets.extend(asked);
                 all.extend(planned.into_iter().map(|rule| TierRule {
                     policy: policy.name.clone(),
@@ -354,6 +391,7 @@ impl Planner {
         let profile = Profile {
             admin: tier(&known.policies.admin),
             policies: known.policies.policies.clone(),
+            partial: known.policies.partial.clone(),
             baseline: tier(&known.policies.baseline),
         };
         let ids = self.acquire_sets(&sets);
@@ -378,11 +416,33 @@ impl Planner {
     }
 }
 
+/// Leaves the sets that these rules ask.
+fn retain_asked(sets: &mut Vec<PeerSet>, rules: &[PlannedRule]) {
+    let asked: HashSet<SetId> = rules.iter().flat_map(PlannedRule::sets).collect();
+    sets.retain(|it| asked.contains(&it.id()));
+}
+
 impl Policies {
     /// One line for the same policies in the same order. No name has a character that separates them here.
     fn description(&self) -> String {
-        let policies: Vec<String> = self.policies.iter().map(ToString::to_string).collect();
-        let [admin, baseline] = [&self.admin, &self.baseline].map(|it| it.join(","));
-        format!("{admin};{};{baseline}", policies.join(","))
+        let tier = |policies: &[TierPolicy]| {
+            let mark = |it: &TierPolicy| if it.is_partial { "!" } else { "" };
+            let names = policies.iter().map(|it| format!("{}{}", it.name, mark(it)));
+            names.collect::<Vec<_>>().join(",")
+        };
+        let list = |names: &[NamespacedName]| {
+            let names = names.iter().map(ToString::to_string);
+            names.collect::<Vec<_>>().join(",")
+        };
+        let mut line = format!(
+            "{};{};{}",
+            tier(&self.admin),
+            list(&self.policies),
+            tier(&self.baseline)
+        );
+        if !self.partial.is_empty() {
+            line = format!("{line};{}", list(&self.partial));
+        }
+        line
     }
 }

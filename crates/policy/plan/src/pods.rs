@@ -11,8 +11,8 @@ use sluice_model::{Change, Labels, Namespace, NamespacedName, Pod};
 pub(crate) struct Pods {
     namespaces: HashMap<Arc<str>, Labels>,
     pods: BTreeMap<NamespacedName, Arc<Pod>>,
-    /// The pods in a network of their own that have an address: nearly always one. For a moment it can be two, since
-    /// an address is free before the last word about its pod is written.
+    /// The pods in a network of their own that have an address: nearly always one. It can be two, since an address is
+    /// free before the last word about its pod is written.
     holders: HashMap<IpAddr, BTreeSet<NamespacedName>>,
 }
 
@@ -65,10 +65,21 @@ impl Pods {
         self.namespaces.get(namespace).cloned().unwrap_or_default()
     }
 
-    /// The pod that an address belongs to. Of several that claim it, the one whose name comes first.
-    pub(crate) fn at(&self, address: &IpAddr) -> Option<&Arc<Pod>> {
-        let name = self.holders.get(address)?.first()?;
-        self.pods.get(name)
+    /// The pods that may have an address, by name: those that claim it, without the terminating ones if others do.
+    /// Connections are forbidden that would be forbidden for one of them.
+    pub(crate) fn at(&self, address: &IpAddr) -> Vec<&Arc<Pod>> {
+        living(self.claims(address).collect())
+    }
+
+    /// As [`at`](Self::at), of the pods of one node.
+    pub(crate) fn on(&self, node: &Arc<str>, address: &IpAddr) -> Vec<&Arc<Pod>> {
+        let claims = self.claims(address);
+        living(claims.filter(|it| it.node.as_ref() == Some(node)).collect())
+    }
+
+    fn claims(&self, address: &IpAddr) -> impl Iterator<Item = &Arc<Pod>> {
+        let names = self.holders.get(address).into_iter().flatten();
+        names.filter_map(|it| self.pods.get(it))
     }
 
     /// The addresses of the pods of a namespace.
@@ -85,6 +96,13 @@ impl Pods {
     }
 }
 
+fn living(mut pods: Vec<&Arc<Pod>>) -> Vec<&Arc<Pod>> {
+    if pods.iter().any(|it| !it.is_terminating) {
+        pods.retain(|it| !it.is_terminating);
+    }
+    pods
+}
+
 /// The addresses that are a pod's own.
 fn addresses(pod: &Arc<Pod>) -> &[IpAddr] {
     if pod.host_network {
@@ -96,6 +114,6 @@ fn addresses(pod: &Arc<Pod>) -> &[IpAddr] {
 
 /// Whether nothing differs that policies ask.
 fn is_same(a: &Pod, b: &Pod) -> bool {
-    let asked = |it: &Pod| (it.host_network, it.node.clone());
+    let asked = |it: &Pod| (it.host_network, it.is_terminating, it.node.clone());
     asked(a) == asked(b) && a.addresses == b.addresses && a.labels == b.labels && a.ports == b.ports
 }

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use sluice_model::Protocol;
 
 use crate::peer::{Peer, PodSelection};
-use crate::plan::{PeerSet, PlannedRule, PortMatch, PortRange};
+use crate::plan::{Claims, PeerSet, PlannedRule, PortMatch, PortRange};
 use crate::policy::{Direction, Port, PortNumber, Rule};
 
 /// The most conditions of one policy for one direction. Each is a rule in the kernel, and most have a set of their own, which
@@ -24,8 +24,9 @@ pub(crate) fn plan(
     let mut planned = Vec::new();
     for (index, rule) in rules.iter().enumerate() {
         let ports = Ports::of(rule.ports.as_deref());
+        let claims = Claims::of(rule.action);
         for peer in peers(rule.peers.as_deref()) {
-            for (peer, port) in conditions(&peer, &ports, direction, subject) {
+            for (peer, port) in conditions(&peer, &ports, direction, subject, claims) {
                 let mut named = |set: PeerSet| {
                     let id = set.id();
                     sets.push(set);
@@ -143,10 +144,11 @@ fn conditions(
     ports: &Ports,
     direction: Direction,
     subject: &PodSelection,
+    claims: Claims,
 ) -> Vec<(Option<PeerSet>, Wanted)> {
     let peer = || match peers {
         Peers::Everyone => None,
-        Peers::Pods(pods) => Some(PeerSet::Pods(pods.clone())),
+        Peers::Pods(pods) => Some(PeerSet::Pods(pods.clone(), claims)),
         Peers::Blocks(blocks) => Some(PeerSet::Blocks(blocks.clone())),
     };
     if ports.is_any {
@@ -168,6 +170,7 @@ fn conditions(
     for (protocol, name) in &ports.named {
         let set = PeerSet::NamedPort {
             pods: destination.clone(),
+            claims,
             name: name.clone(),
             protocol: *protocol,
         };

@@ -8,7 +8,7 @@ use sluice_model::Pod;
 
 use crate::id::SetId;
 use crate::peer::{Namespaces, PodSelection};
-use crate::plan::{Content, Member, PeerSet, Piece};
+use crate::plan::{Claims, Content, Member, PeerSet, Piece};
 use crate::planner::Pieces;
 use crate::pods::Pods;
 
@@ -46,8 +46,7 @@ impl Sets {
         };
         self.by_namespace.entry(namespace).or_default().insert(id);
         for address in addresses {
-            let pod = pods.at(&address);
-            if let Some(member) = pod.and_then(|pod| member(set, pod, pods, address)) {
+            for member in members(set, &pods.at(&address), pods, address) {
                 self.entries
                     .entry(address)
                     .or_default()
@@ -98,16 +97,16 @@ impl Sets {
     }
 
     fn wanted(&self, address: IpAddr, pods: &Pods) -> BTreeSet<Entry> {
-        let Some(pod) = pods.at(&address) else {
-            return BTreeSet::new();
-        };
-        let scopes = [Some(pod.name.namespace.clone()), None];
+        let holders = pods.at(&address);
+        let namespaces = holders.iter().map(|it| Some(it.name.namespace.clone()));
+        let scopes: BTreeSet<_> = namespaces.chain([None]).collect();
         let ids = scopes.iter().filter_map(|it| self.by_namespace.get(it));
-        let entry = |id: &SetId| {
+        let entries = |id: &SetId| {
             let (set, _) = &self.known[id];
-            Some((*id, member(set, pod, pods, address)?))
+            let members = members(set, &holders, pods, address).into_iter();
+            members.map(|it| (*id, it)).collect::<Vec<_>>()
         };
-        ids.flatten().filter_map(entry).collect()
+        ids.flatten().flat_map(entries).collect()
     }
 
     fn forget(&mut self, address: IpAddr, entry: &Entry) {
@@ -123,7 +122,7 @@ impl Sets {
 /// The pods of a set that has pods.
 fn selection(set: &PeerSet) -> Option<&PodSelection> {
     match set {
-        PeerSet::Pods(pods) | PeerSet::NamedPort { pods, .. } => Some(pods),
+        PeerSet::Pods(pods, _) | PeerSet::NamedPort { pods, .. } => Some(pods),
         PeerSet::Blocks(_) | PeerSet::Ports(_) => None,
     }
 }
@@ -132,6 +131,23 @@ fn namespace(selection: &PodSelection) -> Option<Arc<str>> {
     match &selection.namespaces {
         Namespaces::Named(name) => Some(name.clone()),
         Namespaces::Selected(_) => None,
+    }
+}
+
+/// The entries of an address in a set.
+fn members(set: &PeerSet, holders: &[&Arc<Pod>], pods: &Pods, address: IpAddr) -> BTreeSet<Member> {
+    let each: Vec<_> = holders
+        .iter()
+        .map(|pod| member(set, pod, pods, address))
+        .collect();
+    let (PeerSet::Pods(_, claims) | PeerSet::NamedPort { claims, .. }) = set else {
+        return BTreeSet::new();
+    };
+    let agree = each.iter().all(|it| *it == each[0]);
+    if *claims == Claims::Any || agree {
+        each.into_iter().flatten().collect()
+    } else {
+        BTreeSet::new()
     }
 }
 

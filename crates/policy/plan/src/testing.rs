@@ -96,15 +96,18 @@ fn pod_address(index: usize, is_v6: bool) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// Random clusters of at most six pods in two namespaces, with policies of both kinds.
+/// Random clusters of at most six pods in two namespaces, with policies of both kinds. Some pods claim the addresses of
+/// another one.
 pub fn worlds() -> impl Strategy<Value = World> {
     let pods = prop::collection::vec(pod(), 6);
-    let pods = (pods, subsequence(vec![0, 1, 2, 3, 4, 5], 0..=6));
-    let pods = pods.prop_map(|(pods, which)| {
+    let claims = prop::collection::vec(prop::option::weighted(0.2, 0_usize..6), 6);
+    let pods = (pods, subsequence(vec![0, 1, 2, 3, 4, 5], 0..=6), claims);
+    let pods = pods.prop_map(|(pods, which, claims)| {
         let named = |index: usize| {
             let mut pod = pods[index].clone();
             pod.name.name = format!("p{index}").into();
-            pod.addresses = vec![pod_address(index, false), pod_address(index, true)];
+            let claimed = claims[index].unwrap_or(index);
+            pod.addresses = [false, true].map(|it| pod_address(claimed, it)).into();
             pod
         };
         which.into_iter().map(named).collect::<Vec<_>>()
@@ -158,9 +161,9 @@ fn namespace() -> impl Strategy<Value = Arc<str>> {
 fn pod() -> impl Strategy<Value = Pod> {
     let node = select(vec![NODE, NODE, "n2"]);
     let ports = select(vec![0_u16, 80, 81]);
-    let host = prop::bool::weighted(0.1);
-    (namespace(), label_sets(), node, ports, host).prop_map(
-        |(namespace, labels, node, port, host)| {
+    let flags = (prop::bool::weighted(0.1), prop::bool::weighted(0.2));
+    (namespace(), label_sets(), node, ports, flags).prop_map(
+        |(namespace, labels, node, port, (host, terminating))| {
             let port = NonZeroU16::new(port).map(|port| ContainerPort {
                 name: "http".into(),
                 protocol: Protocol::Tcp,
@@ -171,6 +174,7 @@ fn pod() -> impl Strategy<Value = Pod> {
                 labels,
                 node: Some(node.into()),
                 ports: port.into_iter().collect(),
+                is_terminating: terminating,
                 host_network: host,
                 ..sluice_objects::pod("none")
             }
@@ -271,7 +275,8 @@ fn cluster_policy() -> impl Strategy<Value = ClusterNetworkPolicy> {
 /// Objects in lines:
 ///
 /// - `ns NAME LABELS`
-/// - `pod NAMESPACE/NAME NODE ADDRESS LABELS`, where a label `http` is the number of the port of this name
+/// - `pod NAMESPACE/NAME NODE ADDRESS LABELS`, where a label `http` is the number of the port of this name, and the word
+///   `terminating` is none
 /// - `np NAMESPACE/NAME ingress|egress [pods=SELECTOR] [from=PEER|to=PEER] [port=PROTOCOL:PORT]`, with one rule if it has
 ///   a peer or a port
 /// - `cnp NAME admin|baseline PRIORITY NAMESPACE ingress|egress ACTION [from=PEER] [port=PROTOCOL:PORT]`
@@ -359,6 +364,7 @@ fn written_pod(name: &str, node: &str, address: &str, rest: &[&str]) -> Pod {
         labels: labels(&rest.join(",")),
         node: Some(node.into()),
         ports: port.into_iter().collect(),
+        is_terminating: rest.contains(&"terminating"),
         ..sluice_objects::pod(&format!("none {address}"))
     }
 }

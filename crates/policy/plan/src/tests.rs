@@ -310,6 +310,63 @@ fn an_address_changes_its_pod() {
     );
 }
 
+/// An address is free before the last word about its pod is written, and what claims it may lie: what is forbidden for one of
+/// the claimants is forbidden.
+#[test]
+fn an_address_that_several_pods_claim_is_closed_for_each() {
+    let check = |pods: &str, policies: &str, expected: &Decision| {
+        check(
+            &format!("{pods}\n{policies}"),
+            "10.0.1.1",
+            "10.0.0.1",
+            80,
+            expected,
+        );
+    };
+    let deny = "np a/deny ingress pods=app=web";
+    let isolated = ingress(Reason::Isolated(vec![np("deny")]));
+    // Of another node, of this one, and with a name before the other's.
+    for pod in [
+        "pod b/thief n2 10.0.0.1 app=other",
+        "pod a/aaa n1 10.0.0.1 app=other",
+    ] {
+        check(pod, deny, &isolated);
+    }
+    check(
+        "pod a/aaa n1 10.0.0.1 app=other terminating",
+        deny,
+        &isolated,
+    );
+    check(
+        "pod a/aaa n1 10.0.0.1 app=other",
+        "np a/deny ingress pods=app=web
+         np a/open ingress pods=app=other from=/",
+        &ingress(Reason::Isolated(vec![np("deny"), np("open")])),
+    );
+    check(
+        "pod b/thief n1 10.0.0.1 app=other",
+        "np a/deny ingress pods=app=web
+         cnp open admin 0 b ingress accept from=/",
+        &isolated,
+    );
+    // The peer.
+    let only_web = "np a/some ingress from=/app=web";
+    let allowed = ingress(Reason::Allowed(np("some"), 0));
+    let isolated = ingress(Reason::Isolated(vec![np("some")]));
+    check("pod a/aaa n2 10.0.1.1 app=other", only_web, &isolated);
+    check(
+        "pod a/aaa n2 10.0.1.1 app=other terminating",
+        only_web,
+        &allowed,
+    );
+    check("pod a/aaa n2 10.0.1.1 app=web", only_web, &allowed);
+    check(
+        "pod a/aaa n2 10.0.1.1 app=bad",
+        "cnp bad admin 0 a ingress deny from=/app=bad",
+        &ingress(Reason::Denied("bad".into(), 0)),
+    );
+}
+
 /// What is over the limit of one policy allows nothing, and needs nothing in the kernel.
 #[test]
 fn a_policy_has_an_end() {

@@ -138,6 +138,7 @@ impl Kind for Pod {
             ports,
             node,
             addresses,
+            is_terminating: self.metadata.deletion_timestamp.is_some(),
             host_network: self.spec.host_network.unwrap_or_default(),
             dns,
         });

@@ -120,6 +120,7 @@ fn pod(index: u32, app: u32) -> Event {
         ports: ContainerPorts::default(),
         node: Some(node.into()),
         addresses: vec![[10, a, b, c].into()],
+        is_terminating: false,
         host_network: false,
         dns: PodDns::default(),
     })))

@@ -75,6 +75,7 @@ pub fn pod(text: &str) -> Pod {
         ports: ContainerPorts::default(),
         node: None,
         addresses: words.map(parse).collect(),
+        is_terminating: false,
         host_network: false,
         dns: PodDns {
             policy: DnsPolicy::ClusterFirst,

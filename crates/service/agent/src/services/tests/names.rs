@@ -111,6 +111,7 @@ fn what_has_no_rules_does_not_wait() {
         ports: ContainerPorts::default(),
         addresses: Vec::new(),
         node: None,
+        is_terminating: false,
         host_network: false,
         dns: PodDns::default(),
     };
