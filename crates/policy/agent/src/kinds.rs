@@ -3,6 +3,8 @@
 mod cluster_network_policy;
 mod network_policy;
 mod parts;
+#[cfg(test)]
+mod words;
 
 pub use cluster_network_policy::ClusterNetworkPolicy;
 pub use network_policy::NetworkPolicy;

@@ -1,16 +1,18 @@
 //! ClusterNetworkPolicies.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use serde::Deserialize;
 use sluice_model::{Protocol, Selector};
 use sluice_policy_plan as plan;
-use sluice_policy_plan::{Action, Block, Namespaces, Peer, PodSelection, PortNumber, Rule, Tier};
+use sluice_policy_plan::{
+    Action, Block, Direction, Namespaces, Peer, PodSelection, PortNumber, Rule, Tier,
+};
 use sluice_source::kind::{
     At, Converted, Faults, Fields, Identity, Interner, Kind, ObjectMeta, cluster_scoped, nullable,
 };
 
-use super::parts::{LabelSelector, Unknown, known, number, prefix};
+use super::parts::{LabelSelector, Part, Unknown, known, number, prefix};
 
 /// A ClusterNetworkPolicy.
 #[derive(Debug, Default, Deserialize)]
@@ -18,30 +20,28 @@ use super::parts::{LabelSelector, Unknown, known, number, prefix};
 pub struct ClusterNetworkPolicy {
     #[serde(deserialize_with = "nullable")]
     metadata: ObjectMeta,
-    #[serde(deserialize_with = "nullable")]
-    spec: Spec,
+    spec: Part<Spec>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "a mapping")]
 struct Spec {
-    #[serde(deserialize_with = "nullable")]
-    tier: String,
-    priority: Option<i64>,
-    #[serde(deserialize_with = "nullable")]
-    subject: WrittenPods,
-    #[serde(deserialize_with = "nullable")]
-    ingress: Vec<WrittenRule>,
-    #[serde(deserialize_with = "nullable")]
-    egress: Vec<WrittenRule>,
+    tier: Part<String>,
+    priority: Part<Option<i64>>,
+    subject: Part<WrittenPods>,
+    ingress: Part<Vec<Part<WrittenRule>>>,
+    egress: Part<Vec<Part<WrittenRule>>>,
+    #[serde(flatten)]
+    unknown: Unknown,
 }
 
 /// `subject`, and the peers that both directions have.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "a mapping")]
 struct WrittenPods {
     namespaces: Option<LabelSelector>,
     pods: Option<WrittenPodSelection>,
+    /// No part of a subject.
     networks: Option<Vec<String>>,
     #[serde(flatten)]
     unknown: Unknown,
@@ -60,16 +60,14 @@ struct WrittenPodSelection {
 
 /// An entry of `ingress` or `egress`.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "a mapping")]
 struct WrittenRule {
     #[serde(rename = "name")]
     _name: Option<String>,
     #[serde(deserialize_with = "nullable")]
     action: String,
-    #[serde(deserialize_with = "nullable")]
-    from: Vec<WrittenPods>,
-    #[serde(deserialize_with = "nullable")]
-    to: Vec<WrittenPods>,
+    from: Option<Vec<WrittenPods>>,
+    to: Option<Vec<WrittenPods>>,
     #[serde(deserialize_with = "nullable")]
     protocols: Vec<WrittenProtocol>,
     #[serde(flatten)]
@@ -114,9 +112,7 @@ struct WrittenRange {
 static FIELDS: LazyLock<Fields> = LazyLock::new(|| {
     Fields::of(
         "
-: apiVersion kind metadata spec status
-spec: egress ingress priority subject tier
-spec.subject: namespaces pods",
+: apiVersion kind metadata spec status",
     )
 });
 
@@ -134,34 +130,79 @@ impl Kind for ClusterNetworkPolicy {
         self.metadata.identity()
     }
 
+    /// A policy is there even if it is unknown about what: see [`policy`].
     fn convert(&self, names: &mut Interner) -> Converted<Self::Model> {
         let mut faults = Faults::new(names);
         let name = cluster_scoped(&self.metadata, &mut faults);
-        let spec = &self.spec;
-        let tier = faults.take(At::top("spec.tier"), tier(&spec.tier));
-        let priority = faults.take(At::top("spec.priority"), priority(spec.priority));
-        let subject = faults.take(At::top("spec.subject"), selection(&spec.subject));
-        let [ingress, egress] = [
-            (&spec.ingress, "spec.ingress"),
-            (&spec.egress, "spec.egress"),
-        ]
-        .map(|(list, at)| rules(list, At::top(at), &mut faults));
-        let fields = name.zip(tier).zip(priority.zip(subject));
-        let policy = fields.map(
-            |((name, tier), (priority, subject))| plan::ClusterNetworkPolicy {
-                name,
-                tier,
-                priority,
-                subject,
-                ingress,
-                egress,
-            },
-        );
+        let policy = name.map(|name| match self.spec.read() {
+            Ok(spec) => policy(spec, name, &mut faults),
+            Err(why) => {
+                faults.note(
+                    At::top("spec"),
+                    format!("{why}: the policy denies everything to every pod"),
+                );
+                plan::ClusterNetworkPolicy {
+                    name,
+                    tier: Tier::Admin,
+                    priority: 0,
+                    subject: PodSelection::everywhere(),
+                    ingress: vec![everything()],
+                    egress: vec![everything()],
+                }
+            }
+        });
         faults.finish(policy)
     }
 
     fn fields() -> Option<&'static Fields> {
         Some(&FIELDS)
+    }
+}
+
+/// Where it is unknown whom the policy is about or when it is asked, its rules that deny count, before all others and for
+/// every pod that it may be about; those that accept or pass do not.
+fn policy(spec: &Spec, name: Arc<str>, faults: &mut Faults<'_>) -> plan::ClusterNetworkPolicy {
+    let mut is_closed = false;
+    let mut unread = |at: &'static str, why: String, faults: &mut Faults<'_>| {
+        is_closed = true;
+        let message = format!("{why}: of this policy only the rules that deny count");
+        faults.note(At::top(at), message);
+    };
+    if let Err(why) = known(&spec.unknown) {
+        unread("spec", why, faults);
+    }
+    let tier = spec.tier.read().and_then(|it| tier(it));
+    let tier = tier.unwrap_or_else(|why| {
+        unread("spec.tier", why, faults);
+        Tier::Admin
+    });
+    let priority = spec.priority.read().and_then(|it| priority(*it));
+    let priority = priority.unwrap_or_else(|why| {
+        unread("spec.priority", why, faults);
+        0
+    });
+    let subject = spec.subject.read().and_then(selection);
+    let subject = subject.unwrap_or_else(|why| {
+        unread("spec.subject", why, faults);
+        spec.subject
+            .read()
+            .map_or_else(|_| PodSelection::everywhere(), certain)
+    });
+    let [mut ingress, mut egress] = Direction::ALL.map(|it| rules(spec, it, faults));
+    if is_closed {
+        for rule in ingress.iter_mut().chain(&mut egress) {
+            if rule.action != Action::Deny {
+                *rule = nothing();
+            }
+        }
+    }
+    plan::ClusterNetworkPolicy {
+        name,
+        tier,
+        priority,
+        subject,
+        ingress,
+        egress,
     }
 }
 
@@ -182,88 +223,157 @@ fn priority(number: Option<i64>) -> Result<u16, String> {
 /// The pods of a subject or peer.
 fn selection(written: &WrittenPods) -> Result<PodSelection, String> {
     known(&written.unknown)?;
-    match (&written.namespaces, &written.pods) {
-        (Some(namespaces), None) => Ok(PodSelection {
+    match (&written.namespaces, &written.pods, &written.networks) {
+        (Some(namespaces), None, None) => Ok(PodSelection {
             namespaces: Namespaces::Selected(namespaces.read()?),
             pods: Selector::default(),
         }),
-        (None, Some(pods)) => {
+        (None, Some(pods), None) => {
             known(&pods.unknown)?;
             Ok(PodSelection {
                 namespaces: Namespaces::Selected(pods.namespace_selector.read()?),
                 pods: pods.pod_selector.read()?,
             })
         }
-        _ => Err("one of namespaces, pods is required".to_owned()),
+        _ => Err("exactly one of namespaces, pods is required".to_owned()),
     }
+}
+
+/// The pods that a subject which cannot be read may have.
+fn certain(written: &WrittenPods) -> PodSelection {
+    let mut all = PodSelection::everywhere();
+    if let (None, Some(pods)) = (&written.namespaces, &written.pods)
+        && let Ok(namespaces) = pods.namespace_selector.read()
+    {
+        all.namespaces = Namespaces::Selected(namespaces);
+    }
+    all
 }
 
 /// The rules of one direction. One that is not understood closes (the standard, "unknown or unsupported fields"): what it
 /// would accept is not accepted by it, and what it would deny or pass is denied, all of it.
-fn rules(written: &[WrittenRule], at: At<'_>, faults: &mut Faults<'_>) -> Vec<Rule> {
+fn rules(spec: &Spec, direction: Direction, faults: &mut Faults<'_>) -> Vec<Rule> {
+    let (written, at) = match direction {
+        Direction::Ingress => (&spec.ingress, At::top("spec.ingress")),
+        Direction::Egress => (&spec.egress, At::top("spec.egress")),
+    };
+    let written = match written.read() {
+        Ok(it) => it,
+        Err(why) => {
+            faults.note(at, format!("{why}: the policy denies everything"));
+            return vec![everything()];
+        }
+    };
     let mut rules = Vec::new();
     for (index, rule) in written.iter().enumerate() {
         let at = at.index(index);
+        let rule = match rule.read() {
+            Ok(it) => it,
+            Err(why) => {
+                faults.note(at, format!("{why}: this rule denies everything"));
+                rules.push(everything());
+                continue;
+            }
+        };
         let action = match &*rule.action {
             "Accept" => Action::Accept,
             "Deny" => Action::Deny,
             "Pass" => Action::Pass,
             other => {
-                faults.refuse(
-                    at.field("action"),
-                    format!("{other:?} is not one of Accept, Deny, Pass"),
-                );
-                continue;
+                let why = format!("{other:?} is not one of Accept, Deny, Pass: this rule denies");
+                faults.note(at.field("action"), why);
+                Action::Deny
             }
         };
-        match self::rule(rule, action) {
-            Ok(rule) => rules.push(rule),
+        rules.push(match self::rule(rule, action, direction) {
+            Ok(rule) => rule,
             Err(why) if action == Action::Accept => {
                 faults.note(at, format!("{why}: this rule accepts nothing"));
-                rules.push(everything(Action::Accept, Some(Vec::new())));
+                nothing()
             }
             Err(why) => {
                 faults.note(at, format!("{why}: this rule denies everything"));
-                rules.push(everything(Action::Deny, None));
+                everything()
             }
-        }
+        });
     }
     rules
 }
 
-const fn everything(action: Action, peers: Option<Vec<Peer>>) -> Rule {
+/// A rule that denies everything.
+const fn everything() -> Rule {
     Rule {
-        action,
-        peers,
+        action: Action::Deny,
+        peers: None,
         ports: None,
     }
 }
 
-fn rule(written: &WrittenRule, action: Action) -> Result<Rule, String> {
+/// A rule that nothing matches.
+const fn nothing() -> Rule {
+    Rule {
+        action: Action::Accept,
+        peers: Some(Vec::new()),
+        ports: None,
+    }
+}
+
+fn rule(written: &WrittenRule, action: Action, direction: Direction) -> Result<Rule, String> {
     known(&written.unknown)?;
+    let [(field, list), (foreign, others)] = match direction {
+        Direction::Ingress => [("from", &written.from), ("to", &written.to)],
+        Direction::Egress => [("to", &written.to), ("from", &written.from)],
+    };
+    if others.is_some() {
+        return Err(format!("unknown field {foreign:?}"));
+    }
+    let list = list.as_deref().unwrap_or_default();
+    if list.is_empty() {
+        return Err(format!("{field} is required"));
+    }
     let mut peers = Vec::new();
-    for peer in written.from.iter().chain(&written.to) {
+    for peer in list {
         match &peer.networks {
-            None => peers.push(Peer::Pods(selection(peer)?)),
-            Some(networks) => {
-                known(&peer.unknown)?;
-                for network in networks {
-                    let cidr = prefix(network)?;
-                    let except = Vec::new();
-                    peers.push(Peer::Block(Block { cidr, except }));
-                }
+            Some(_) if direction == Direction::Ingress => {
+                return Err("unknown field \"networks\"".to_owned());
             }
+            Some(networks) => peers.extend(blocks(peer, networks)?),
+            None => peers.push(Peer::Pods(selection(peer)?)),
         }
     }
     let mut ports = Vec::new();
     for protocol in &written.protocols {
         ports.extend(self::ports(protocol)?);
     }
+    let is_block = |it: &Peer| matches!(it, Peer::Block(_));
+    let is_named = |it: &plan::Port| matches!(it.number, PortNumber::Named(_));
+    if peers.iter().any(is_block) && ports.iter().any(is_named) {
+        return Err("addresses of networks have no port for destinationNamedPort".to_owned());
+    }
     Ok(Rule {
         action,
         peers: Some(peers),
         ports: (!written.protocols.is_empty()).then_some(ports),
     })
+}
+
+/// The peers of `networks`. Version v1beta1 wants no bits beyond the prefix.
+fn blocks(peer: &WrittenPods, networks: &[String]) -> Result<Vec<Peer>, String> {
+    known(&peer.unknown)?;
+    if peer.namespaces.is_some() || peer.pods.is_some() || networks.is_empty() {
+        return Err("exactly one of namespaces, pods, networks is required".to_owned());
+    }
+    let block = |text: &String| {
+        let cidr = prefix(text)?;
+        if text.parse() != Ok(cidr) {
+            return Err(format!(
+                "{text:?} has bits beyond its prefix: write {cidr}, or a longer prefix"
+            ));
+        }
+        let except = Vec::new();
+        Ok(Peer::Block(Block { cidr, except }))
+    };
+    networks.iter().map(block).collect()
 }
 
 fn ports(written: &WrittenProtocol) -> Result<Vec<plan::Port>, String> {
@@ -273,23 +383,23 @@ fn ports(written: &WrittenProtocol) -> Result<Vec<plan::Port>, String> {
         (Protocol::Udp, &written.udp),
         (Protocol::Sctp, &written.sctp),
     ];
-    let mut ports = Vec::new();
-    for (protocol, port) in of_protocol {
-        if let Some(port) = port {
+    let mut of_protocol = of_protocol
+        .into_iter()
+        .filter_map(|(protocol, port)| Some((protocol, port.as_ref()?)));
+    let named = written.destination_named_port.as_deref();
+    match (of_protocol.next(), of_protocol.next(), named) {
+        (Some((protocol, port)), None, None) => {
             let number = numbers(port)?;
-            ports.push(plan::Port { protocol, number });
+            Ok(vec![plan::Port { protocol, number }])
         }
+        (None, None, Some(name)) => Ok(Protocol::ALL
+            .map(|protocol| plan::Port {
+                protocol,
+                number: PortNumber::Named(name.into()),
+            })
+            .into()),
+        _ => Err("exactly one of tcp, udp, sctp, destinationNamedPort is required".to_owned()),
     }
-    if let Some(name) = &written.destination_named_port {
-        ports.extend(Protocol::ALL.map(|protocol| plan::Port {
-            protocol,
-            number: PortNumber::Named(name.as_str().into()),
-        }));
-    }
-    if ports.is_empty() {
-        return Err("one of tcp, udp, sctp, destinationNamedPort is required".to_owned());
-    }
-    Ok(ports)
 }
 
 fn numbers(written: &WrittenPort) -> Result<PortNumber, String> {

@@ -3,14 +3,14 @@
 use std::sync::{Arc, LazyLock};
 
 use serde::Deserialize;
-use sluice_model::NamespacedName;
+use sluice_model::{NamespacedName, Selector};
 use sluice_policy_plan as plan;
 use sluice_policy_plan::{Action, Block, Namespaces, Peer, PodSelection, PortNumber, Rule};
 use sluice_source::kind::{
     At, Converted, Faults, Fields, Identity, Interner, Kind, ObjectMeta, namespaced, nullable,
 };
 
-use super::parts::{LabelSelector, Unknown, known, number, prefix, protocol};
+use super::parts::{LabelSelector, Part, Unknown, known, number, prefix, protocol};
 
 /// A NetworkPolicy.
 #[derive(Debug, Default, Deserialize)]
@@ -18,26 +18,23 @@ use super::parts::{LabelSelector, Unknown, known, number, prefix, protocol};
 pub struct NetworkPolicy {
     #[serde(deserialize_with = "nullable")]
     metadata: ObjectMeta,
-    #[serde(deserialize_with = "nullable")]
-    spec: Spec,
+    spec: Part<Spec>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, expecting = "a mapping")]
 struct Spec {
-    #[serde(deserialize_with = "nullable")]
-    pod_selector: LabelSelector,
-    #[serde(deserialize_with = "nullable")]
-    policy_types: Vec<String>,
-    #[serde(deserialize_with = "nullable")]
-    ingress: Vec<WrittenRule>,
-    #[serde(deserialize_with = "nullable")]
-    egress: Vec<WrittenRule>,
+    pod_selector: Part<LabelSelector>,
+    policy_types: Part<Vec<String>>,
+    ingress: Part<Vec<Part<WrittenRule>>>,
+    egress: Part<Vec<Part<WrittenRule>>>,
+    #[serde(flatten)]
+    unknown: Unknown,
 }
 
 /// An entry of `ingress` or `egress`.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "a mapping")]
 struct WrittenRule {
     #[serde(deserialize_with = "nullable")]
     ports: Vec<WrittenPort>,
@@ -90,9 +87,7 @@ struct WrittenBlock {
 static FIELDS: LazyLock<Fields> = LazyLock::new(|| {
     Fields::of(
         "
-: apiVersion kind metadata spec
-spec: egress ingress podSelector policyTypes
-spec.podSelector: matchExpressions matchLabels",
+: apiVersion kind metadata spec",
     )
 });
 
@@ -105,22 +100,19 @@ impl Kind for NetworkPolicy {
         self.metadata.identity()
     }
 
-    /// A peer or port that cannot be used is left out of its rule, which then allows less. Pods that cannot be selected
-    /// refuse the policy.
+    /// A peer or port that cannot be used is left out of its rule, which then allows less. Where it is unknown what the policy
+    /// is about, it allows nothing: it is there, and pods that it may be about must not be open.
     fn convert(&self, names: &mut Interner) -> Converted<Self::Model> {
         let mut faults = Faults::new(names);
         let name = namespaced(&self.metadata, name, &mut faults);
-        let spec = &self.spec;
-        let pods = faults.take(At::top("spec.podSelector"), spec.pod_selector.read());
-        let types = types(spec, &mut faults);
-        let policy = name.zip(pods).map(|(name, pods)| {
-            let [ingress, egress] = [&spec.ingress, &spec.egress];
-            plan::NetworkPolicy {
-                ingress: (types.0).then(|| rules(ingress, "spec.ingress", &name, &mut faults)),
-                egress: (types.1).then(|| rules(egress, "spec.egress", &name, &mut faults)),
-                name,
-                pods,
-            }
+        let policy = name.map(|name| {
+            let policy = match self.spec.read() {
+                Ok(spec) => policy(spec, &name, &mut faults),
+                Err(why) => Err((Selector::default(), "spec", why)),
+            };
+            policy.unwrap_or_else(|(pods, at, why)| {
+                closed(name, pods, At::top(at), &why, &mut faults)
+            })
         });
         faults.finish(policy)
     }
@@ -138,33 +130,93 @@ fn name(text: &str) -> Result<&str, String> {
         .ok_or_else(|| "is not a DNS subdomain (RFC 1123)".to_owned())
 }
 
+/// The pods that a policy may be about, the field that cannot be read, and why.
+type Unread = (Selector, &'static str, String);
+
+fn policy(
+    spec: &Spec,
+    name: &NamespacedName,
+    faults: &mut Faults<'_>,
+) -> Result<plan::NetworkPolicy, Unread> {
+    let pods = spec.pod_selector.read().and_then(LabelSelector::read);
+    let pods = pods.map_err(|why| (Selector::default(), "spec.podSelector", why))?;
+    // It may be podSelector, misspelt. An API server has removed what it does not know, and refuses it in a file.
+    known(&spec.unknown).map_err(|why| (pods.clone(), "spec", why))?;
+    let types = types(spec).map_err(|why| (pods.clone(), "spec.policyTypes", why))?;
+    Ok(plan::NetworkPolicy {
+        name: name.clone(),
+        pods,
+        ingress: (types.0).then(|| rules(&spec.ingress, "spec.ingress", name, faults)),
+        egress: (types.1).then(|| rules(&spec.egress, "spec.egress", name, faults)),
+    })
+}
+
+/// A policy that isolates these pods in both directions, and allows nothing.
+fn closed(
+    name: NamespacedName,
+    pods: Selector,
+    at: At<'_>,
+    why: &str,
+    faults: &mut Faults<'_>,
+) -> plan::NetworkPolicy {
+    let which = if pods.is_empty() {
+        "all pods of its namespace"
+    } else {
+        "its pods"
+    };
+    faults.note(
+        at,
+        format!("{why}: the policy isolates {which} and allows nothing"),
+    );
+    plan::NetworkPolicy {
+        name,
+        pods,
+        ingress: Some(Vec::new()),
+        egress: Some(Vec::new()),
+    }
+}
+
 /// Whether the policy is about ingress and about egress. Without `policyTypes` it is about ingress, and about egress if
 /// it has rules for it (`SetDefaults_NetworkPolicy`).
-fn types(spec: &Spec, faults: &mut Faults<'_>) -> (bool, bool) {
-    if spec.policy_types.is_empty() {
-        return (true, !spec.egress.is_empty());
+fn types(spec: &Spec) -> Result<(bool, bool), String> {
+    let types = spec.policy_types.read()?;
+    if types.is_empty() {
+        // Rules that cannot be read are rules.
+        return Ok((true, spec.egress.read().map_or(true, |it| !it.is_empty())));
     }
-    let at = At::top("spec.policyTypes");
-    for (index, text) in spec.policy_types.iter().enumerate() {
+    for text in types {
         if !matches!(&**text, "Ingress" | "Egress") {
-            let message = format!("{text:?} is not one of Ingress, Egress");
-            faults.refuse(at.index(index), message);
+            return Err(format!("{text:?} is not one of Ingress, Egress"));
         }
     }
-    let has = |word: &str| spec.policy_types.iter().any(|it| it == word);
-    (has("Ingress"), has("Egress"))
+    let has = |word: &str| types.iter().any(|it| it == word);
+    Ok((has("Ingress"), has("Egress")))
 }
 
 fn rules(
-    written: &[WrittenRule],
+    written: &Part<Vec<Part<WrittenRule>>>,
     list: &'static str,
     policy: &NamespacedName,
     faults: &mut Faults<'_>,
 ) -> Vec<Rule> {
     let is_ingress = list == "spec.ingress";
     let at = At::top(list);
+    let written = match written.read() {
+        Ok(it) => &it[..],
+        Err(why) => {
+            faults.note(at, format!("{why}: these rules allow nothing"));
+            &[]
+        }
+    };
     let rules = written.iter().enumerate().map(|(index, rule)| {
         let at = at.index(index);
+        let rule = match rule.read() {
+            Ok(it) => it,
+            Err(why) => {
+                faults.note(at, format!("{why}: this rule allows nothing"));
+                return nothing();
+            }
+        };
         let (field, peers, foreign, others) = if is_ingress {
             ("from", &rule.from, "to", &rule.to)
         } else {
@@ -177,7 +229,7 @@ fn rules(
         };
         if let Err(why) = is_known {
             faults.note(at, format!("{why}: this rule allows nothing"));
-            return closed();
+            return nothing();
         }
         Rule {
             action: Action::Accept,
@@ -191,7 +243,7 @@ fn rules(
 }
 
 /// A rule that nothing matches.
-const fn closed() -> Rule {
+const fn nothing() -> Rule {
     Rule {
         action: Action::Accept,
         peers: Some(Vec::new()),

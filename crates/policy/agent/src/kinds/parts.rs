@@ -6,17 +6,51 @@
 use std::collections::BTreeMap;
 
 use ipnet::IpNet;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use sluice_model::{Expression, Protocol, Selector};
 use sluice_source::kind::nullable;
 
 /// Fields that a part does not know.
 pub(super) type Unknown = BTreeMap<String, IgnoredAny>;
 
+/// A part of an object that can be read, or why it cannot: a value of another type costs this part and not the whole object,
+/// which would not be there then. `null` means absent.
+#[derive(Debug)]
+pub(super) struct Part<T>(Result<T, String>);
+
+impl<T> Part<T> {
+    /// The part.
+    ///
+    /// # Errors
+    ///
+    /// It has another type.
+    pub(super) fn read(&self) -> Result<&T, String> {
+        self.0.as_ref().map_err(Clone::clone)
+    }
+}
+
+impl<T: Default> Default for Part<T> {
+    fn default() -> Self {
+        Self(Ok(T::default()))
+    }
+}
+
+impl<'de, T: Default + DeserializeOwned> Deserialize<'de> for Part<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        let part: Result<Option<T>, _> = serde_json::from_value(value);
+        Ok(Self(
+            part.map(Option::unwrap_or_default)
+                .map_err(|it| it.to_string()),
+        ))
+    }
+}
+
 /// An object with `matchLabels` and `matchExpressions`.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, expecting = "a mapping")]
 pub(super) struct LabelSelector {
     #[serde(deserialize_with = "nullable")]
     match_labels: BTreeMap<String, String>,
@@ -36,16 +70,20 @@ struct MatchExpression {
     operator: String,
     #[serde(deserialize_with = "nullable")]
     values: Vec<String>,
+    #[serde(flatten)]
+    unknown: Unknown,
 }
 
 impl LabelSelector {
-    /// The selector.
+    /// What it selects.
     ///
     /// # Errors
     ///
     /// What of it cannot be read.
     pub(super) fn read(&self) -> Result<Selector, String> {
         known(&self.unknown)?;
+        let mut expressions = self.match_expressions.iter();
+        expressions.try_for_each(|it| known(&it.unknown))?;
         let labels = self.match_labels.iter();
         let expressions = self.match_expressions.iter().map(|it| Expression {
             key: &it.key,

@@ -1,21 +1,21 @@
-use sluice_source::kind::{Fault, Interner};
+use sluice_source::kind::Interner;
 
 use super::*;
+use crate::kinds::words;
 
-/// The rules of a policy in the namespace a, and its faults. Converted from the JSON of a spec.
-fn convert(spec: &str) -> (Option<plan::NetworkPolicy>, Vec<String>) {
+/// A policy in the namespace a, converted from the JSON of a spec, and its faults.
+fn convert(spec: &str) -> (plan::NetworkPolicy, Vec<String>) {
     let json = format!(r#"{{"metadata": {{"name": "p", "namespace": "a"}}, "spec": {spec}}}"#);
-    let written: NetworkPolicy = serde_json::from_str(&json).expect("JSON of the right types");
+    let written: NetworkPolicy = serde_json::from_str(&json).expect("JSON");
     let converted = written.convert(&mut Interner::default());
-    let faults = converted.faults.iter().map(Fault::to_string).collect();
-    (converted.object, faults)
+    let policy = converted.object.expect("it has a name");
+    (policy, words::faults(&converted.faults))
 }
 
 #[track_caller]
 fn types_are(spec: &str, expected: (bool, bool)) {
     let (policy, faults) = convert(spec);
     assert_eq!(faults, Vec::<String>::new(), "{spec}");
-    let policy = policy.expect("it is not refused");
     let found = (policy.ingress.is_some(), policy.egress.is_some());
     assert_eq!(found, expected, "{spec}");
 }
@@ -26,21 +26,8 @@ fn rule_is(rule: &str, expected: &str, expected_faults: &[&str]) {
     let spec = format!(r#"{{"podSelector": {{}}, "ingress": [{rule}]}}"#);
     let (policy, faults) = convert(&spec);
     assert_eq!(faults, expected_faults, "{rule}");
-    let policy = policy.expect("it is not refused");
     let rule = &policy.ingress.expect("it is about ingress")[0];
-    let peer = |it: &Peer| match it {
-        Peer::Pods(pods) => pods.to_string(),
-        Peer::Block(block) => {
-            let except: Vec<String> = block.except.iter().map(ToString::to_string).collect();
-            format!("{} but {}", block.cidr, except.join(" "))
-        }
-    };
-    let port = |it: &plan::Port| format!("{} {:?}", it.protocol, it.number);
-    let all =
-        |list: Option<Vec<String>>| list.map_or_else(|| "all".to_owned(), |it| it.join(" | "));
-    let peers = all(rule.peers.as_ref().map(|it| it.iter().map(peer).collect()));
-    let ports = all(rule.ports.as_ref().map(|it| it.iter().map(port).collect()));
-    assert_eq!(format!("{peers}; {ports}"), expected);
+    assert_eq!(words::of(rule), expected);
 }
 
 #[test]
@@ -152,19 +139,78 @@ fn ports() {
     }
 }
 
+/// It is there, so pods that it may be about must not be open: not even after a restart, when nobody knows its last good
+/// version.
 #[test]
-fn a_policy_whose_pods_are_not_understood_is_refused() {
-    let (policy, faults) =
-        convert(r#"{"podSelector": {"matchExpressions": [{"key": "x", "operator": "Is"}]}}"#);
-    assert!(policy.is_none());
+fn a_policy_that_is_not_understood_isolates() {
+    let all = "the policy isolates all pods of its namespace and allows nothing";
+    let some = "the policy isolates its pods and allows nothing";
+    for (spec, pods, faults) in [
+        (
+            r#"{"podSelector": {"matchExpressions": [{"key": "x", "operator": "Is"}]}, "ingress": [{}]}"#,
+            "",
+            format!(
+                r#"spec.podSelector: x Is (): "Is" is not one of In, NotIn, Exists, DoesNotExist: {all}"#
+            ),
+        ),
+        (
+            r#"{"podSelector": {"matchExpressions": [{"key": "x", "operator": "Exists", "value": "1"}]}}"#,
+            "",
+            format!(r#"spec.podSelector: unknown field "value": {all}"#),
+        ),
+        (
+            r#"{"podSelector": {"matchLabels": {"x": 1}}}"#,
+            "",
+            format!("spec.podSelector: invalid type: integer `1`, expected a string: {all}"),
+        ),
+        (
+            r#"{"podSelectr": {"matchLabels": {"x": "1"}}, "ingress": [{}]}"#,
+            "",
+            format!(r#"spec: unknown field "podSelectr": {all}"#),
+        ),
+        (
+            r#"{"podSelector": {"matchLabels": {"x": "1"}}, "egres": [{}]}"#,
+            "x=1",
+            format!(r#"spec: unknown field "egres": {some}"#),
+        ),
+        (
+            r#"{"podSelector": {"matchLabels": {"x": "1"}}, "policyTypes": ["ingress"]}"#,
+            "x=1",
+            format!(r#"spec.policyTypes: "ingress" is not one of Ingress, Egress: {some}"#),
+        ),
+        (
+            r#"{"podSelector": {"matchLabels": {"x": "1"}}, "policyTypes": "Ingress"}"#,
+            "x=1",
+            format!(
+                r#"spec.policyTypes: invalid type: string "Ingress", expected a sequence: {some}"#
+            ),
+        ),
+        (
+            "[{}]",
+            "",
+            format!("spec: invalid type: sequence, expected a mapping: {all}"),
+        ),
+    ] {
+        let (policy, found) = convert(spec);
+        assert_eq!(found, [faults], "{spec}");
+        assert_eq!(policy.pods.to_string(), pods, "{spec}");
+        let none = Some(Vec::new());
+        assert_eq!((policy.ingress, policy.egress), (none.clone(), none));
+    }
+}
+
+/// Only the part that has another type is closed.
+#[test]
+fn rules_of_another_type_allow_nothing() {
+    let (policy, faults) = convert(r#"{"egress": {}, "ingress": [7, {}]}"#);
+    assert_eq!(policy.egress, Some(Vec::new()));
+    let ingress: Vec<String> = policy.ingress.iter().flatten().map(words::of).collect();
+    assert_eq!(ingress, ["; all", "all; all"]);
     assert_eq!(
         faults,
-        [r#"spec.podSelector: x Is (): "Is" is not one of In, NotIn, Exists, DoesNotExist"#]
-    );
-    let (policy, faults) = convert(r#"{"policyTypes": ["ingress"]}"#);
-    assert!(policy.is_none());
-    assert_eq!(
-        faults,
-        [r#"spec.policyTypes[0]: "ingress" is not one of Ingress, Egress"#]
+        [
+            "spec.ingress[0]: invalid type: integer `7`, expected a mapping: this rule allows nothing",
+            "spec.egress: invalid type: map, expected a sequence: these rules allow nothing",
+        ]
     );
 }
