@@ -30,9 +30,6 @@ var leftOut = []struct {
 	{"/metrics of the API server", []string{
 		"should provide unchanging, static URL paths",
 	}},
-	{"conditions of a Service without a time", []string{
-		"should complete a service status lifecycle",
-	}},
 	{"the Internet, or a cloud", []string{
 		"Forward PTR lookup",
 		"Forward external name lookup",

@@ -52,12 +52,34 @@ typed! {
 }
 
 fn read<T: DeserializeOwned>(value: &Value) -> Result<T, FieldError> {
-    T::deserialize(value).map_err(|error| FieldError {
+    let error = match T::deserialize(value) {
+        Ok(read) => return Ok(read),
+        Err(error) => error,
+    };
+    // Kubernetes writes a condition's time that nobody gave as null, which k8s-openapi does not read.
+    T::deserialize(with_times(value)).map_err(|_| FieldError {
         field: wrong_field(value, &|it| T::deserialize(it).is_err())
             .trim_start_matches('.')
             .to_owned(),
         why: error.to_string(),
     })
+}
+
+/// The value with the first of all times in place of times of conditions that are null.
+fn with_times(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, it)| match it {
+                Value::Null if name == "lastTransitionTime" => {
+                    (name.clone(), "1970-01-01T00:00:00Z".into())
+                }
+                it => (name.clone(), with_times(it)),
+            });
+            fields.collect()
+        }
+        Value::Array(items) => items.iter().map(with_times).collect(),
+        other => other.clone(),
+    }
 }
 
 /// The path below `value` to the first field that cannot be read. `is_wrong` reads the whole with another value in the
@@ -111,5 +133,14 @@ mod tests {
             &json!({"metadata": {"labels": {"a": "b", "c": 1}}}),
             "metadata.labels.c: invalid type: integer `1`, expected a string",
         );
+    }
+
+    #[test]
+    fn a_condition_needs_no_time() {
+        let condition = json!({"type": "Ready", "status": "True", "lastTransitionTime": null});
+        let service = json!({"status": {"conditions": [condition]}});
+        let read = Service::read(&service).unwrap();
+        let conditions = read.status.unwrap().conditions.unwrap();
+        assert_eq!(conditions[0].type_, "Ready");
     }
 }

@@ -196,6 +196,23 @@ fn a_service_that_changes_its_type_keeps_no_node_port() {
     assert_eq!(updated["spec"]["externalTrafficPolicy"], Value::Null);
 }
 
+/// Kubernetes' own test of a Service's life writes such a condition.
+#[test]
+fn a_condition_needs_no_time() {
+    let store = store();
+    let made = store.create(service("10.96.0.9")).unwrap();
+    let mut web = Value::clone(&made);
+    let condition = json!({"type": "Ready", "status": "True", "reason": "r", "message": "", "lastTransitionTime": null});
+    web["status"]["conditions"] = json!([condition]);
+    web["metadata"]["annotations"] = json!({"a": "b"});
+    let told = store.update_status(web).unwrap();
+    let mut web = Value::clone(&told);
+    web["spec"]["ports"][0]["port"] = 81.into();
+    let changed = store.update(web).unwrap();
+    assert_eq!(changed["spec"]["ports"][0]["port"], 81);
+    assert_eq!(changed["status"]["conditions"], json!([condition]));
+}
+
 #[test]
 fn a_status_is_written_whatever_the_rest_is_by_now() {
     let mut admission = admission();
