@@ -162,6 +162,24 @@ fn what_a_certificate_request_asks_for_stays() {
         (&patched["spec"], &patched["metadata"]["labels"]["a"]),
         (&spec, &json!("b"))
     );
+    // What `kubectl certificate approve` does.
+    let approval = format!("{requests}/a/approval");
+    let mut approved = client.get(&approval).1;
+    let condition = json!({"type": "Approved", "status": "True", "reason": "r", "message": "m"});
+    approved["status"]["conditions"] = json!([condition]);
+    approved["spec"]["usages"] = json!(["server auth"]);
+    assert_eq!(why(client.json("PUT", &approval, &approved)), "");
+    let (_, stored) = client.get(&format!("{requests}/a"));
+    let conditions = &stored["status"]["conditions"];
+    assert_eq!(
+        (&stored["spec"], &conditions[0]["type"]),
+        (&spec, &json!("Approved"))
+    );
+    let managers = stored["metadata"]["managedFields"].as_array().unwrap();
+    assert!(
+        managers.iter().any(|it| it["subresource"] == "approval"),
+        "{stored}"
+    );
 }
 
 #[test]

@@ -58,7 +58,7 @@ impl Call<'_> {
         let (stored, warnings) = match patch_type {
             PatchType::Apply => match self.find(name) {
                 Ok(old) => self.apply(name, Some(&old), part, options)?,
-                Err(missing) if part == Part::Status => return Err(missing.into()),
+                Err(missing) if part.is_status() => return Err(missing.into()),
                 Err(_) => {
                     let (stored, warnings) = self.apply(name, None, part, options)?;
                     let mut answer = self.shown(&stored)?;
@@ -141,7 +141,9 @@ impl Call<'_> {
                 store.update_with(new, options.effect)
             }
             (Some(_), Part::Ephemeral) => store.add_containers(new, options.effect),
-            (Some(_), Part::Status) => store.update_status_with(new, options.effect),
+            (Some(_), Part::Status | Part::Approval) => {
+                store.update_status_with(new, options.effect)
+            }
         };
         let is_latest = config["metadata"]["resourceVersion"].is_null();
         Ok((stored.map_err(|it| Refused::of(it, is_latest))?, warnings))

@@ -30,6 +30,8 @@ pub(super) enum Part {
     Finalizers,
     /// `spec.ephemeralContainers` of a Pod.
     Ephemeral,
+    /// The status of a CertificateSigningRequest, whose conditions say who approved it.
+    Approval,
 }
 
 impl Part {
@@ -40,16 +42,23 @@ impl Part {
             Self::Scale => "scale",
             Self::Finalizers => "finalize",
             Self::Ephemeral => "ephemeralcontainers",
+            Self::Approval => "approval",
         }
     }
 }
 
-impl Part {
+    /// Whether only the status is written.
+    pub(super) fn is_status(self) -> bool {
+        matches!(self, Self::Status | Self::Approval)
+    }
+
     /// Whether a client that writes this part can own the field of the object: the others are reset (`GetResetFields` of
     /// the kinds' strategies).
     pub(super) fn may_own(self, resource: &Resource, field: &str) -> bool {
         match (self, field) {
-            (Self::Status, field) => ["apiVersion", "kind", "metadata", "status"].contains(&field),
+            (_, field) if self.is_status() => {
+                ["apiVersion", "kind", "metadata", "status"].contains(&field)
+            }
             (_, "status") => resource.status == Subresource::Absent,
             _ => true,
         }
@@ -67,6 +76,20 @@ pub(crate) const OF_NAMESPACES: &[resource::Part] = &[resource::Part {
         _ => Err(Status::method_not_allowed()),
     },
 }];
+/// The subresource of CertificateSigningRequests.
+pub(crate) const OF_REQUESTS: &[resource::Part] = &[resource::Part {
+    name: "approval",
+    api_version: "",
+    kind: "CertificateSigningRequest",
+    verbs: &["get", "patch", "update"],
+    answer: |call, method, name| match *method {
+        Method::GET => call.read(Some(name)),
+        Method::PUT => call.replace(name, Part::Approval),
+        Method::PATCH => call.patch(name, Part::Approval),
+        _ => Err(Status::method_not_allowed()),
+    },
+}];
+
 
 impl Call<'_> {
     pub(super) fn create(&self) -> Result<Answer, Status> {
@@ -147,7 +170,7 @@ impl Call<'_> {
             let name = new["metadata"]["name"].as_str().unwrap_or_default();
             return Err(Status::unversioned(&self.resource, name));
         }
-        if part == Part::Status {
+        if part.is_status() {
             let whole = apply::status_replaced(&self.resource, old, new, &manager, &now());
             return self.api.store.update_status_with(whole, options.effect);
         }

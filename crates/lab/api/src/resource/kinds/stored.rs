@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{CREATED, TEMPLATE, balanced, kind, pending, words};
+use crate::http::writing;
 use crate::resource::{Conversion, NameRule, Resource, autoscaling, defaults};
 use crate::table::{Table, network, policy, storage, workload};
 
@@ -117,6 +118,7 @@ fn access() -> Vec<Resource> {
         role("RoleBinding rolebindings - put", binding),
         Resource {
             fields: words("spec.signerName"),
+            parts: writing::OF_REQUESTS,
             admit: Some(defaults::certificate_request),
             ..kind(
                 "certificates.k8s.io/v1 CertificateSigningRequest certificatesigningrequests csr cluster status",
