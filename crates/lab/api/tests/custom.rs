@@ -506,7 +506,8 @@ fn controllers_do_not_take_a_custom_kind_for_their_own() {
     knative["spec"]["names"] = json!({"plural": "services", "kind": "Service"});
     assert_eq!(client.json("POST", DEFINITIONS, &knative).0, 201);
     let before = client.0.store.revision();
-    let service = json!({"metadata": {"name": "Not.A.Label".to_lowercase()}, "spec": {"size": 1}});
+    let mut service = widget(&"Not.A.Label".to_lowercase(), &json!({"size": 1}));
+    service["kind"] = "Service".into();
     let path = WIDGETS.replace("widgets", "services");
     assert_eq!(client.json("POST", &path, &service).0, 201);
     assert!(client.0.store.list("Service").is_empty());
@@ -683,7 +684,7 @@ fn versions_have_fields_of_their_own() {
         client.get(&format!("{WIDGETS}/a")).1["spec"],
         json!({"size": 1, "color": "red"})
     );
-    let other = json!({"apiVersion": "example.com/v1beta1", "metadata": {"name": "b"}, "spec": {"size": 2, "shade": "light"}});
+    let other = json!({"apiVersion": "example.com/v1beta1", "kind": "Widget", "metadata": {"name": "b"}, "spec": {"size": 2, "shade": "light"}});
     let (code, made) = client.json("POST", &old, &other);
     assert_eq!(
         (code, &made["spec"]["shade"]),
@@ -694,4 +695,16 @@ fn versions_have_fields_of_their_own() {
         client.get(&format!("{WIDGETS}/b")).1["spec"],
         json!({"size": 2})
     );
+}
+
+#[test]
+fn an_object_says_its_kind() {
+    let client = with_definition();
+    let mut object = widget("a", &json!({"size": 1}));
+    object.as_object_mut().unwrap().remove("kind");
+    let (code, refused) = client.json("POST", WIDGETS, &object);
+    let why = format!(
+        "Widget in version \"v1\" cannot be handled as a Widget: Object 'Kind' is missing in '{object}'"
+    );
+    assert_eq!((code, &refused["message"]), (400, &json!(why)));
 }

@@ -154,7 +154,7 @@ fn a_put_creates_by_the_rules_of_creation() {
             "{found} {message}"
         );
     }
-    // A patch creates nothing.
+    // A patch creates nothing, and the uid is no precondition of it.
     let merge = "application/merge-patch+json";
     assert_eq!(
         client
@@ -163,6 +163,11 @@ fn a_put_creates_by_the_rules_of_creation() {
         404
     );
     assert_eq!(client.get(services).1["items"], json!([]));
+    let namespace = "/api/v1/namespaces/default";
+    let (code, status) = client.send("PATCH", namespace, merge, br#"{"metadata": {"uid": "x"}}"#);
+    let said =
+        "Namespace \"default\" is invalid: metadata.uid: Invalid value: \"x\": field is immutable";
+    assert_eq!((code, &status["message"]), (422, &json!(said)));
 }
 
 /// `AllowUnconditionalUpdate` in `pkg/registry`: the version is that of the object, or none is needed.

@@ -14,7 +14,7 @@ use crate::body;
 use crate::history::now;
 use crate::patch::{PatchType, patched, shown};
 use crate::resource::Resource;
-use crate::status::Status;
+use crate::status::{Cause, Status};
 use crate::validation;
 use crate::yaml;
 
@@ -70,12 +70,23 @@ impl Call<'_> {
                 let old = self.find(name)?;
                 let (new, warnings) =
                     self.patched(&self.resource, &old, name, patch_type, options)?;
+                self.keeps_uid(name, &old, &new)?;
                 let is_latest = version(&new) == version(&old);
                 let stored = self.store(&old, new, part, options);
                 (stored.map_err(|it| Refused::of(it, is_latest))?, warnings)
             }
         };
         Ok(with_warnings(self.shown(&stored)?, &warnings))
+    }
+
+    /// Refuses a patch of the uid (`ValidateObjectMetaAccessorUpdate`). Of a PUT it is a precondition.
+    fn keeps_uid(&self, name: &str, old: &Value, new: &Value) -> Result<(), Status> {
+        let uid = &new["metadata"]["uid"];
+        if uid.is_null() || *uid == "" || *uid == old["metadata"]["uid"] {
+            return Ok(());
+        }
+        let why = format!("Invalid value: {uid}: field is immutable");
+        validation::refuse(&self.resource, name, &[Cause::new("metadata.uid", why)])
     }
 
     /// The object, which is of the kind `kind`, after the patch, and what the client is told.

@@ -45,7 +45,6 @@ impl Part {
             Self::Approval => "approval",
         }
     }
-}
 
     /// Whether only the status is written.
     pub(super) fn is_status(self) -> bool {
@@ -76,6 +75,7 @@ pub(crate) const OF_NAMESPACES: &[resource::Part] = &[resource::Part {
         _ => Err(Status::method_not_allowed()),
     },
 }];
+
 /// The subresource of CertificateSigningRequests.
 pub(crate) const OF_REQUESTS: &[resource::Part] = &[resource::Part {
     name: "approval",
@@ -89,7 +89,6 @@ pub(crate) const OF_REQUESTS: &[resource::Part] = &[resource::Part {
         _ => Err(Status::method_not_allowed()),
     },
 }];
-
 
 impl Call<'_> {
     pub(super) fn create(&self) -> Result<Answer, Status> {
@@ -210,9 +209,16 @@ impl Call<'_> {
         Err(Status::bad_request(why))
     }
 
-    /// Parses the body: JSON, YAML or protobuf.
+    /// Parses the body: JSON, YAML or protobuf. A custom resource says its kind, which other objects get from the path
+    /// (`UnstructuredJSONScheme` in `apis/meta/v1/unstructured`).
     pub(super) fn content(&self) -> Result<Value, Status> {
-        content(&self.resource.kind, self.content_type, self.body)
+        let object = content(&self.resource.kind, self.content_type, self.body)?;
+        if self.resource.custom && object["kind"].as_str().is_none_or(str::is_empty) {
+            let body = String::from_utf8_lossy(self.body);
+            let why = format!("Object 'Kind' is missing in '{body}'");
+            return Err(validation::undecodable(&self.resource, &why));
+        }
+        Ok(object)
     }
 
     /// Checks the types of all fields. Returns a warning for each field that the kind does not
