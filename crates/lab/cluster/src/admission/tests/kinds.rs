@@ -497,6 +497,15 @@ fn networks() {
                  ipBlock and another peer (FieldValueForbidden)",
             ),
             (
+                json!({"spec": {"egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": [
+                    "10.1.0.0/16", "10.0.0.0/8", "11.0.0.0/16", "10.1.1.1/16",
+                ]}}]}]}}),
+                "spec.egress[0].to[0].ipBlock.except[3]: Invalid value: \"10.1.1.1/16\": must not have bits set beyond the \
+                 prefix length (FieldValueInvalid)\nspec.egress[0].to[0].ipBlock.except[1]: Invalid value: \"10.0.0.0/8\": \
+                 must be a strict subset of `cidr` (FieldValueInvalid)\nspec.egress[0].to[0].ipBlock.except[2]: \
+                 Invalid value: \"11.0.0.0/16\": must be a strict subset of `cidr` (FieldValueInvalid)",
+            ),
+            (
                 json!({"spec": {"ingress": [{"ports": [{"port": 80, "endPort": 70}]}]}}),
                 "spec.ingress[0].ports[0].endPort: Invalid value: 80: must be greater than or equal to `port` \
                  (FieldValueInvalid)",
