@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -118,6 +119,29 @@ func TestWritingBackChangesNothing(t *testing.T) {
 		return err
 	})
 	must(t, err)
+}
+
+// An update creates a Lease and no ConfigMap, and of a Lease it names the version that it replaces.
+func TestUpdatesOfWhatIsAbsent(t *testing.T) {
+	t.Parallel()
+	clients := clients(t)
+	namespace := namespace(t, clients)
+	leases := clients.CoordinationV1().Leases(namespace)
+	turn := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "turn"}}
+	made, err := leases.Update(t.Context(), turn, metav1.UpdateOptions{})
+	must(t, err)
+	if made.UID == "" {
+		t.Fatal("the Lease has no uid")
+	}
+	if _, err = leases.Update(t.Context(), turn, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
+		t.Fatalf("an update without a version: %v", err)
+	}
+	_, err = leases.Update(t.Context(), made, metav1.UpdateOptions{})
+	must(t, err)
+	maps := clients.CoreV1().ConfigMaps(namespace)
+	if _, err = maps.Update(t.Context(), settings("none", "a", nil), metav1.UpdateOptions{}); !apierrors.IsNotFound(err) {
+		t.Fatalf("an update of no ConfigMap: %v", err)
+	}
 }
 
 // The four kinds of patch.
