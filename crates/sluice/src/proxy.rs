@@ -167,6 +167,11 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
     let mut plane = P::open(&options).with_context(|| format!("open the {} mode", P::NAME))?;
     let enforces_policies = args.network_policy == Some(true);
     let policy_tables = enforces_policies.then(PolicyTables::connect).transpose()?;
+    let stale_policies = if enforces_policies {
+        Vec::new()
+    } else {
+        stale_policies()
+    };
     let keep = Arc::from(plane.keep());
     let needs = machine::Needs {
         programs: P::RUNS_PROGRAMS || leftovers.iter().any(|it| it.need_programs()),
@@ -316,6 +321,12 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
         dns.follow(move |it| to.events([TimedEvent::from(Event::Notice(it))]))?;
     }
     let to = proxy.clone();
+    if !stale_policies.is_empty() {
+        to.events([TimedEvent::from(Event::Notice(Notice::Problems {
+            origin: "network policies".into(),
+            problems: stale_policies,
+        }))]);
+    }
     let tell = move |it| to.events([TimedEvent::from(Event::LocalAddresses(it))]);
     let _addresses = Addresses::follow(tell, own, sluice_plane::kube_proxy::DEVICE)?;
     let mut reload = reload::Reloading::new(proxy.clone(), control, effective.clone(), memory);
@@ -370,6 +381,23 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
         Some(why) => bail!("{why}: start again"),
         None => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// The rules of network policies that an earlier agent left, as problems. They stay: what it isolated would be open without
+/// them. Where there is no nf_tables there are none.
+fn stale_policies() -> Vec<String> {
+    let tables = PolicyTables::connect().and_then(|mut it| it.present());
+    let problem = |table: String| {
+        format!(
+            "table {table} of an earlier agent is in force, and this one does not keep it up: start with --network-policy, \
+             or remove it with `sluice cleanup` after this agent has ended"
+        )
+    };
+    tables
+        .unwrap_or_default()
+        .into_iter()
+        .map(problem)
+        .collect()
 }
 
 /// What differs from the iptables mode, which kube-proxy runs when no mode is set.

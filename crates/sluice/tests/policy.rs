@@ -90,6 +90,18 @@ impl Bed {
         self.files.write("policy.yaml", &text);
     }
 
+    /// Waits for a section of the status about policies.
+    #[track_caller]
+    fn await_policies(&self, what: &str, wanted: impl Fn(&serde_json::Value) -> bool) {
+        let mut last = None;
+        let found = eventually(WITHIN, || {
+            last = self.files.status_as::<serde_json::Value>();
+            let section = last.as_ref()?.get("network_policy")?;
+            wanted(section).then_some(())
+        });
+        assert!(found.is_some(), "{what}: {last:#?}");
+    }
+
     fn of_pod(&self, name: &str) -> [IpAddr; 2] {
         let pod: &Pod = self.cluster.pod(name);
         [pod.ipv4().into(), pod.ipv6().into()]
@@ -178,6 +190,15 @@ fn policies_hold(mode: &str) {
     let _agent = bed.run(mode);
     bed.check("near", &[vip, web], false);
     bed.check("far", &[web], true);
+    // Another program opens everything: the kernel tells.
+    let node = bed.cluster.node("node-a").netns();
+    let mut nft = node.command("nft", &["delete", "table", "ip", "sluice-policy"]);
+    assert!(nft.status().expect("nft is there").success());
+    bed.await_policies("who did it", |it| {
+        let change = it["last_change"].as_str().unwrap_or_default();
+        it["repairs"] == 1 && change.starts_with("nft (pid")
+    });
+    bed.check("near", &[vip, web], false);
     // Whom a pod may connect to: a Service is its endpoints.
     bed.policy(
         "{podSelector: {matchLabels: {app: other}}, policyTypes: [Egress], \
@@ -188,6 +209,27 @@ fn policies_hold(mode: &str) {
     bed.check("outside", &[web, node_port], true);
     std::fs::remove_file(bed.files.manifests().join("policy.yaml")).expect("it is there");
     bed.check("near", &[bed.direct("far"), web], true);
+}
+
+/// Rules that nobody keeps up stay, and are named.
+#[test]
+fn rules_of_an_earlier_agent_are_named() {
+    require_netns!();
+    let bed = Bed::new();
+    bed.policy("{podSelector: {}, policyTypes: [Ingress]}");
+    let agent = bed.run("nftables");
+    bed.check("near", &[bed.direct("web")], false);
+    drop(agent);
+    let node = bed.cluster.node("node-a").netns();
+    let _agent = Agent::run(&bed.files, bed.files.proxy(node));
+    let status = bed
+        .files
+        .await_status("the tables", |it| it.problems.len() == 2);
+    for (problem, family) in status.problems.iter().zip(["ip", "ip6"]) {
+        let start = format!("table {family} sluice-policy of an earlier agent is in force");
+        assert!(problem.message.starts_with(&start), "{problem:?}");
+    }
+    bed.check("near", &[bed.direct("web")], false);
 }
 
 #[test]

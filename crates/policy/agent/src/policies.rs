@@ -37,6 +37,10 @@ pub struct PolicyStatus {
     pub members: usize,
     /// What some policy does not get.
     pub issues: Vec<String>,
+    /// How often rules were repaired that another program had changed.
+    pub repairs: u64,
+    /// The change before the last repair, with the program that made it, if it was seen.
+    pub last_change: Option<String>,
     /// Why the rules in the kernel are not these; empty when they are.
     pub error: String,
 }
@@ -49,6 +53,8 @@ impl fmt::Display for PolicyStatus {
             policies,
             members,
             issues,
+            repairs,
+            last_change,
             error,
         } = self;
         write!(
@@ -57,6 +63,12 @@ impl fmt::Display for PolicyStatus {
         )?;
         if !issues.is_empty() {
             write!(f, "; {}", issues.join("; "))?;
+        }
+        if *repairs > 0 {
+            write!(f, "; repaired {repairs} times")?;
+        }
+        if let Some(change) = last_change {
+            write!(f, ", the last time after {change}")?;
         }
         if !error.is_empty() {
             write!(f, "; NOT IN FORCE: {error}")?;
@@ -84,6 +96,8 @@ pub struct Policies<K: Kernel = Connection> {
     change: Option<String>,
     /// When the rules were last repaired.
     repaired: Option<Instant>,
+    repairs: u64,
+    last_change: Option<String>,
     /// Those that the log has.
     issues: BTreeSet<String>,
     error: String,
@@ -104,6 +118,8 @@ impl<K: Kernel> Policies<K> {
             watch: None,
             change: None,
             repaired: None,
+            repairs: 0,
+            last_change: None,
             issues: BTreeSet::new(),
             error: String::new(),
         }
@@ -185,6 +201,8 @@ impl<K: Kernel> Policies<K> {
                         by, "another program had changed the rules of network policies: repaired"
                     );
                     self.repaired = Some(now);
+                    self.repairs += 1;
+                    self.last_change = by;
                 }
                 self.report_unserved();
                 if let Some(watch) = self.watch.take() {
@@ -243,6 +261,8 @@ impl<K: Kernel + 'static> Consumer for Policies<K> {
     fn status(&self) -> Section {
         let mut status = PolicyStatus {
             issues: self.issues.iter().cloned().collect(),
+            repairs: self.repairs,
+            last_change: self.last_change.clone(),
             error: self.error.clone(),
             ..PolicyStatus::default()
         };

@@ -71,6 +71,15 @@ impl<K: Kernel> PolicyTables<K> {
         IpFamily::ALL.into_iter().filter(is_served)
     }
 
+    /// Our tables that exist, each as `ip sluice-policy`.
+    ///
+    /// # Errors
+    ///
+    /// The kernel could not be asked, or a table of our name is not ours.
+    pub fn present(&mut self) -> Result<Vec<String>, BackendError> {
+        Ok(self.families()?.into_iter().map(shown).collect())
+    }
+
     /// Removes the tables; returns those that were there.
     ///
     /// # Errors
@@ -78,22 +87,34 @@ impl<K: Kernel> PolicyTables<K> {
     /// The kernel could not be asked, refused, or a table of our name is not ours.
     pub fn remove(&mut self) -> Result<Vec<String>, BackendError> {
         let mut batch = Batch::new();
-        let mut removed = Vec::new();
-        for family in IpFamily::ALL {
-            if observe::ours(&mut self.kernel, family)?.is_some() {
-                batch.delete_table(0, scope(family));
-                removed.push(format!("{} {TABLE}", family.nft_name()));
-            }
+        let families = self.families()?;
+        for &family in &families {
+            batch.delete_table(0, scope(family));
         }
         let result = self.kernel.commit(&batch);
         result.map_err(|error| error.of(format!("delete tables {TABLE}")))?;
-        Ok(removed)
+        Ok(families.into_iter().map(shown).collect())
+    }
+
+    /// The families in which our table exists.
+    fn families(&mut self) -> Result<Vec<IpFamily>, BackendError> {
+        let mut families = Vec::new();
+        for family in IpFamily::ALL {
+            if observe::ours(&mut self.kernel, family)?.is_some() {
+                families.push(family);
+            }
+        }
+        Ok(families)
     }
 
     fn current(&mut self) -> Result<u32, BackendError> {
         let asked = self.kernel.generation().map(|it| it.id);
         asked.map_err(|error| BackendError::new("ask for the generation of the ruleset", error))
     }
+}
+
+fn shown(family: IpFamily) -> String {
+    format!("{} {TABLE}", family.nft_name())
 }
 
 impl<K: Kernel> Backend for PolicyTables<K> {

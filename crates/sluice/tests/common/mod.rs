@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use sluice_agent::status::Status;
 use sluice_lab::{Netns, eventually};
 use tempfile::TempDir;
@@ -49,6 +50,11 @@ impl Files {
     }
 
     pub(crate) fn status(&self) -> Option<Status> {
+        self.status_as()
+    }
+
+    /// The status, or the part of it that this type reads.
+    pub(crate) fn status_as<T: DeserializeOwned>(&self) -> Option<T> {
         let mut command = Command::new(SLUICE);
         command.args(["status", "-o", "json", "--socket"]);
         let output = command.arg(self.socket()).output().expect("it was built");
