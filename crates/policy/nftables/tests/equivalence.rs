@@ -11,7 +11,7 @@ use sluice_policy_nftables::{
     Chain, ChainName, Entry, Key, Object, Rule, SetName, render, standing,
 };
 use sluice_policy_plan::lookup::{Packet, lookup};
-use sluice_policy_plan::testing::{events, packets, worlds};
+use sluice_policy_plan::testing::{deletions, packets, worlds};
 use sluice_policy_plan::{Plan, PortRange};
 
 use crate::common::Enforced;
@@ -179,9 +179,7 @@ proptest! {
     fn changes_lead_to_the_same_tables(before in worlds(), after in worlds()) {
         let mut enforced = Enforced::on(Fake::new());
         enforced.set(&before);
-        let gone = events(&before).into_iter().filter_map(|it| it.deletion_unless(&events(&after)));
-        let gone: Vec<_> = gone.collect();
-        enforced.change(&gone);
+        enforced.change(&deletions(&before, &after));
         enforced.set(&after);
         let report = enforced.resync();
         prop_assert!(report.is_empty(), "{report:?}");

@@ -5,7 +5,7 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use sluice_lab::{Netns, require_netns};
 use sluice_nft::Connection;
-use sluice_policy_plan::testing::{events, parse, worlds};
+use sluice_policy_plan::testing::{deletions, parse, worlds};
 
 use crate::common::Enforced;
 
@@ -22,9 +22,7 @@ fn a_restart_finds_everything_as_it_was() {
         enforced.set(&before);
         for _ in 0..30 {
             let after = worlds();
-            let old = events(&before).into_iter();
-            let gone = old.filter_map(|it| it.deletion_unless(&events(&after)));
-            enforced.change(&gone.collect::<Vec<_>>());
+            enforced.change(&deletions(&before, &after));
             enforced.set(&after);
             let report = enforced.resync();
             assert!(report.full && report.is_empty(), "{report:?}: {after:?}");

@@ -13,7 +13,7 @@ const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 /// One peer of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// Pods, by their labels.
+    /// Pods whatever addresses they have, now and later.
     Pods(PodSelection),
     /// Addresses.
     Block(Block),

@@ -183,7 +183,7 @@ fn list<T: fmt::Display>(f: &mut fmt::Formatter<'_>, what: &str, entries: &[T]) 
 /// Ports of one protocol. Displays as `tcp/80` or `tcp/8000-8080`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PortRange {
-    /// The protocol.
+    /// The one that all of its ports are of.
     pub protocol: Protocol,
     /// The first port.
     pub first: u16,
@@ -217,7 +217,7 @@ impl fmt::Display for PortRange {
 /// The rules of a NetworkPolicy for one direction: any one that matches allows the connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicyPlan {
-    /// The rules.
+    /// Without any nothing is allowed.
     pub rules: Vec<PlannedRule>,
     /// How many more there would be: one policy may have 1,024 for a direction.
     pub left_out: usize,
@@ -230,7 +230,7 @@ pub struct PlannedRule {
     pub rule: usize,
     /// The set that the other end's address is in; `None`: every address.
     pub peer: Option<SetId>,
-    /// The ports.
+    /// Which destination the connection has.
     pub port: PortMatch,
     /// What happens to a connection that matches.
     pub action: Action,
@@ -284,9 +284,9 @@ impl Profile {
 /// A rule of a ClusterNetworkPolicy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TierRule {
-    /// The policy.
+    /// The policy's name, for whoever asks why.
     pub policy: Arc<str>,
-    /// The rule.
+    /// As in a NetworkPolicy, but with any action.
     pub rule: PlannedRule,
 }
 

@@ -1,5 +1,6 @@
 //! Small clusters: random ones, and ones written in lines.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use sluice_model::{
-    Change, ContainerPort, Labels, Namespace, NamespacedName, Pod, Protocol, Selector,
+    Change, ContainerPort, Labels, Namespace, NamespacedName, Pod, Protocol, Reference, Selector,
 };
 
 use crate::lookup::Packet;
@@ -41,18 +42,19 @@ pub fn events(world: &World) -> Vec<Event> {
     events
 }
 
-impl Event {
-    /// The deletion of this object, unless one of these events is about it.
-    #[must_use]
-    pub fn deletion_unless(self, events: &[Self]) -> Option<Self> {
-        let is_left = events.iter().any(|it| it.reference() == self.reference());
-        (!is_left).then(|| match self {
-            Self::Pod(it) => Self::Pod(Change::Delete(it.name())),
-            Self::Namespace(it) => Self::Namespace(Change::Delete(it.name())),
-            Self::NetworkPolicy(it) => Self::NetworkPolicy(Change::Delete(it.name())),
-            Self::ClusterNetworkPolicy(it) => Self::ClusterNetworkPolicy(Change::Delete(it.name())),
-        })
-    }
+/// The deletions that one world needs on its way to another.
+pub fn deletions(before: &World, after: &World) -> Vec<Event> {
+    let left: BTreeSet<Reference> = events(after).iter().map(Event::reference).collect();
+    let gone = events(before)
+        .into_iter()
+        .filter(|it| !left.contains(&it.reference()));
+    gone.map(|it| match it {
+        Event::Pod(it) => Event::Pod(Change::Delete(it.name())),
+        Event::Namespace(it) => Event::Namespace(Change::Delete(it.name())),
+        Event::NetworkPolicy(it) => Event::NetworkPolicy(Change::Delete(it.name())),
+        Event::ClusterNetworkPolicy(it) => Event::ClusterNetworkPolicy(Change::Delete(it.name())),
+    })
+    .collect()
 }
 
 /// Every packet that may be something in random clusters: between their addresses and some of nobody, to every port

@@ -7,7 +7,7 @@ use proptest::sample::Index;
 use sluice_model::{Change, NamespacedName, Protocol, Selector};
 
 use crate::lookup::{Decision, Packet, Reason, lookup};
-use crate::testing::{NODE, World, events, packets, parse, worlds};
+use crate::testing::{NODE, World, deletions, events, packets, parse, worlds};
 use crate::{Action, Content, Direction, Event, Peer, Piece, Plan, Planner, PodSelection, Rule};
 
 fn planner(events: &[Event]) -> Planner {
@@ -63,10 +63,8 @@ fn shuffled(mut events: Vec<Event>, order: &[Index]) -> Vec<Event> {
 
 /// What turns one world into another.
 fn turn(before: &World, after: &World) -> Vec<Event> {
-    let after = events(after);
-    let gone = events(before).into_iter();
-    let mut all: Vec<Event> = gone.filter_map(|it| it.deletion_unless(&after)).collect();
-    all.extend(after);
+    let mut all = deletions(before, after);
+    all.extend(events(after));
     all
 }
 
