@@ -1,6 +1,7 @@
 //! `sluice explain`: what happens to a packet.
 
 mod names;
+mod policies;
 
 use std::process::ExitCode;
 
@@ -12,6 +13,7 @@ use sluice_plane::Live;
 use sluice_zone::Resolution;
 
 use self::names::Found;
+use self::policies::Judged;
 use crate::cli::{ExplainArgs, Output};
 use crate::live::Reader;
 use crate::output::{exit_code, format, print};
@@ -26,6 +28,8 @@ const EXPLAINED: usize = 8;
 struct Answer {
     #[serde(flatten)]
     explanation: Explanation,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    policies: Vec<Judged>,
     #[serde(skip_serializing_if = "Option::is_none")]
     live: Option<Live>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,6 +118,8 @@ fn answer(
         Output::Json => Ok(()),
     };
     say(format!("{}\n", explanation.to_string().trim_end()))?;
+    let policies = policies::of(view, &args.from, &explanation);
+    policies.iter().try_for_each(|it| say(it.to_string()))?;
     let live = || Reader::new(view, &args.socket)?.read(&explanation);
     let live = args.live.then(live).transpose()?;
     live.iter().try_for_each(|it| say(format!("{it}\n")))?;
@@ -122,6 +128,7 @@ fn answer(
     trace.iter().try_for_each(|it| say(it.to_string()))?;
     Ok(Answer {
         explanation,
+        policies,
         live,
         trace,
     })

@@ -277,9 +277,13 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
         announce: announce.clone(),
     };
     let shown = Shown {
-        questions: sluice_agent::questions(plans.clone(), metrics.clone()).merge(
-            sluice_dns_agent::questions(dns.as_ref().map(dns::NodeDns::questions)),
-        ),
+        questions: sluice_agent::questions(plans.clone(), metrics.clone())
+            .merge(sluice_dns_agent::questions(
+                dns.as_ref().map(dns::NodeDns::questions),
+            ))
+            .merge(sluice_policy_agent::questions(
+                policies.is_some().then(|| of_pods.handle()),
+            )),
         page: sluice_agent::page(),
         data: sluice_agent::data(plans, metrics),
     };

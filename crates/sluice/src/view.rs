@@ -9,6 +9,7 @@ use sluice_node::client::{self, ClientError};
 use sluice_node::privileges::is_secure_execution;
 use sluice_plan::explain::{self, Explanation};
 use sluice_plan::inventory::{self, ServiceDetail, ServiceSummary};
+use sluice_policy_agent::PolicyAnswer;
 use sluice_source::apiserver::{self, Access, Client, Plugins};
 use sluice_zone::Resolution;
 
@@ -125,6 +126,21 @@ impl View {
                 }
             }
         }
+    }
+
+    /// What network policies say about a connection; `None` without an agent that enforces them.
+    pub(crate) fn policy(
+        &self,
+        source: IpAddr,
+        destination: SocketAddr,
+        protocol: &str,
+    ) -> Option<PolicyAnswer> {
+        let Self::Agent(socket) = self else {
+            return None;
+        };
+        let (from, to) = (source.to_string(), destination.to_string());
+        let query = [("from", &*from), ("to", &to), ("protocol", protocol)];
+        client::ask(socket, "/policy", &query).ok()
     }
 
     /// Asks the agent again, where FROM is a pod that is in no EndpointSlice, or says that TO is a pod. `why`: what the

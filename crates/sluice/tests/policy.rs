@@ -1,11 +1,12 @@
 //! Network policies beside the rules of Services, in every mode that this kernel has. Needs root.
 
 use std::net::{IpAddr, SocketAddr};
+use std::process::Command;
 use std::time::Duration;
 
 use sluice_lab::{Client, Cluster, Netns, Pod, Probe, Protocol, Server, eventually, require_netns};
 
-use crate::common::{Agent, Files, WITHIN};
+use crate::common::{Agent, Files, SLUICE, WITHIN};
 
 const VIP: [&str; 2] = ["10.96.0.80", "fd00:10:96::80"];
 const NODE_PORT: u16 = 30_080;
@@ -102,6 +103,18 @@ impl Bed {
         assert!(found.is_some(), "{what}: {last:#?}");
     }
 
+    /// `sluice explain` from a pod has these words.
+    #[track_caller]
+    fn explain(&self, from: &str, to: SocketAddr, words: &[&str]) {
+        let source = self.of_pod(from)[usize::from(to.is_ipv6())].to_string();
+        let mut command = Command::new(SLUICE);
+        command.args(["explain", &source, &to.to_string(), "--socket"]);
+        let output = command.arg(self.files.socket()).output();
+        let output = output.expect("it was built");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(words.iter().all(|it| text.contains(it)), "{output:?}");
+    }
+
     fn of_pod(&self, name: &str) -> [IpAddr; 2] {
         let pod: &Pod = self.cluster.pod(name);
         [pod.ipv4().into(), pod.ipv6().into()]
@@ -163,6 +176,9 @@ fn policies_hold(mode: &str) {
     // What is isolated is reached by nobody but its node and itself, whatever the address.
     bed.check("near", &[vip, web], false);
     bed.check("far", &[web], false);
+    let isolated = "isolated by NetworkPolicy default/web, no rule of which matches";
+    bed.explain("near", vip[0], &["drop to", isolated]);
+    bed.explain("near", web[1], &["drop to", isolated]);
     bed.check("outside", &[web, node_port], false);
     bed.check("node", &[vip, web], true);
     bed.check("web", &[vip], true);
@@ -172,6 +188,8 @@ fn policies_hold(mode: &str) {
          ports: [{port: 8080}]}]}",
     );
     bed.check("near", &[vip, web], true);
+    let allowed = "allowed by spec.ingress[0] of NetworkPolicy default/web";
+    bed.explain("near", vip[1], &["allow to", allowed]);
     bed.check("far", &[web], false);
     bed.check("outside", &[node_port], false);
     // A label is enough.

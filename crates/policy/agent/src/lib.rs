@@ -9,6 +9,8 @@
 mod event;
 pub mod kinds;
 mod policies;
+mod questions;
 
 pub use event::PolicyEvent;
 pub use policies::{Policies, PolicyStatus};
+pub use questions::{PolicyAnswer, questions};

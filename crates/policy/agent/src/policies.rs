@@ -9,11 +9,13 @@ use sluice_model::NamespacedName;
 use sluice_nft::{Connection, Kernel};
 use sluice_node::{Consumer, Section, Settled, StepClock, chain};
 use sluice_policy_nftables::PolicyTables;
+use sluice_policy_plan::lookup::{Packet, lookup};
 use sluice_policy_plan::{Content, Direction, Piece, Planner, PolicyPlan};
 use sluice_reconcile::{BackendError, Backoff, Reconciler, Report};
 use tracing::{error, info, warn};
 
 use crate::event::PolicyEvent;
+use crate::questions::PolicyAnswer;
 
 /// Time between two looks whether another program changed the ruleset, for a change that the watch missed. The kernel says
 /// so without a listing, and only a ruleset that was changed is read.
@@ -130,6 +132,16 @@ impl<K: Kernel> Policies<K> {
     pub fn watched(mut self, watch: impl FnOnce(u32) + Send + 'static) -> Self {
         self.watch = Some(Box::new(watch));
         self
+    }
+
+    /// What the plan says about a connection.
+    pub(crate) fn answer(&self, packet: &Packet) -> PolicyAnswer {
+        let decision = lookup(self.planner.plan(), packet);
+        PolicyAnswer {
+            allowed: decision.is_allowed(),
+            egress: decision.egress.words(Direction::Egress),
+            ingress: decision.ingress.words(Direction::Ingress),
+        }
     }
 
     /// Another program changed our tables.

@@ -1,5 +1,6 @@
 //! What the plan does with one connection, and why.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -73,6 +74,33 @@ impl Reason {
     #[must_use]
     pub const fn is_allowed(&self) -> bool {
         !matches!(self, Self::Isolated(_) | Self::Denied(..))
+    }
+
+    /// The reason for a person.
+    #[must_use]
+    pub fn words(&self, direction: Direction) -> String {
+        let rule = |kind: &str, name: &dyn fmt::Display, rule: &usize| {
+            format!("spec.{direction}[{rule}] of {kind} {name}")
+        };
+        match self {
+            Self::Elsewhere => "not decided here: no pod of this node has the address".to_owned(),
+            Self::Itself => "allowed: NetworkPolicies do not keep a pod from itself".to_owned(),
+            Self::NotIsolated => "allowed: no policy decides it".to_owned(),
+            Self::Allowed(name, it) => {
+                format!("allowed by {}", rule("NetworkPolicy", name, it))
+            }
+            Self::Isolated(names) => {
+                let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+                let names = names.join(" and ");
+                format!("dropped: isolated by NetworkPolicy {names}, no rule of which matches")
+            }
+            Self::Accepted(name, it) => {
+                format!("allowed by {}", rule("ClusterNetworkPolicy", name, it))
+            }
+            Self::Denied(name, it) => {
+                format!("dropped by {}", rule("ClusterNetworkPolicy", name, it))
+            }
+        }
     }
 }
 

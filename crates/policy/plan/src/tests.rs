@@ -308,6 +308,32 @@ fn an_address_changes_its_pod() {
     );
 }
 
+#[test]
+fn a_reason_names_policies_and_rules() {
+    let both = Reason::Isolated(vec![np("a"), np("b")]);
+    for (reason, words) in [
+        (
+            Reason::Allowed(np("web"), 1),
+            "allowed by spec.ingress[1] of NetworkPolicy a/web",
+        ),
+        (
+            both,
+            "dropped: isolated by NetworkPolicy a/a and a/b, no rule of which matches",
+        ),
+        (
+            Reason::Accepted("all".into(), 0),
+            "allowed by spec.ingress[0] of ClusterNetworkPolicy all",
+        ),
+        (
+            Reason::Denied("all".into(), 2),
+            "dropped by spec.ingress[2] of ClusterNetworkPolicy all",
+        ),
+    ] {
+        assert_eq!(reason.words(Direction::Ingress), words);
+        assert_eq!(reason.is_allowed(), words.starts_with("allowed"));
+    }
+}
+
 /// An address is free before the last word about its pod is written, and what claims it may lie: what is forbidden for one of
 /// the claimants is forbidden.
 #[test]

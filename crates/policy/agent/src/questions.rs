@@ -1,0 +1,61 @@
+//! The path of the status socket about policies.
+
+use std::net::SocketAddr;
+
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde::{Deserialize, Serialize};
+use sluice_model::Protocol;
+use sluice_node::Handle;
+use sluice_node::server::{await_answer, plain, query};
+use sluice_policy_plan::lookup::Packet;
+
+use crate::Policies;
+
+/// What the policies of this node's pods say about a connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyAnswer {
+    /// Whether both ends allow it, as far as their pods are on this node.
+    pub allowed: bool,
+    /// What is said at the source, in words.
+    pub egress: String,
+    /// What is said at the destination, in words.
+    pub ingress: String,
+}
+
+/// `/policy?from=ADDRESS&to=ADDRESS:PORT&protocol=`: explains what becomes of a connection, after the translation of a
+/// Service's address. `None` for an agent that enforces no policies.
+pub fn questions(policies: Option<Handle<Policies>>) -> Router {
+    Router::new()
+        .route("/policy", get(policy))
+        .with_state(policies)
+}
+
+async fn policy(State(policies): State<Option<Handle<Policies>>>, uri: Uri) -> Response {
+    let Some(policies) = policies else {
+        let why = "this agent enforces no network policies: start it with --network-policy\n";
+        return plain(StatusCode::NOT_FOUND, why);
+    };
+    let query = query(&uri);
+    let of = |name| query.get(name).map_or("", String::as_str);
+    let (Ok(source), Ok(to), Ok(protocol)) = (
+        of("from").parse(),
+        of("to").parse::<SocketAddr>(),
+        of("protocol").parse::<Protocol>(),
+    ) else {
+        let why = "give from=ADDRESS, to=ADDRESS:PORT and protocol=tcp, udp or sctp\n";
+        return plain(StatusCode::BAD_REQUEST, why);
+    };
+    let packet = Packet {
+        source,
+        destination: to.ip(),
+        port: Some((protocol, to.port())),
+    };
+    match await_answer(policies.ask(move |it| it.answer(&packet))).await {
+        Ok(answer) => Json(answer).into_response(),
+        Err(response) => response,
+    }
+}
