@@ -234,6 +234,7 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
         let watch = tables.watch(move |change| {
             to.tell(move |it: &mut Policies| it.kernel_changed(change, Instant::now()));
         });
+        sluice_policy_agent::show_metrics(&of_process, of_pods.handle());
         Policies::new(Planner::new(node_name.clone()), tables, clock).watched(watch)
     });
     let (proxy, control) = (services.handle(), runtime.control());

@@ -1,14 +1,15 @@
 //! Network policies beside the rules of Services, in every mode that this kernel has. Needs root.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::Command;
 use std::time::Duration;
 
 use sluice_lab::{Client, Cluster, Netns, Pod, Probe, Protocol, Server, eventually, require_netns};
 
-use crate::common::{Agent, Files, SLUICE, WITHIN};
+use crate::common::{Agent, Files, SLUICE, WITHIN, get};
 
 const VIP: [&str; 2] = ["10.96.0.80", "fd00:10:96::80"];
+const METRICS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10_249);
 const NODE_PORT: u16 = 30_080;
 
 /// A node with two servers and a client pod, another node with a client pod, and a machine outside.
@@ -217,6 +218,15 @@ fn policies_hold(mode: &str) {
         it["repairs"] == 1 && change.starts_with("nft (pid")
     });
     bed.check("near", &[vip, web], false);
+    let page = get(node, METRICS, "/metrics", WITHIN).expect("an agent shows metrics");
+    for line in [
+        "sluice_network_policy_in_force 1",
+        "sluice_network_policy_repairs_total 1",
+        "sluice_network_policy_isolated_pod_addresses 2",
+        "sluice_network_policy_pod_addresses 4",
+    ] {
+        assert!(page.lines().any(|it| it == line), "{line}: {page}");
+    }
     // Whom a pod may connect to: a Service is its endpoints.
     bed.policy(
         "{podSelector: {matchLabels: {app: other}}, policyTypes: [Egress], \

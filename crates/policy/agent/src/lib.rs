@@ -8,9 +8,11 @@
 
 mod event;
 pub mod kinds;
+mod metrics;
 mod policies;
 mod questions;
 
 pub use event::PolicyEvent;
+pub use metrics::show_metrics;
 pub use policies::{Policies, PolicyStatus};
 pub use questions::{PolicyAnswer, questions};

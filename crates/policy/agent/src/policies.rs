@@ -37,6 +37,8 @@ pub struct PolicyStatus {
     pub policies: usize,
     /// Entries of sets of peers.
     pub members: usize,
+    /// The rules in the kernel are these, in both families.
+    pub is_in_force: bool,
     /// What some policy does not get.
     pub issues: Vec<String>,
     /// How often rules were repaired that another program had changed.
@@ -54,6 +56,7 @@ impl fmt::Display for PolicyStatus {
             isolated,
             policies,
             members,
+            is_in_force: _,
             issues,
             repairs,
             last_change,
@@ -132,6 +135,30 @@ impl<K: Kernel> Policies<K> {
     pub fn watched(mut self, watch: impl FnOnce(u32) + Send + 'static) -> Self {
         self.watch = Some(Box::new(watch));
         self
+    }
+
+    /// The status as it is now.
+    pub(crate) fn facts(&self) -> PolicyStatus {
+        let mut status = PolicyStatus {
+            is_in_force: self.was_written && self.error.is_empty(),
+            issues: self.issues.iter().cloned().collect(),
+            repairs: self.repairs,
+            last_change: self.last_change.clone(),
+            error: self.error.clone(),
+            ..PolicyStatus::default()
+        };
+        for content in self.planner.plan().values() {
+            match &**content {
+                Content::Address(_, plan) => {
+                    status.addresses += 1;
+                    status.isolated += usize::from(plan.ingress.or(plan.egress).is_some());
+                }
+                Content::Policy(..) => status.policies += 1,
+                Content::Member(..) => status.members += 1,
+                Content::Set(..) | Content::Profile(..) => {}
+            }
+        }
+        status
     }
 
     /// What the plan says about a connection.
@@ -271,25 +298,7 @@ impl<K: Kernel + 'static> Consumer for Policies<K> {
     }
 
     fn status(&self) -> Section {
-        let mut status = PolicyStatus {
-            issues: self.issues.iter().cloned().collect(),
-            repairs: self.repairs,
-            last_change: self.last_change.clone(),
-            error: self.error.clone(),
-            ..PolicyStatus::default()
-        };
-        for content in self.planner.plan().values() {
-            match &**content {
-                Content::Address(_, plan) => {
-                    status.addresses += 1;
-                    status.isolated += usize::from(plan.ingress.or(plan.egress).is_some());
-                }
-                Content::Policy(..) => status.policies += 1,
-                Content::Member(..) => status.members += 1,
-                Content::Set(..) | Content::Profile(..) => {}
-            }
-        }
-        Section::named("network_policy", &status)
+        Section::named("network_policy", &self.facts())
     }
 }
 

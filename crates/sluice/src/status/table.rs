@@ -238,6 +238,7 @@ mod tests {
                 isolated: 2,
                 policies: 3,
                 members: 8,
+                is_in_force: false,
                 issues: vec!["one is too large".to_owned()],
                 repairs: 2,
                 last_change: Some("nft (pid 7): table deleted".to_owned()),

@@ -246,9 +246,16 @@ fn every_metric_is_documented() {
                 .to_owned()
         })
         .collect();
-    // Registered only where connections are counted (`connections/collector.rs`), and without a series
+    // Registered only where connections are counted (`connections/collector.rs`) or policies enforced, and without a series
     // while every Service has endpoints, or before the programs were asked.
     let sometimes = [
+        "sluice_network_policy_in_force gauge",
+        "sluice_network_policy_isolated_pod_addresses gauge",
+        "sluice_network_policy_issues gauge",
+        "sluice_network_policy_peers gauge",
+        "sluice_network_policy_pod_addresses gauge",
+        "sluice_network_policy_policies gauge",
+        "sluice_network_policy_repairs_total counter",
         "sluice_forged_packets_total counter ip_family,reason",
         "sluice_service_without_endpoints_info gauge ip_family,namespace,port,protocol,service",
         "sluice_service_connections_total counter ip_family,namespace,port,protocol,service",
