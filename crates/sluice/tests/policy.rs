@@ -274,3 +274,22 @@ fn iptables() {
 fn ebpf() {
     policies_hold("ebpf");
 }
+
+/// Nobody knows the last good version of a file that was broken before the agent began.
+#[test]
+fn a_policy_that_cannot_be_read_isolates() {
+    require_netns!();
+    let bed = Bed::new();
+    // Another project's kind of this name is none of ours.
+    let text = "apiVersion: projectcalico.org/v3\nkind: NetworkPolicy\nmetadata: {name: theirs}\nspec: {ingress: []}\n";
+    bed.files.write("theirs.yaml", text);
+    let _agent = bed.run("nftables");
+    bed.check("near", &[bed.direct("web")], true);
+    bed.policy("{podSelector: {matchLabels: {app: web}}, ingress: [], ingress: [{}]}");
+    bed.check("near", &[bed.direct("web")], false);
+    bed.check("web", &[bed.direct("near")], false);
+    let closed = "the policy isolates all pods of its namespace and allows nothing";
+    bed.files.await_status("what it does", |it| {
+        it.problems.iter().any(|it| it.message.ends_with(closed))
+    });
+}

@@ -35,6 +35,13 @@ pub trait Kind: DeserializeOwned + 'static {
     /// Converts the object to its model; every value that cannot be used is a fault.
     fn convert(&self, names: &mut Interner) -> Converted<Self::Model>;
 
+    /// What stands in a manifest for an object of a known version that cannot be read, and what it does, for a person. `None`: the
+    /// object is refused. For kinds that are dangerous to miss.
+    fn unread(name: NamespacedName) -> Option<(Self::Model, &'static str)> {
+        let _ = name;
+        None
+    }
+
     /// The fields that the API has: others in a manifest are a problem. `None`: they are not checked.
     fn fields() -> Option<&'static Fields> {
         None

@@ -201,8 +201,16 @@ pub(super) fn read<K: Kind + Written>(
 ) {
     let label = kind::reference::<K>(shown_name(node)).to_string();
     let versions = is_known_version.then_some(()).ok_or(K::VERSIONS);
-    let object = reader.read(node, &label, versions, K::convert);
-    let (line, manifest) = (line(node), &mut reader.manifest);
+    let mut object = reader.read(node, &label, versions, K::convert);
+    let line = line(node);
+    if object.is_none()
+        && is_known_version
+        && let Some((closed, what)) = key::<K>(node).and_then(|it| K::unread(it.name))
+    {
+        reader.problem(line, &label, "", what);
+        object = Some(closed);
+    }
+    let manifest = &mut reader.manifest;
     if let Some(object) = object {
         let object = Object::new(object);
         if !reader.wanted.select(&object) {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use serde::Deserialize;
-use sluice_model::{Protocol, Selector};
+use sluice_model::{NamespacedName, Protocol, Selector};
 use sluice_policy_plan as plan;
 use sluice_policy_plan::{
     Action, Block, Direction, Namespaces, Peer, PodSelection, PortNumber, Rule, Tier,
@@ -137,25 +137,34 @@ impl Kind for ClusterNetworkPolicy {
         let policy = name.map(|name| match self.spec.read() {
             Ok(spec) => policy(spec, name, &mut faults),
             Err(why) => {
-                faults.note(
-                    At::top("spec"),
-                    format!("{why}: the policy denies everything to every pod"),
-                );
-                plan::ClusterNetworkPolicy {
-                    name,
-                    tier: Tier::Admin,
-                    priority: 0,
-                    subject: PodSelection::everywhere(),
-                    ingress: vec![everything()],
-                    egress: vec![everything()],
-                }
+                faults.note(At::top("spec"), format!("{why}: {DENIES_ALL}"));
+                closed(name)
             }
         });
         faults.finish(policy)
     }
 
+    fn unread(name: NamespacedName) -> Option<(Self::Model, &'static str)> {
+        Some((closed(name.name), DENIES_ALL))
+    }
+
     fn fields() -> Option<&'static Fields> {
         Some(&FIELDS)
+    }
+}
+
+/// What [`closed`] does.
+const DENIES_ALL: &str = "the policy denies everything to every pod";
+
+/// A policy of which nothing can be read.
+fn closed(name: Arc<str>) -> plan::ClusterNetworkPolicy {
+    plan::ClusterNetworkPolicy {
+        name,
+        tier: Tier::Admin,
+        priority: 0,
+        subject: PodSelection::everywhere(),
+        ingress: vec![everything()],
+        egress: vec![everything()],
     }
 }
 

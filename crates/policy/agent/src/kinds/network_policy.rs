@@ -117,6 +117,19 @@ impl Kind for NetworkPolicy {
         faults.finish(policy)
     }
 
+    fn unread(name: NamespacedName) -> Option<(Self::Model, &'static str)> {
+        let policy = plan::NetworkPolicy {
+            name,
+            pods: Selector::default(),
+            ingress: Some(Vec::new()),
+            egress: Some(Vec::new()),
+        };
+        Some((
+            policy,
+            "the policy isolates all pods of its namespace and allows nothing",
+        ))
+    }
+
     fn fields() -> Option<&'static Fields> {
         Some(&FIELDS)
     }
