@@ -22,8 +22,27 @@ pub type Dial = Arc<dyn Fn(u16) -> Result<Blocking, String> + Send + Sync>;
 #[derive(Default)]
 struct Half {
     error: Option<u32>,
-    /// Stream, port, and what the client has sent.
-    data: Option<(u32, u16, mpsc::Receiver<Bytes>)>,
+    data: Option<Data>,
+}
+
+/// The stream of a connection's data.
+pub(crate) struct Data {
+    pub(crate) stream: u32,
+    pub(crate) port: u16,
+    /// What the client has sent.
+    pub(crate) sent: mpsc::Receiver<Bytes>,
+}
+
+/// The way to the client.
+pub(crate) trait ToClient: Send + Sync + 'static {
+    /// Sends bytes of a stream, and its end. Returns whether the client is there.
+    fn data(&self, stream: u32, bytes: &[u8], fin: bool) -> impl Future<Output = bool> + Send;
+}
+
+impl ToClient for Sender {
+    async fn data(&self, stream: u32, bytes: &[u8], fin: bool) -> bool {
+        Self::data(self, stream, bytes, fin).await
+    }
 }
 
 /// Forwards connections until the client goes away.
@@ -51,7 +70,11 @@ pub(crate) async fn serve(connection: impl Connection, dial: Dial) {
                     ("data", Some(port)) => {
                         let (to, from) = mpsc::channel(QUEUE);
                         open.insert(stream, to);
-                        half.data = Some((stream, port, from));
+                        half.data = Some(Data {
+                            stream,
+                            port,
+                            sent: from,
+                        });
                     }
                     _ => {
                         let why = format!("error forwarding port: {kind:?} and {port:?}");
@@ -60,7 +83,9 @@ pub(crate) async fn serve(connection: impl Connection, dial: Dial) {
                 }
                 if half.error.is_some() && half.data.is_some() {
                     let half = halves.remove(&id).unwrap_or_default();
-                    connections.spawn(forward(half, sender.clone(), dial.clone()));
+                    if let (Some(error), Some(data)) = (half.error, half.data) {
+                        connections.spawn(forward(error, data, sender.clone(), dial.clone()));
+                    }
                 }
             }
             Event::Data { stream, bytes, fin } => {
@@ -82,11 +107,9 @@ pub(crate) async fn serve(connection: impl Connection, dial: Dial) {
     }
 }
 
-/// Connects, and copies in both directions.
-async fn forward(half: Half, sender: Sender, dial: Dial) {
-    let (Some(error), Some((data, port, from_client))) = (half.error, half.data) else {
-        return;
-    };
+/// Connects, and copies in both directions. `error`: the stream of errors.
+pub(crate) async fn forward(error: u32, data: Data, sender: impl ToClient, dial: Dial) {
+    let Data { stream, port, sent } = data;
     let dialled = spawn_blocking(move || dial(port)).await;
     let connected = match dialled {
         Ok(Ok(it)) => it
@@ -96,12 +119,12 @@ async fn forward(half: Half, sender: Sender, dial: Dial) {
         Err(error) => Err(io::Error::other(error)),
     };
     let said = match connected {
-        Ok(connection) => copy(connection, data, from_client, &sender).await,
+        Ok(connection) => copy(connection, stream, sent, &sender).await,
         Err(why) => format!("error forwarding port {port}: {why}"),
     };
     // The client may be gone.
     let _ = sender.data(error, said.as_bytes(), true).await;
-    let _ = sender.data(data, b"", true).await;
+    let _ = sender.data(stream, b"", true).await;
 }
 
 /// Copies until the server has closed the connection. Returns the error for the client; empty: none.
@@ -109,7 +132,7 @@ async fn copy(
     connection: TcpStream,
     stream: u32,
     mut from_client: mpsc::Receiver<Bytes>,
-    sender: &Sender,
+    sender: &impl ToClient,
 ) -> String {
     let (mut reader, mut writer) = connection.into_split();
     let inward = async {

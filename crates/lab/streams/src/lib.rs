@@ -3,7 +3,7 @@
 //! ```text
 //! request ─▶ negotiate ─▶ 101 ─▶ serve_program ─▶ websocket ─┬─▶ session ─▶ Program
 //!                           │                 └▶ spdy ───────┘
-//!                           └──▶ serve_ports ─▶ spdy ─▶ forward ─▶ sockets
+//!                           └──▶ serve_ports ─▶ spdy or websocket ─▶ forward ─▶ sockets
 //! ```
 //!
 //! Facts: `k8s.io/streaming`, `k8s.io/client-go/tools/{remotecommand,portforward}`, draft-mbelshe-httpbis-spdy-00, RFC 6455.
@@ -63,9 +63,18 @@ pub async fn serve_program(
     }
 }
 
-/// Forwards connections to ports, until the client goes away.
-pub async fn serve_ports(connection: impl Connection, transport: Transport, dial: Dial) {
+/// Forwards connections to ports, until the client goes away. `ports`: those of the request, where it
+/// [names them](Transport::asks_for_ports).
+pub async fn serve_ports(
+    connection: impl Connection,
+    transport: Transport,
+    ports: &[u16],
+    dial: Dial,
+) {
     match transport {
+        Transport::WebSocket(protocol) if transport.asks_for_ports() => {
+            websocket::serve_ports(connection, protocol, ports, dial).await;
+        }
         Transport::WebSocket(_) => {
             forward::serve(websocket::tunnel(connection).await, dial).await;
         }

@@ -15,6 +15,9 @@ const OFFERED: HeaderName = HeaderName::from_static("x-stream-protocol-version")
 /// The protocols that the server has, in a refusal.
 const ACCEPTED: HeaderName = HeaderName::from_static("x-accepted-stream-protocol-versions");
 
+/// SPDY inside a WebSocket. With all other protocols of a WebSocket, the request names the ports.
+pub(crate) const TUNNEL: &str = "SPDY/3.1+portforward.k8s.io";
+
 /// What a key of a WebSocket is hashed with (RFC 6455, section 1.3).
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
@@ -28,11 +31,17 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// The protocols over WebSocket, the best first. Without a name a client gets that of `channel.k8s.io`.
+    /// The protocols over WebSocket, the best first. Without a name a client gets channels with binary messages.
     fn over_websocket(self) -> &'static [&'static str] {
         match self {
-            Self::Program => &["v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io"],
-            Self::Ports => &["SPDY/3.1+portforward.k8s.io"],
+            Self::Program => &[
+                "v5.channel.k8s.io",
+                "v4.channel.k8s.io",
+                "v4.base64.channel.k8s.io",
+                "channel.k8s.io",
+                "base64.channel.k8s.io",
+            ],
+            Self::Ports => &[TUNNEL, "v4.channel.k8s.io", "v4.base64.channel.k8s.io"],
         }
     }
 
@@ -55,6 +64,14 @@ impl Purpose {
 pub enum Transport {
     WebSocket(&'static str),
     Spdy(&'static str),
+}
+
+impl Transport {
+    /// Whether the request names the ports that are forwarded; else the client does, for each connection.
+    #[must_use]
+    pub fn asks_for_ports(self) -> bool {
+        matches!(self, Self::WebSocket(protocol) if protocol != TUNNEL)
+    }
 }
 
 /// An upgrade that is accepted: 101 with these headers.
@@ -121,7 +138,7 @@ fn websocket(headers: &HeaderMap, purpose: Purpose) -> Result<Upgrade, Refusal> 
     };
     let offered = listed(headers, &SEC_WEBSOCKET_PROTOCOL);
     let protocol = choose(&offered, purpose.over_websocket())
-        .or_else(|| (offered.is_empty() && purpose == Purpose::Program).then_some(""))
+        .or_else(|| offered.is_empty().then_some(""))
         .ok_or_else(|| {
             let known = purpose.over_websocket().join(", ");
             let why = format!("unable to upgrade: the server has the subprotocols {known}");
@@ -230,7 +247,17 @@ mod tests {
             ),
             (with(&websocket, &[]), Program, "WebSocket(\"\")"),
             (with(&websocket, &[(protocol, "v9")]), Program, "400"),
-            (with(&websocket, &[]), Ports, "400"),
+            (with(&websocket, &[]), Ports, "WebSocket(\"\")"),
+            (
+                with(&websocket, &[(protocol, "v4.base64.channel.k8s.io")]),
+                Ports,
+                "WebSocket(\"v4.base64.channel.k8s.io\")",
+            ),
+            (
+                with(&websocket, &[(protocol, "channel.k8s.io")]),
+                Ports,
+                "400",
+            ),
             (
                 with(&websocket, &[(protocol, "SPDY/3.1+portforward.k8s.io")]),
                 Ports,

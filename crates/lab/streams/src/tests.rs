@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use futures::{SinkExt as _, StreamExt as _, stream};
 use serde_json::Value;
@@ -286,7 +288,7 @@ async fn a_slow_client_stops_the_program() {
 fn ports(dial: Dial) -> DuplexStream {
     let (client, server) = duplex(64 * 1024);
     let transport = Transport::Spdy("portforward.k8s.io");
-    tokio::spawn(serve_ports(server, transport, dial));
+    tokio::spawn(async move { serve_ports(server, transport, &[], dial).await });
     client
 }
 
@@ -307,6 +309,12 @@ fn pair(id: u32, port: u16, is_first: bool) -> Vec<u8> {
     .concat()
 }
 
+fn local() -> Dial {
+    Arc::new(move |port| {
+        std::net::TcpStream::connect(("127.0.0.1", port)).map_err(|it| it.to_string())
+    })
+}
+
 #[tokio::test]
 async fn ports_are_forwarded() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -322,9 +330,7 @@ async fn ports_are_forwarded() {
             });
         }
     });
-    let dial: Dial = Arc::new(move |port| {
-        std::net::TcpStream::connect(("127.0.0.1", port)).map_err(|it| it.to_string())
-    });
+    let dial = local();
     let (from, mut to) = split(ports(dial));
     let mut sent = pair(1, port, true);
     sent.extend(data(3, b"one", false));
@@ -340,4 +346,53 @@ async fn ports_are_forwarded() {
     assert_eq!((all[0].1.as_str(), all[2].1.as_str()), (".", "."));
     assert!(all[4].1.starts_with("error forwarding port 1: "), "{all:?}");
     assert_eq!(all[5], (11, ".".to_owned()));
+}
+
+/// As the clients of other languages do it: they name the ports and open no stream.
+#[tokio::test]
+async fn ports_of_a_request_are_channels() {
+    for protocol in ["", "v4.channel.k8s.io", "v4.base64.channel.k8s.io"] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut asked = [0; 5];
+            stream.read_exact(&mut asked).await.unwrap();
+            stream.write_all(&asked.to_ascii_uppercase()).await
+        });
+        let (client, server) = duplex(64 * 1024);
+        let transport = Transport::WebSocket(protocol);
+        // Nobody listens on port 1.
+        tokio::spawn(async move { serve_ports(server, transport, &[1, port], local()).await });
+        let mut client = websocket(client).await;
+        let is_text = protocol.contains("base64");
+        let hello = match is_text {
+            true => Message::text(format!("2{}", BASE64_STANDARD.encode("hello"))),
+            false => Message::Binary(Bytes::from_static(b"\x02hello")),
+        };
+        client.send(hello).await.unwrap();
+        let mut channels = vec![Vec::new(); 4];
+        within(async {
+            while let Some(Ok(message)) = client.next().await {
+                let (channel, bytes) = match message {
+                    Message::Binary(bytes) if !is_text => (bytes[0], bytes[1..].to_vec()),
+                    Message::Text(text) if is_text => {
+                        let bytes = BASE64_STANDARD.decode(&text.as_bytes()[1..]);
+                        (text.as_bytes()[0] - b'0', bytes.unwrap())
+                    }
+                    _ => continue,
+                };
+                channels[usize::from(channel)].extend(bytes);
+            }
+        })
+        .await;
+        let number = port.to_le_bytes();
+        assert_eq!(channels[0], [1, 0], "{protocol}");
+        assert!(
+            channels[1].starts_with(b"\x01\x00error forwarding port 1: "),
+            "{channels:?}"
+        );
+        assert_eq!(channels[2], [&number[..], b"HELLO"].concat(), "{protocol}");
+        assert_eq!(channels[3], number, "{protocol}");
+    }
 }

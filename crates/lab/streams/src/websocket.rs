@@ -1,17 +1,22 @@
 //! Streams as channels of a WebSocket: the first byte of each message is the number of its channel
-//! (`wsstream/conn.go` in `k8s.io/streaming`, `client-go/tools/remotecommand/websocket.go`).
+//! (`wsstream/conn.go` in `k8s.io/streaming`, `client-go/tools/remotecommand/websocket.go`, `portforward/websocket.go` in
+//! `k8s.io/cri-streaming`).
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use futures::stream::SplitSink;
 use futures::{SinkExt as _, StreamExt as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex, split};
-use tokio::sync::mpsc::{Receiver, channel};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message as Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 
+use crate::forward::{Data, Dial, ToClient, forward};
 use crate::program::{End, Size, Start};
 use crate::session::{self, Channel, Input, Message};
 use crate::{Connection, LAST, PIECE, PING, QUEUE};
@@ -38,16 +43,15 @@ async fn open<C: Connection>(connection: C) -> WebSocketStream<C> {
 
 /// Runs a program with the channels of a connection.
 pub(crate) async fn serve(connection: impl Connection, protocol: &str, start: Start) {
-    let has_status = !matches!(protocol, "" | "channel.k8s.io");
+    let has_status = !matches!(protocol, "" | "channel.k8s.io" | "base64.channel.k8s.io");
+    let codec = Codec::of(protocol);
     let (sink, mut frames) = open(connection).await.split();
     let (to_session, input) = channel(QUEUE);
     let (to_client, output) = channel(QUEUE);
     let reader = async move {
         while let Some(Ok(frame)) = frames.next().await {
-            let Frame::Binary(bytes) = frame else {
-                continue;
-            };
-            if let Some(it) = read(&bytes)
+            if let Some((channel, bytes)) = codec.read(&frame)
+                && let Some(it) = read(channel, bytes)
                 && to_session.send(it).await.is_err()
             {
                 // Read on: the answer to our close is the end.
@@ -58,7 +62,7 @@ pub(crate) async fn serve(connection: impl Connection, protocol: &str, start: St
     let work = async {
         tokio::join!(
             session::run(start, input, to_client),
-            write(sink, output, has_status)
+            write(sink, output, codec, has_status)
         )
     };
     let (mut reader, mut work) = (std::pin::pin!(reader), std::pin::pin!(work));
@@ -74,12 +78,57 @@ pub(crate) async fn serve(connection: impl Connection, protocol: &str, start: St
     }
 }
 
+/// How the number of a channel and its bytes are a message.
+#[derive(Clone, Copy)]
+enum Codec {
+    Binary,
+    /// A text: a digit, and base64.
+    Base64,
+}
+
+impl Codec {
+    fn of(protocol: &str) -> Self {
+        if protocol.contains("base64") {
+            Self::Base64
+        } else {
+            Self::Binary
+        }
+    }
+
+    /// `None` for what is no message of a channel.
+    fn read(self, frame: &Frame) -> Option<(u8, Bytes)> {
+        let bytes = match (frame, self) {
+            (Frame::Binary(bytes), _) => bytes,
+            (Frame::Text(text), Self::Base64) => text.as_ref(),
+            _ => return None,
+        };
+        let first = *bytes.first()?;
+        match self {
+            Self::Binary => Some((first, bytes.slice(1..))),
+            Self::Base64 => {
+                let decoded = BASE64_STANDARD.decode(&bytes[1..]).ok()?;
+                Some((first.checked_sub(b'0')?, decoded.into()))
+            }
+        }
+    }
+
+    fn write(self, channel: u8, bytes: &[u8]) -> Frame {
+        match self {
+            Self::Binary => Frame::Binary([&[channel], bytes].concat().into()),
+            Self::Base64 => {
+                let digit = char::from(b'0'.saturating_add(channel));
+                Frame::text(format!("{digit}{}", BASE64_STANDARD.encode(bytes)))
+            }
+        }
+    }
+}
+
 /// What a message of a client means; `None`: nothing.
-fn read(message: &Bytes) -> Option<Input> {
-    match *message.first()? {
-        STDIN => Some(Input::Stdin(message.slice(1..))),
-        RESIZE => Size::read(&message[1..]).map(Input::Resize),
-        CLOSE if message.get(1) == Some(&STDIN) => Some(Input::StdinEnd),
+fn read(channel: u8, bytes: Bytes) -> Option<Input> {
+    match channel {
+        STDIN => Some(Input::Stdin(bytes)),
+        RESIZE => Size::read(&bytes).map(Input::Resize),
+        CLOSE if bytes.first() == Some(&STDIN) => Some(Input::StdinEnd),
         _ => None,
     }
 }
@@ -88,21 +137,22 @@ fn read(message: &Bytes) -> Option<Input> {
 async fn write<C: Connection>(
     mut sink: SplitSink<WebSocketStream<C>, Frame>,
     mut output: Receiver<Message>,
+    codec: Codec,
     has_status: bool,
 ) {
     let mut pings = interval(PING);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // An empty message tells the client that the streams are there.
-    let mut next = Some(message(STDOUT, b""));
+    let mut next = Some(codec.write(STDOUT, b""));
     while let Some(frame) = next.take() {
         if sink.send(frame).await.is_err() {
             return;
         }
         next = tokio::select! {
             said = output.recv() => match said {
-                Some(Message::Output(Channel::Stdout, bytes)) => Some(message(STDOUT, &bytes)),
-                Some(Message::Output(Channel::Stderr, bytes)) => Some(message(STDERR, &bytes)),
-                Some(Message::End(end)) => return finish(sink, &end, has_status).await,
+                Some(Message::Output(Channel::Stdout, bytes)) => Some(codec.write(STDOUT, &bytes)),
+                Some(Message::Output(Channel::Stderr, bytes)) => Some(codec.write(STDERR, &bytes)),
+                Some(Message::End(end)) => return finish(sink, &end, codec, has_status).await,
                 None => None,
             },
             _ = pings.tick() => Some(Frame::Ping(Bytes::new())),
@@ -113,6 +163,7 @@ async fn write<C: Connection>(
 async fn finish<C: Connection>(
     mut sink: SplitSink<WebSocketStream<C>, Frame>,
     end: &End,
+    codec: Codec,
     has_status: bool,
 ) {
     let text = if has_status {
@@ -122,17 +173,94 @@ async fn finish<C: Connection>(
     };
     if let Some(text) = text {
         // The client may be gone.
-        let _ = sink.send(message(ERROR, text.as_bytes())).await;
+        let _ = sink.send(codec.write(ERROR, text.as_bytes())).await;
     }
+    close(sink).await;
+}
+
+async fn close<C: Connection>(mut sink: SplitSink<WebSocketStream<C>, Frame>) {
     let close = CloseFrame {
         code: CloseCode::Normal,
         reason: "".into(),
     };
+    // The client may be gone.
     let _ = sink.send(Frame::Close(Some(close))).await;
 }
 
-fn message(channel: u8, bytes: &[u8]) -> Frame {
-    Frame::Binary([&[channel], bytes].concat().into())
+/// The way to a client of [`serve_ports`]: channels do not end.
+struct ToChannels(Sender<Frame>, Codec);
+
+impl ToClient for ToChannels {
+    async fn data(&self, stream: u32, bytes: &[u8], _fin: bool) -> bool {
+        let Some(channel) = u8::try_from(stream).ok().filter(|_| !bytes.is_empty()) else {
+            return true;
+        };
+        self.0.send(self.1.write(channel, bytes)).await.is_ok()
+    }
+}
+
+/// Connects once to each port, until all connections have ended or the client goes away. Channel 2n has the data of the nth
+/// port and 2n + 1 its errors. Both begin with the number of the port, the smaller byte first.
+pub(crate) async fn serve_ports(
+    connection: impl Connection,
+    protocol: &str,
+    ports: &[u16],
+    dial: Dial,
+) {
+    let codec = Codec::of(protocol);
+    let (mut sink, mut frames) = open(connection).await.split();
+    let (to_client, mut output) = channel(QUEUE);
+    let (mut inputs, mut connections) = (Vec::new(), JoinSet::new());
+    for (stream, port) in (0..).step_by(2).zip(ports.iter().copied()) {
+        let (input, sent) = channel(QUEUE);
+        inputs.push(input);
+        let data = Data { stream, port, sent };
+        let to_client = ToChannels(to_client.clone(), codec);
+        connections.spawn(forward(stream + 1, data, to_client, dial.clone()));
+    }
+    // The connections hold it now: it ends with them.
+    drop(to_client);
+    let reader = async move {
+        while let Some(Ok(frame)) = frames.next().await {
+            let Some((channel, bytes)) = codec.read(&frame) else {
+                continue;
+            };
+            let input = inputs.get(usize::from(channel / 2));
+            if let Some(input) = input.filter(|_| channel % 2 == 0) {
+                // The connection may have ended.
+                let _ = input.send(bytes).await;
+            }
+        }
+    };
+    let writer = async {
+        for (channel, port) in (0..=u8::MAX).zip(ports.iter().flat_map(|it| [it, it])) {
+            sink.send(codec.write(channel, &port.to_le_bytes())).await?;
+        }
+        let mut pings = interval(PING);
+        pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let frame = tokio::select! {
+                said = output.recv() => match said {
+                    Some(frame) => frame,
+                    None => break,
+                },
+                _ = pings.tick() => Frame::Ping(Bytes::new()),
+            };
+            sink.send(frame).await?;
+        }
+        close(sink).await;
+        Ok(())
+    };
+    let writer = async {
+        // The client may be gone.
+        let _: Result<(), tokio_tungstenite::tungstenite::Error> = writer.await;
+    };
+    let (mut reader, mut writer) = (std::pin::pin!(reader), std::pin::pin!(writer));
+    tokio::select! {
+        () = &mut reader => {}
+        // The answer to our close is the end.
+        () = &mut writer => { let _ = timeout(LAST, reader).await; }
+    }
 }
 
 /// The bytes in the binary messages of a WebSocket, as a connection of its own. Its end closes the WebSocket.
@@ -200,11 +328,24 @@ mod tests {
             (b"\x01x", None),
             (b"", None),
         ] {
-            assert_eq!(
-                read(&Bytes::copy_from_slice(message)),
-                expect,
-                "{message:?}"
-            );
+            let frame = Frame::Binary(Bytes::copy_from_slice(message));
+            let found = Codec::Binary.read(&frame);
+            let found = found.and_then(|(channel, bytes)| read(channel, bytes));
+            assert_eq!(found, expect, "{message:?}");
         }
+    }
+
+    #[test]
+    fn messages_may_be_text() {
+        let codec = Codec::of("v4.base64.channel.k8s.io");
+        let found = |frame: Frame| codec.read(&frame);
+        // The example of wsstream/conn.go.
+        let stdin = (STDIN, Bytes::from_static(b"foo\n"));
+        assert_eq!(found(Frame::text("0Zm9vCg==")), Some(stdin));
+        assert_eq!(codec.write(STDOUT, b"\n"), Frame::text("1Cg=="));
+        for wrong in ["", "0?", "0Zm9vCg", " Zm9vCg=="] {
+            assert_eq!(found(Frame::text(wrong)), None, "{wrong:?}");
+        }
+        assert_eq!(Codec::Binary.read(&Frame::text("0Zm9vCg==")), None);
     }
 }

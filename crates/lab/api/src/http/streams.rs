@@ -191,6 +191,10 @@ impl Api {
                 return Ok(answer);
             }
         };
+        let ports = match work {
+            Work::Ports(_) if transport.asks_for_ports() => ports(&query)?,
+            _ => Vec::new(),
+        };
         let place = self.sessions.enter()?;
         let upgraded = hyper::upgrade::on(&mut request);
         tokio::spawn(async move {
@@ -204,7 +208,7 @@ impl Api {
                 Work::Program(wanted, start) => {
                     serve_program(connection, transport, wanted, start).await;
                 }
-                Work::Ports(dial) => serve_ports(connection, transport, dial).await,
+                Work::Ports(dial) => serve_ports(connection, transport, &ports, dial).await,
             }
         });
         let mut answer = Response::new(Content::Whole(None));
@@ -258,6 +262,26 @@ impl Asked {
             return Ok(asked);
         };
         Err(Status::bad_request(wrong))
+    }
+}
+
+/// The ports of `PodPortForwardOptions`, in kubelet's words where they are wrong (`NewV4Options` of `portforward/websocket.go`
+/// in `k8s.io/cri-streaming`). Each has two channels, whose number is a byte.
+fn ports(query: &str) -> Result<Vec<u16>, Status> {
+    let given = form_urlencoded::parse(query.as_bytes());
+    let given: Vec<_> = given.filter(|(name, _)| name == "ports").collect();
+    let words = given.iter().flat_map(|(_, value)| value.split(','));
+    let ports = words.map(|it| {
+        let port = it.parse::<u16>().ok().filter(|it| *it > 0);
+        port.ok_or_else(|| Status::bad_request(format!("unable to parse {it:?} as a port")))
+    });
+    let ports = ports.collect::<Result<Vec<u16>, Status>>()?;
+    match ports.len() {
+        0 => Err(Status::bad_request(
+            "query parameter \"port\" is required".to_owned(),
+        )),
+        1..=128 => Ok(ports),
+        _ => Err(Status::bad_request("more than 128 ports".to_owned())),
     }
 }
 
@@ -349,6 +373,39 @@ mod tests {
         ] {
             assert_eq!(show(query, is_exec), expect);
         }
+    }
+
+    #[test]
+    fn ports_are_read() {
+        let show = |query: &str| match ports(query) {
+            Ok(it) => format!("{it:?}"),
+            Err(it) => it.to_string(),
+        };
+        let many = "ports=1&".repeat(129);
+        for (query, expect) in [
+            ("ports=80&ports=443,8080&other=1", "[80, 443, 8080]"),
+            ("port=80", "query parameter \"port\" is required"),
+            ("ports=", "unable to parse \"\" as a port"),
+            ("ports=0", "unable to parse \"0\" as a port"),
+            ("ports=80,70000", "unable to parse \"70000\" as a port"),
+            (&many, "more than 128 ports"),
+        ] {
+            assert_eq!(show(query), expect, "{query}");
+        }
+    }
+
+    #[test]
+    fn sessions_have_a_limit() {
+        let sessions = Sessions::default();
+        let mut all: Vec<_> = (0..SESSIONS).map(|_| sessions.enter().unwrap()).collect();
+        let refused = sessions.enter().unwrap_err();
+        assert_eq!(refused.code, StatusCode::TOO_MANY_REQUESTS);
+        assert!(
+            refused.to_string().contains("at most 128 sessions"),
+            "{refused}"
+        );
+        all.pop();
+        assert!(sessions.enter().is_ok());
     }
 
     #[test]
