@@ -27,9 +27,6 @@ var leftOut = []struct {
 	{"connections in /proc/net/nf_conntrack, which stays empty in pods of a lab", []string{
 		"should set TCP CLOSE_WAIT timeout",
 	}},
-	{"/metrics of the API server", []string{
-		"should provide unchanging, static URL paths",
-	}},
 	{"the Internet, or a cloud", []string{
 		"Forward PTR lookup",
 		"Forward external name lookup",

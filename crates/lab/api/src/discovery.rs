@@ -131,6 +131,7 @@ fn paths(registry: &Registry) -> Value {
     let rest = [
         "/healthz",
         "/livez",
+        "/metrics",
         "/openapi/v2",
         "/openapi/v3",
         "/readyz",

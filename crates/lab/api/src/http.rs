@@ -1,6 +1,7 @@
 //! Routes a request and answers it.
 
 pub(crate) mod components;
+mod counted;
 pub(crate) mod metrics;
 mod options;
 mod patching;
@@ -19,6 +20,7 @@ use bytes::Bytes;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, USER_AGENT};
 use hyper::{Method, Request};
 
+pub use counted::Requests;
 pub use metrics::{Metrics, Used};
 pub use pods::{LogOptions, Logs};
 pub use proxy::Dial;
@@ -54,6 +56,8 @@ pub struct Api {
     /// The programs of pods, for `exec`, `attach` and `portforward`; `None` without kubelets.
     pub programs: Option<Arc<dyn Programs>>,
     pub sessions: Sessions,
+    /// For `/metrics`.
+    pub requests: Requests,
     /// The user of the clients with a certificate or the token, who has every right.
     pub user: String,
     /// Tokens of ServiceAccounts; `None` when they have none.
@@ -115,6 +119,7 @@ impl Api {
         else {
             let found = discovery::answer(&registry, path, header(ACCEPT))
                 .or_else(|| openapi::answer(&registry, path, header(ACCEPT)));
+            let found = found.or_else(|| (path == "/metrics").then(|| self.counted()));
             return match found {
                 Some(answer) if *request.method() == Method::GET => Ok(answer),
                 Some(_) => Err(Status::method_not_allowed()),

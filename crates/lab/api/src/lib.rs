@@ -51,7 +51,9 @@ mod yaml;
 pub use access::authenticate;
 pub use format::{Format, Include};
 pub use history::{Collection, Event, Forgotten, History, Incoming, Misplaced, State, now};
-pub use http::{Api, Dial, LogOptions, Logs, Metrics, NotRunning, Programs, Sessions, Used};
+pub use http::{
+    Api, Dial, LogOptions, Logs, Metrics, NotRunning, Programs, Requests, Sessions, Used,
+};
 pub use identity::{CertificateError, ClientCertificates, Identity, Pems, kubeconfig};
 pub use object::{Key, Object};
 pub use resource::{KINDS, NameRule, Registry, Resource, Subresource};

@@ -38,6 +38,7 @@ impl Client {
             metrics: None,
             programs: None,
             sessions: sluice_api::Sessions::default(),
+            requests: sluice_api::Requests::default(),
         })
     }
 

@@ -11,7 +11,8 @@ use anyhow::Context;
 use k8s_openapi::api::core::v1::Service;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use sluice_api::{
-    Api, ClientCertificates, Identity, Pems, Server, Sessions, Settings, Store, Tokens, kubeconfig,
+    Api, ClientCertificates, Identity, Pems, Requests, Server, Sessions, Settings, Store, Tokens,
+    kubeconfig,
 };
 use sluice_controller::{Allocator, Pools, Typed};
 use sluice_lab::Cluster;
@@ -109,6 +110,7 @@ pub fn serve(
         metrics: Some(Box::new(Usage::new(lab_dir.clone()))),
         programs: Some(Arc::new(Programs(machines.clone()))),
         sessions: Sessions::default(),
+        requests: Requests::default(),
     });
     let of_logs = lab_dir.clone();
     thread::spawn(move || logs::keep_short(&of_logs));

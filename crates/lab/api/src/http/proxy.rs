@@ -26,6 +26,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::Api;
+use super::counted::Asked;
 use super::streams::Streams;
 use crate::answer::{Answer, Content, refuse};
 use crate::resource::Part;
@@ -133,6 +134,15 @@ impl Api {
         request: Request<Bytes>,
         is_certified: bool,
     ) -> Answer {
+        let asked = Asked::of(&request, &self.store.history().registry());
+        let answer = self.clone().try_pass(request, is_certified).await;
+        if let Some(asked) = asked {
+            self.requests.answered(&asked, &answer);
+        }
+        answer
+    }
+
+    async fn try_pass(self: Arc<Self>, request: Request<Bytes>, is_certified: bool) -> Answer {
         if let Some(stream) = Streams::of(request.uri().path()) {
             let opened = self.open(request, &stream, is_certified);
             return opened.unwrap_or_else(|status| refuse(&status));

@@ -184,6 +184,7 @@ fn every_kind_of_the_table_is_whole() {
         metrics: None,
         programs: None,
         sessions: crate::Sessions::default(),
+        requests: crate::Requests::default(),
         user: "admin".to_owned(),
         tokens: None,
         dial: None,

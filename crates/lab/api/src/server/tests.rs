@@ -38,6 +38,7 @@ async fn serve() -> (SocketAddr, String) {
         metrics: None,
         programs: None,
         sessions: crate::http::Sessions::default(),
+        requests: crate::Requests::default(),
     };
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

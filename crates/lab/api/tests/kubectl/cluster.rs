@@ -86,6 +86,7 @@ impl Cluster {
             metrics: None,
             programs: None,
             sessions: sluice_api::Sessions::default(),
+            requests: sluice_api::Requests::default(),
         });
         let server = Server::start(api, vec![listener], &identity).unwrap();
         for object in objects() {

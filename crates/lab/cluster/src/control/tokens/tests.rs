@@ -18,6 +18,7 @@ fn api() -> Api {
         metrics: None,
         programs: None,
         sessions: Sessions::default(),
+        requests: sluice_api::Requests::default(),
     }
 }
 
