@@ -17,7 +17,7 @@ use sluice_node::{AgentStatus, chain};
 use sluice_plan::explain::Explanation;
 use sluice_plan::inventory::{ServiceDetail, ServiceSummary};
 use sluice_plane::{Live, Watched, Witness};
-use sluice_source::apiserver::Client;
+use sluice_source::apiserver::{self, Client};
 
 use crate::cli::DoctorArgs;
 use crate::cluster;
@@ -53,13 +53,18 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         kubelet,
     };
     let elsewhere = client::in_other_namespace(&args.socket);
-    let asked = plan.as_ref().filter(|_| args.service.is_some());
-    let client = asked.and_then(|it| it.view.api_server());
+    // A plan of our own was just read from it, and an agent that does not answer is no way to one.
+    let is_read = matches!(&plan, Some(it) if matches!(it.view, View::Plan(_)));
+    let server = plan.as_ref().filter(|_| is_read || agent.is_ok());
+    let server = server.and_then(|it| it.view.api_server());
+    let unanswered = server.as_ref().filter(|_| !is_read);
+    let unanswered = unanswered.and_then(|it| apiserver::ready(it).err());
     let machine = Machine {
         agent,
         elsewhere,
         plan,
-        client,
+        client: server.filter(|_| unanswered.is_none()),
+        unanswered: unanswered.map(|it| it.to_string()),
     };
     let findings = doctor::check(&question, &machine).map_err(anyhow::Error::msg)?;
     let report = Report {
@@ -107,8 +112,10 @@ struct Machine<'a> {
     /// The agent's process in another network namespace.
     elsewhere: Option<u32>,
     plan: Option<Asked<'a>>,
-    /// The API server; `None` for a question about the machine.
+    /// The API server; `None` without one that answers.
     client: Option<Client>,
+    /// Why the API server does not answer that the agent follows.
+    unanswered: Option<String>,
 }
 
 impl Sources for Machine<'_> {
@@ -131,6 +138,10 @@ impl Sources for Machine<'_> {
                 service: &it.service,
             }),
         })
+    }
+
+    fn unanswered(&self) -> Option<&str> {
+        self.unanswered.as_deref()
     }
 
     fn elsewhere(&self) -> Option<u32> {

@@ -483,6 +483,44 @@ fn the_last_good_state_outlives_the_api_server() {
     world.until_served_by("two");
 }
 
+/// As behind a load balancer without a server: the agent's watches are open, and quiet as on every good day.
+#[test]
+fn the_doctor_asks_an_api_server_that_accepts_and_says_nothing() {
+    require_netns!();
+    let world = World::new();
+    let _agent = world.start(&[]);
+    let doctor = |args: &[&str]| {
+        let mut command = world.netns().command(SLUICE, &["doctor"]);
+        command.args(args).arg("--socket");
+        let output = command.arg(world.path("sluice.sock")).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let text = doctor(&[]);
+    assert!(!text.contains("  source "), "{text}");
+    // Whoever must not ask has an answer, too.
+    world.api.inject(Fault::Forbidden.on(Verb::Get, "/readyz"));
+    let text = doctor(&[]);
+    assert!(!text.contains("  source "), "{text}");
+    world.api.clear_faults();
+    world
+        .api
+        .inject(Fault::InternalError.on(Verb::Get, "/readyz"));
+    let text = doctor(&[]);
+    assert!(text.contains("the server answered 500"), "{text}");
+    world.api.clear_faults();
+    world.api.mute_connections().unwrap();
+    for args in [&[][..], &["default/web"]] {
+        let text = doctor(args);
+        let line = text.lines().nth(1).unwrap();
+        assert!(
+            line.starts_with("  WARN  source ")
+                && line.contains(" stale from now on, rules may be old"),
+            "{text}"
+        );
+        assert!(!text.contains("the rules match the source\n"), "{text}");
+    }
+}
+
 #[test]
 fn connections_survive_whatever_the_api_server_does() {
     require_netns!();

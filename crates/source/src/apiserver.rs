@@ -52,7 +52,7 @@ use tokio::sync::{Mutex, oneshot};
 pub use crate::hub::ORIGIN;
 pub use access::{Access, Certificates, Client, Plugins, check, connect, is_in_pod};
 pub use files::Files;
-pub use pod::{pod_addresses, read};
+pub use pod::{pod_addresses, read, ready};
 pub use recorder::record;
 
 use crate::SourceError;

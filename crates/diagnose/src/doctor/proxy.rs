@@ -47,8 +47,8 @@ pub struct NodeDns<'a> {
     pub service: &'a str,
 }
 
-/// Who keeps the rules of this node. `agent`: its answer, or why there is none.
-pub(super) fn proxy(agent: &Result<Agent<'_>, NoAgent>) -> Finding {
+/// Who keeps the rules of this node. `agent`: its answer, or why there is none. `is_old`: what it knows may be old.
+pub(super) fn proxy(agent: &Result<Agent<'_>, NoAgent>, is_old: bool) -> Finding {
     let agent = match agent {
         Ok(agent) => agent,
         Err(none) => {
@@ -67,7 +67,7 @@ pub(super) fn proxy(agent: &Result<Agent<'_>, NoAgent>) -> Finding {
         ),
         (None, Some(why)) => (State::Warn, why.to_owned()),
         (None, None) if !agent.synced => (State::Warn, "a sync is due".to_owned()),
-        (None, None) if agent.stale.is_some() => (
+        (None, None) if is_old => (
             State::Ok,
             "the rules match what the source said last".to_owned(),
         ),
@@ -99,6 +99,14 @@ pub(super) fn stale(stale: &str) -> Option<Finding> {
         "sluice status has the API server's problems: does the server run, and can this node reach it? What follows is of \
          that time",
     ))
+}
+
+/// The same, where the agent has not noticed yet: it waits for news, and none may be right. `why`: what the doctor found.
+pub(super) fn unanswered(why: &str) -> Finding {
+    let evidence = format!("stale from now on, rules may be old: {why}");
+    Finding::warn("source", evidence).mend(
+        "does the API server run, and can this node reach it? The agent says so within a minute, and keeps its rules",
+    )
 }
 
 /// The agent's process is in another network namespace than the doctor: the rules and interfaces here are not those of its

@@ -15,6 +15,9 @@ pub trait Sources {
     /// The running agent, or why none answers.
     fn agent(&self) -> Result<Agent<'_>, NoAgent>;
 
+    /// Why the API server that the agent follows does not answer now; `None` when it does, and without one to ask.
+    fn unanswered(&self) -> Option<&str>;
+
     /// The agent's process, where it is in another network namespace than this one.
     fn elsewhere(&self) -> Option<u32>;
 

@@ -139,6 +139,43 @@ fn a_broken_resolver_is_named() {
     says(&report, "FAIL dns service", "there is no Service shop/dns");
 }
 
+/// Whoever answers wrongly is the one to look at: the agent where it answers on this node, else the cluster's pods.
+#[test]
+fn a_wrong_answer_leads_to_the_server_that_gave_it() {
+    require_netns!();
+    let mut node = Node::new();
+    let of_node = node.0.proxy("nftables");
+    node.0
+        .write_corefile("template IN ANY default.svc.cluster.local {\nrcode NXDOMAIN\n}\n");
+    let agent = Agent::run(&node.0.files, of_node);
+    let hint_of = |report: &str, server: &str| {
+        let mut lines = report
+            .lines()
+            .skip_while(|it| !(it.contains("FAIL  dns ") && it.contains(&format!(": {server} "))));
+        lines
+            .nth(1)
+            .unwrap_or_else(|| panic!("{report}"))
+            .trim()
+            .to_owned()
+    };
+    let report = node.doctor(&["default/kubernetes", "--probe"]);
+    let hint = hint_of(&report, "169.254.20.10");
+    assert!(
+        hint.contains("the DNS server of this node is the agent's"),
+        "{report}"
+    );
+    drop(agent);
+    node.0.central.stop();
+    let of_cluster = node.0.without_dns("nftables");
+    let _agent = Agent::run(&node.0.files, of_cluster);
+    let report = node.doctor(&["default/kubernetes", "--probe"]);
+    let hint = hint_of(&report, CLUSTER_DNS);
+    assert!(
+        hint.contains("sluice doctor kube-system/kube-dns --probe"),
+        "{report}"
+    );
+}
+
 #[test]
 fn without_the_agent_the_cluster_answers() {
     require_netns!();

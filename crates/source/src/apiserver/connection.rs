@@ -105,7 +105,7 @@ impl Connection {
         let sent = request.body().size_hint().exact();
         let answered = timeout(this.timeout, self.exchange(request)).await;
         let answered = answered.unwrap_or_else(|_| {
-            let seconds = this.timeout.as_secs();
+            let seconds = this.timeout.as_secs_f64();
             Err(Failure::Unanswered(format!("nothing for {seconds} s")))
         });
         let answered = answered.map_err(|it| it.at(&this.client.host));
