@@ -10,10 +10,11 @@ mod world;
 use std::fs;
 
 use nix::sys::signal::Signal;
-use serde_json::Value;
-use sluice_lab::eventually;
+use serde_json::{Value, json};
+use sluice_lab::{Cluster, eventually};
+use sluice_miniapi::{MiniApi, Options};
 
-use crate::common::WITHIN;
+use crate::common::{Agent, Files, SLUICE, WITHIN};
 use browser::{Browser, ENTER, TAB};
 use world::{TOKEN, URL, World};
 
@@ -138,6 +139,17 @@ fn every_view_has_its_answer() {
     browser.open(&format!("{URL}#issues"));
     browser.until_text("#issue-list", "198.51.100.7");
 
+    // One endpoint has all that comes from outside, whatever was counted.
+    browser.open(&format!("{URL}#service/shop/frontend"));
+    browser.until_text("#service-box", "no connection has been counted yet");
+    let shares =
+        "[...document.querySelectorAll('#service-box .picture')].map(it => it.ariaLabel)[0]";
+    let of_each = "on node-a, 50 % inside, 100 % outside; 10.244.1.31:8080 on node-b, 50 % inside, 0 % outside";
+    browser.until(&format!("{shares}.includes('{of_each}')"));
+    world.dial("10.96.10.3:80");
+    browser.until_text("#service-box", "connections are counted for both sides");
+    browser.until(&format!("{shares}.includes('{of_each}')"));
+
     browser.open(&format!("{URL}#explain"));
     browser.until("document.activeElement.id === 'explain-title'");
     browser.press(TAB);
@@ -184,6 +196,52 @@ fn what_was_known_stays_when_the_agent_ends() {
     browser.until_text("#banner", "No answer");
     assert_eq!(browser.text("#state"), "no answer");
     assert_eq!(browser.all("#service-list tbody tr").len(), 7);
+}
+
+#[test]
+fn objects_that_may_be_old_are_the_first_that_the_page_says() {
+    require_browser!();
+    let cluster = Cluster::builder().node("node-a").build().unwrap();
+    let netns = cluster.node("node-a").netns();
+    let api = netns.run(|| MiniApi::start(Options::default())).unwrap();
+    let service = json!({"apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"clusterIP": "10.96.0.10", "ports": [{"port": 80}]}});
+    let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {"name": "web-1", "namespace": "default",
+            "labels": {"kubernetes.io/service-name": "web"}},
+        "addressType": "IPv4", "ports": [{"port": 80}], "endpoints": []});
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"},
+        "status": {"addresses": [
+            {"type": "InternalIP", "address": cluster.node("node-a").ipv4()}]}});
+    // A list without objects is asked for again with growing waits.
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
+    api.put_all([namespace, node, service, slice]).unwrap();
+    let files = Files::new();
+    let kubeconfig = files.0.path().join("kubeconfig");
+    fs::write(&kubeconfig, api.kubeconfig()).unwrap();
+    let mut proxy = netns.command(SLUICE, &["proxy", "--hostname-override=node-a"]);
+    proxy.args(["--conntrack-max-per-core=0", "--oom-score-adj=0"]);
+    proxy.arg("--web-bind-address=127.0.0.1:10261");
+    proxy.arg("--socket").arg(files.socket());
+    proxy.arg("--kubeconfig").arg(kubeconfig);
+    let _agent = Agent::run(&files, proxy);
+    let browser = Browser::start(netns);
+    browser.open(URL);
+    browser.until_text("#service-list", "default/web");
+    browser.until_text("#state", "in sync");
+    api.stop().unwrap();
+    browser.until_text("#state", "stale since 20");
+    browser.until_text("#state", "rules may be old");
+    let state = "document.getElementById('state').dataset.tone";
+    assert_eq!(browser.value(state), "warn");
+    browser.open(&format!("{URL}#issues"));
+    browser.until_text("#issue-list li:first-child", "API server");
+    let first = browser.text("#issue-list li:first-child");
+    assert!(first.starts_with("Stale"), "{first}");
+    api.start_again().unwrap();
+    browser.until_text("#state", "in sync");
 }
 
 /// An answer that takes long is asked for less often, one that did not come is not.

@@ -1,7 +1,8 @@
 //! A node with Services, an agent that serves the page, and connections.
 
 use std::cell::RefCell;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -97,6 +98,13 @@ impl World {
     /// Writes default/web with its second pod ready or not.
     pub(crate) fn set_ready(&self, ready: bool) {
         self.files.write("web.yaml", &web(&self.cluster, ready));
+    }
+
+    /// Asks for a connection where nobody answers.
+    pub(crate) fn dial(&self, to: &str) {
+        let to = to.parse().unwrap();
+        let tries = || TcpStream::connect_timeout(&to, Duration::from_millis(100));
+        assert!(self.netns().run(tries).is_err());
     }
 
     /// Connects to default/web some times.

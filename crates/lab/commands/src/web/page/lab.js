@@ -84,7 +84,7 @@ function showLab() {
     el('a', { href: `nodes/${it.name}/`, 'data-key': it.name }, it.name), badge(it.ready ? 'ready' : 'not ready', it.ready ? 'good' : 'bad'),
     el('span', { class: 'mono' }, it.addresses.join(', ')), it.zone ?? '–', it.mode, count(it.pods.length)])));
   const rows = nodes.flatMap((node) => node.pods.map((it) => [it, node.name])).concat(topology.unscheduled.map((it) => [it, '–']));
-  replace(byId('pod-list'), table('Pods', [['Pod'], ['State'], ['Address', 'wide'], ['Node'], ['Services', 'wide']], rows.map(([it, node]) => [
+  replace(byId('pod-list'), table('Pods', [['Pod'], ['State'], ['Address', 'wide'], ['Node', 'word'], ['Services', 'wide']], rows.map(([it, node]) => [
     `${it.namespace}/${it.name}`, badge(it.state.replace('-', ' '), it.state === 'ready' ? 'good' : 'warn'),
     el('span', { class: 'mono' }, it.addresses.join(', ')), node, it.services.join(', ')])));
 }

@@ -72,7 +72,7 @@ function showWay({ way, drawing }) {
       ['Verdict', way.rules?.reason],
     ])),
     picture(drawing),
-    el('div', { class: 'panel table' }, table('Endpoints', [['Endpoint'], ['Pod'], ['Node', 'wide'], ['Zone', 'wide'], ['Share', 'number'], ['Sees', 'wide'], ['Why', 'wide']], rows))));
+    el('div', { class: 'panel table' }, table('Endpoints', [['Endpoint'], ['Pod'], ['Node', 'wide word'], ['Zone', 'wide word'], ['Share', 'number'], ['Sees', 'wide'], ['Why', 'wide']], rows))));
 }
 
 function startWay() {

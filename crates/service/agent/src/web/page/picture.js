@@ -26,23 +26,26 @@ function reaches(detail, side, endpoint) {
 
 /**
  * The share of each endpoint, and where it comes from: new connections as counted, or equal parts of those that each side's
- * policy admits. `counted` has totals by address, `null` where nobody counts.
+ * policy admits. `counted` has totals by address, `null` where nobody counts. They are those of all sides together, so they say
+ * nothing of sides that differ.
  */
 function sharesOf(detail, port, counted) {
   const used = port.endpoints.filter((it) => it.included);
-  const total = counted ? used.reduce((sum, it) => sum + (counted.get(it.address) ?? 0), 0) : 0;
   const sides = [...new Set(port.roles.map(sideOf))].sort();
   const planned = new Map((sides.length ? sides : ['inside']).map((side) => {
     const of = used.filter((it) => reaches(detail, side, it));
     return [side, new Map(of.map((it) => [it.address, 1 / of.length]))];
   }));
+  const isSplit = used.some((it) => new Set([...planned.values()].map((of) => of.get(it.address))).size > 1);
+  const all = counted ? used.reduce((sum, it) => sum + (counted.get(it.address) ?? 0), 0) : 0;
+  const total = isSplit ? 0 : all;
   const one = (address, side) => (total ? (counted.get(address) ?? 0) / total : planned.get(side)?.get(address) ?? 0);
   /** `33 %`, or what clients of each side give it where these differ. */
   const textsOf = (address) => {
     const parts = [...planned.keys()].map((side) => [side, percent(one(address, side))]);
     return new Set(parts.map(([, it]) => it)).size === 1 ? [parts[0][1]] : parts.map(([side, it]) => `${it} ${side}`);
   };
-  return { one, textsOf, isCounted: total > 0 };
+  return { one, textsOf, isCounted: total > 0, isSplit: isSplit && all > 0 };
 }
 
 const percent = (share) => `${(share * 100).toFixed(0)} %`;

@@ -80,6 +80,7 @@ function portPanel(detail, port) {
       el('a', { href: `#explain?${new URLSearchParams({ from: 'node', to })}`, 'data-key': `explain ${key}` }, `Explain a packet to ${name}`)),
     picture(detail, port, counted, width),
     el('p', { class: 'quiet' }, shares.isCounted ? 'Shares are those of the connections since the agent started.'
+      : shares.isSplit ? 'Shares are equal parts of what each side may reach: connections are counted for both sides together.'
       : `Shares are equal parts: ${state.uncounted ?? 'no connection has been counted yet'}.`),
     details(`endpoints ${key}`, `Endpoints as a table (${count(port.endpoints.length)})`,
       () => table(`Endpoints of ${name}, ${port.family}`, [['Endpoint'], ['Pod'], ['Node'], ['Zone'], ['State'], ['Share', 'number'], ['New/s', 'number']], rows)),
