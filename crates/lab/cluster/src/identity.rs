@@ -1,13 +1,17 @@
 //! The identity server, which plays a container: each port answers with the server's name and the client's address.
 
+use std::fs;
 use std::io::Write as _;
 use std::net::{Ipv6Addr, SocketAddr};
-use std::time::Duration;
+use std::path::{Component, Path as FilePath, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use axum::Router;
 use axum::extract::{ConnectInfo, Path, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, Uri};
+use axum::response::{Html, IntoResponse as _, Response};
 use axum::routing::get;
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::signal::unix::{SignalKind, signal};
@@ -25,6 +29,19 @@ const DRAIN: Duration = Duration::from_secs(2);
 
 /// Longest time after [`DRAIN`] that open requests may take.
 const LAST: Duration = Duration::from_secs(5);
+
+/// The part that a server plays.
+#[derive(Clone, Debug, Default)]
+pub struct Part {
+    /// The name that it answers with.
+    pub name: String,
+    /// A folder whose files come before the other answers.
+    pub pages: Option<PathBuf>,
+    /// How long `/healthz` says that it is well; `None`: always.
+    pub healthy_for: Option<Duration>,
+    /// Whether `/` has a line `client_address=CLIENT` besides.
+    pub tells_client: bool,
+}
 
 /// A port to serve, and its protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,17 +80,19 @@ impl std::fmt::Display for Port {
 /// # Errors
 ///
 /// A port is in use.
-pub fn serve(name: &str, ports: &[Port]) -> anyhow::Result<()> {
+pub fn serve(part: Part, ports: &[Port]) -> anyhow::Result<()> {
     if ports.is_empty() {
         bail!("no port to serve");
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(run(name, ports))
+    runtime.block_on(run(part, ports))
 }
 
-async fn run(name: &str, ports: &[Port]) -> anyhow::Result<()> {
+async fn run(part: Part, ports: &[Port]) -> anyhow::Result<()> {
+    let name = part.name.clone();
+    let server = Arc::new((part, Instant::now()));
     let (stop, stopped) = tokio::sync::watch::channel(());
     let mut servers = JoinSet::new();
     for port in ports {
@@ -81,7 +100,7 @@ async fn run(name: &str, ports: &[Port]) -> anyhow::Result<()> {
             Port::Tcp(number) => {
                 let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, number)).await;
                 let listener = listener.with_context(|| format!("listen on {port}"))?;
-                let app = app(name).into_make_service_with_connect_info::<SocketAddr>();
+                let app = app(server.clone()).into_make_service_with_connect_info::<SocketAddr>();
                 let mut stopped = stopped.clone();
                 let ended = async move { drop(stopped.changed().await) };
                 servers.spawn(async move {
@@ -96,7 +115,7 @@ async fn run(name: &str, ports: &[Port]) -> anyhow::Result<()> {
             Port::Udp(number) => {
                 let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, number)).await;
                 let socket = socket.with_context(|| format!("listen on {port}"))?;
-                servers.spawn(answer_datagrams(socket, name.to_owned(), stopped.clone()));
+                servers.spawn(answer_datagrams(socket, name.clone(), stopped.clone()));
             }
         }
         say!("{name} listens on {port}");
@@ -118,25 +137,56 @@ async fn run(name: &str, ports: &[Port]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn app(name: &str) -> Router {
-    let name = name.to_owned();
+/// A part, and since when it is played.
+type Server = State<Arc<(Part, Instant)>>;
+
+fn app(server: Arc<(Part, Instant)>) -> Router {
     Router::new()
         .route("/", get(identity))
         .route(
             "/hostname",
-            get(|State(name): State<String>| async { name }),
+            get(|State(server): Server| async move { server.0.name.clone() }),
         )
         .route("/clientip", get(client))
-        .route("/healthz", get(|| async { "ok" }))
+        .route("/healthz", get(health))
         .route("/slow/{seconds}", get(slow))
-        .with_state(name)
+        .fallback(get(|State(server): Server, uri: Uri| async move {
+            let page = page(&server.0, uri.path());
+            page.ok_or(StatusCode::NOT_FOUND)
+        }))
+        .with_state(server)
 }
 
-async fn identity(
-    State(name): State<String>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-) -> String {
-    line(&name, peer)
+async fn identity(State(server): Server, ConnectInfo(peer): ConnectInfo<SocketAddr>) -> Response {
+    let part = &server.0;
+    if let Some(page) = page(part, "/index.html") {
+        return page.into_response();
+    }
+    let mut text = line(&part.name, peer);
+    if part.tells_client {
+        text += &format!("client_address={}\n", peer.ip().to_canonical());
+    }
+    text.into_response()
+}
+
+/// A file that somebody wrote where the image has its pages.
+fn page(part: &Part, path: &str) -> Option<Html<Vec<u8>>> {
+    let below = FilePath::new(path.trim_start_matches('/'));
+    let is_below = below
+        .components()
+        .all(|it| matches!(it, Component::Normal(_)));
+    let folder = part.pages.as_ref().filter(|_| is_below)?;
+    fs::read(folder.join(below)).ok().map(Html)
+}
+
+async fn health(State(server): Server) -> (StatusCode, String) {
+    let (part, since) = &*server;
+    let age = since.elapsed();
+    if part.healthy_for.is_some_and(|it| age > it) {
+        let text = format!("error: {age:?}");
+        return (StatusCode::INTERNAL_SERVER_ERROR, text);
+    }
+    (StatusCode::OK, "ok".to_owned())
 }
 
 async fn client(ConnectInfo(peer): ConnectInfo<SocketAddr>) -> String {
@@ -147,12 +197,12 @@ async fn client(ConnectInfo(peer): ConnectInfo<SocketAddr>) -> String {
 }
 
 async fn slow(
-    State(name): State<String>,
+    State(server): Server,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     Path(seconds): Path<u8>,
 ) -> (StatusCode, String) {
     sleep(Duration::from_secs(seconds.into())).await;
-    (StatusCode::OK, line(&name, peer))
+    (StatusCode::OK, line(&server.0.name, peer))
 }
 
 fn line(name: &str, peer: SocketAddr) -> String {
@@ -174,6 +224,53 @@ async fn answer_datagrams(
                     drop(socket.send_to(line(&name, peer).as_bytes(), peer).await);
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_those_of_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let pages = folder.path().join("pages");
+        fs::create_dir_all(pages.join("sub")).unwrap();
+        fs::write(pages.join("sub/a.html"), "a").unwrap();
+        fs::write(folder.path().join("secret"), "b").unwrap();
+        let part = Part {
+            pages: Some(pages),
+            ..Part::default()
+        };
+        let found = |part: &Part, path: &str| page(part, path).map(|it| it.0);
+        assert_eq!(found(&part, "/sub/a.html"), Some(b"a".to_vec()));
+        for path in [
+            "/../secret",
+            "/sub/../../secret",
+            "//etc/passwd",
+            "/sub",
+            "/",
+        ] {
+            assert_eq!(found(&part, path), None, "{path}");
+        }
+        assert_eq!(found(&Part::default(), "/sub/a.html"), None);
+    }
+
+    #[tokio::test]
+    async fn health_ends_when_it_is_to_end() {
+        let of = |healthy_for: Option<u64>| Part {
+            healthy_for: healthy_for.map(Duration::from_secs),
+            ..Part::default()
+        };
+        let long_ago = Instant::now().checked_sub(Duration::from_secs(11)).unwrap();
+        for (part, since, expected) in [
+            (of(None), long_ago, StatusCode::OK),
+            (of(Some(10)), long_ago, StatusCode::INTERNAL_SERVER_ERROR),
+            (of(Some(1000)), Instant::now(), StatusCode::OK),
+        ] {
+            let said = health(State(Arc::new((part, since)))).await;
+            assert_eq!(said.0, expected);
         }
     }
 }

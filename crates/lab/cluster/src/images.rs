@@ -40,6 +40,16 @@ const SHELLS: [(&str, &str); 5] = [
 /// Images whose arguments are those of a program.
 const OF_ARGUMENTS: [(&str, &str); 1] = [("curl", "curl")];
 
+/// Where images of web servers have the pages that they serve.
+const PAGES: [(&str, &str); 3] = [
+    ("nginx", "/usr/share/nginx/html"),
+    ("nginx-slim", "/usr/share/nginx/html"),
+    ("httpd", "/usr/local/apache2/htdocs"),
+];
+
+/// Images whose server listens elsewhere than on port 80 or 8080.
+const PORTS: [(&str, u16); 2] = [("serve_hostname", 9376), ("http-echo", 5678)];
+
 /// Where programs are without a PATH of the container's: that of containerd (`defaultUnixEnv` in `oci/spec.go`).
 pub(crate) const DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -59,9 +69,24 @@ pub(crate) fn program(image: &str) -> Option<&'static str> {
     find(&OF_ARGUMENTS, image)
 }
 
-fn find(table: &[(&str, &'static str)], image: &str) -> Option<&'static str> {
+/// The folder whose files an image serves.
+pub(crate) fn pages(image: &str) -> Option<&'static str> {
+    find(&PAGES, image)
+}
+
+/// A port that the server of an image listens on.
+pub(crate) fn port(image: &str) -> Option<u16> {
+    find(&PORTS, image)
+}
+
+/// Whether an image's server answers with lines about the request, as tutorials of source addresses ask for them.
+pub(crate) fn tells_client(image: &str) -> bool {
+    name(image) == "echoserver"
+}
+
+fn find<T: Copy>(table: &[(&str, T)], image: &str) -> Option<T> {
     let found = table.iter().find(|(it, _)| *it == name(image));
-    found.map(|(_, program)| *program)
+    found.map(|(_, found)| *found)
 }
 
 /// The folder of this program on the machine.

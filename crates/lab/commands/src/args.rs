@@ -542,6 +542,12 @@ pub(crate) struct IdentityArgs {
     pub(crate) server: String,
     #[arg(long = "port")]
     pub(crate) ports: Vec<Port>,
+    #[arg(long)]
+    pub(crate) pages: Option<PathBuf>,
+    #[arg(long)]
+    pub(crate) healthy_for: Option<u64>,
+    #[arg(long)]
+    pub(crate) tells_client: bool,
 }
 
 /// `sluice lab ask`.

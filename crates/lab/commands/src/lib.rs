@@ -167,7 +167,15 @@ fn run_process(process: &LabProcess, host: Host) -> anyhow::Result<ExitCode> {
         }
         LabProcess::Capture(args) => return pcap::capture(&args.task),
         LabProcess::Lap(args) => experiments::lap(&args.mode, args.services)?,
-        LabProcess::Identity(args) => identity::serve(&args.server, &args.ports)?,
+        LabProcess::Identity(args) => {
+            let part = identity::Part {
+                name: args.server.clone(),
+                pages: args.pages.clone(),
+                healthy_for: args.healthy_for.map(Duration::from_secs),
+                tells_client: args.tells_client,
+            };
+            identity::serve(part, &args.ports)?;
+        }
         LabProcess::Ask(args) => {
             let answers = probe::ask(&args.request);
             write_json(Stream::Out, &serde_json::to_string(&answers)?);

@@ -92,3 +92,67 @@ fn a_program_stands_in_for_an_image() {
     let said = lab.bad(&["up", "--image", "echoer=sh"]);
     assert!(said.contains("runs already"), "{said}");
 }
+
+const SERVERS: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: pages}
+spec:
+  containers:
+  - name: nginx
+    image: nginx:1.27
+    volumeMounts: [{name: html, mountPath: /usr/share/nginx/html}]
+  - name: writer
+    image: busybox
+    command: [sh, -c, 'echo of the writer > /html/index.html; sleep 100000']
+    volumeMounts: [{name: html, mountPath: /html}]
+  volumes: [{name: html, emptyDir: {}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: written}
+spec: {containers: [{name: nginx, image: nginx, ports: [{containerPort: 80}]}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: echo}
+spec: {containers: [{name: echo, image: 'registry.k8s.io/echoserver:1.10'}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: hostname}
+spec: {containers: [{name: hostname, image: registry.k8s.io/serve_hostname}]}
+";
+
+/// What tutorials do with images that nobody has here.
+#[test]
+fn servers_of_tutorials_do_what_they_are_asked_for() {
+    let Some(lab) = Lab::new() else { return };
+    lab.good(&["up", "--nodes", "1"]);
+    assert!(lab.apply(SERVERS).status.success());
+    let asks = |pod: &str, path: &str, expect: &str| {
+        lab.until(&format!("{pod} answers {path} with {expect}"), || {
+            let ip = lab.json(&["pod", pod])["status"]["podIP"].clone();
+            let url = format!("http://{}{path}", ip.as_str()?);
+            let output = lab.run(&["exec", "node-a", "--", "curl", "-s", &url]);
+            text(&output.stdout).starts_with(expect).then_some(())
+        });
+    };
+    asks("pages", "/", "of the writer\n");
+    // Before anybody writes a page it is the name, as everywhere.
+    asks("written", "/", "written 192.168.100.10 ");
+    let script = "echo '<b>mine</b>' > /usr/share/nginx/html/index.html";
+    lab.good(&["exec", "written", "--", "sh", "-c", script]);
+    asks("written", "/", "<b>mine</b>\n");
+    asks("written", "/index.html", "<b>mine</b>\n");
+    asks("written", "/hostname", "written");
+    let ip = lab.json(&["pod", "echo"])["status"]["podIP"].clone();
+    asks("echo", ":8080/", "echo 192.168.100.10 ");
+    let url = format!("http://{}:8080", ip.as_str().unwrap());
+    let said = lab.good(&["exec", "node-a", "--", "curl", "-s", &url]);
+    assert!(
+        said.ends_with("\nclient_address=192.168.100.10\n"),
+        "{said}"
+    );
+    asks("hostname", ":9376/", "hostname ");
+}

@@ -67,6 +67,9 @@ pub(super) fn of_container(
         for port in ports {
             identity.args(["--port", &port.to_string()]);
         }
+        if images::tells_client(container.image.as_deref().unwrap_or_default()) {
+            identity.arg("--tells-client");
+        }
         identity
     };
     let shell = |text: &str| {
@@ -90,13 +93,39 @@ pub(super) fn of_container(
             command
         }
         Words::Ports(ports) => identity(&ports),
+        Words::Sick(seconds) => {
+            let mut identity = identity(&[Port::Tcp(8080)]);
+            identity.args(["--healthy-for", &seconds.to_string()]);
+            identity
+        }
         Words::None if role == Role::Init || is_of_job(pod) => shell(NOTHING),
         Words::None => match &*ports(pod, container) {
             // Another container has the ports.
             [] => nothing_in(&inside),
-            ports => identity(ports),
+            ports => {
+                let mut identity = identity(ports);
+                let pages = pages(pod, container, stand_in);
+                identity.args(pages.into_iter().flat_map(|it| ["--pages", it]));
+                identity
+            }
         },
     })
+}
+
+/// The folder whose files are served for a container that runs what stands in for its image.
+pub(super) fn pages(
+    pod: &Pod,
+    container: &Container,
+    stand_in: Option<&StandIn>,
+) -> Option<&'static str> {
+    let is_free = stand_in.is_none() && of_annotation(pod, container).is_none();
+    images::pages(container.image.as_deref()?).filter(|_| is_free && has_no_words(container))
+}
+
+/// Whether a container leaves to its image what runs.
+fn has_no_words(container: &Container) -> bool {
+    let words = [&container.command, &container.args];
+    words.iter().all(|it| it.iter().flatten().next().is_none())
 }
 
 /// What a container asks to be run.
@@ -105,6 +134,8 @@ enum Words {
     Program(String, Vec<String>),
     /// A server of agnhost on these ports, whose paths the identity server has.
     Ports(Vec<Port>),
+    /// agnhost's server for liveness probes, which is well for so many seconds.
+    Sick(u64),
     /// Neither: the container runs what stands in for its image.
     None,
 }
@@ -224,9 +255,10 @@ fn agnhost(words: &[String], image: &str) -> Result<Words, Cannot> {
         ],
         Some("pause") => return Ok(nothing()),
         Some("serve-hostname") => [number("--port", 9376).map(Port::Tcp), None],
+        Some("liveness") => return Ok(Words::Sick(10)),
         Some(other) => {
             let message = format!(
-                "no image is run: of agnhost the lab has netexec, serve-hostname and pause, and not {other:?}; {}",
+                "no image is run: of agnhost the lab has liveness, netexec, pause and serve-hostname, and not {other:?}; {}",
                 flag(image)
             );
             let reason = "RunContainerError";
@@ -310,10 +342,7 @@ fn ports(pod: &Pod, container: &Container) -> Vec<Port> {
         return Vec::new();
     }
     let plays = |it: &&Container| {
-        let words = [&it.command, &it.args];
-        declared(it).is_empty()
-            && words.iter().all(|it| it.iter().flatten().next().is_none())
-            && of_annotation(pod, it).is_none()
+        declared(it).is_empty() && has_no_words(it) && of_annotation(pod, it).is_none()
     };
     let mut candidates = apps.iter().chain(sidecars).filter(plays);
     if candidates
@@ -323,10 +352,9 @@ fn ports(pod: &Pod, container: &Container) -> Vec<Port> {
         return Vec::new();
     }
     let taken: Vec<Port> = all().flat_map(declared).collect();
-    DEFAULT_PORTS
-        .into_iter()
-        .filter(|it| !taken.contains(it))
-        .collect()
+    let of_image = images::port(container.image.as_deref().unwrap_or_default());
+    let ports = DEFAULT_PORTS.into_iter().chain(of_image.map(Port::Tcp));
+    ports.filter(|it| !taken.contains(it)).collect()
 }
 
 fn declared(container: &Container) -> Vec<Port> {
@@ -371,6 +399,7 @@ mod tests {
                     let ports = ports.iter().map(Port::to_string);
                     ports.collect::<Vec<_>>().join(" ")
                 }
+                Ok(Words::Sick(seconds)) => format!("well for {seconds} s"),
                 Ok(Words::Program(program, rest)) => format!("{program} {}", rest.join(" ")),
                 Err(it) => format!("{}: {}", it.reason, &it.message[..17]),
             }
@@ -431,6 +460,7 @@ mod tests {
                 "80/tcp",
             ),
             ("agnhost", &["sh"], &[], false, "sh "),
+            ("agnhost", &[], &["liveness"], false, "well for 10 s"),
             ("agnhost", &[], &["pause"], false, "sleep infinity"),
             (
                 "registry.k8s.io/pause:3.10",
@@ -473,6 +503,10 @@ mod tests {
                 "8080/tcp;80/tcp;",
             ),
             (format!("{words},{}", plain("b")), ";80/tcp,8080/tcp"),
+            (
+                "{\"name\": \"h\", \"image\": \"registry.k8s.io/serve_hostname\"}".to_owned(),
+                "80/tcp,8080/tcp,9376/tcp",
+            ),
         ] {
             let pod = pod(&containers);
             let all = pod.spec.as_ref().unwrap().containers.iter();
