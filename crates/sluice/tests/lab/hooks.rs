@@ -82,3 +82,65 @@ fn a_pod_that_ends_may_become_unready_and_is_not_started_again() {
     lab.good(&["delete", "pod", "fades"]);
     is_ready(false);
 }
+
+#[test]
+fn a_container_runs_when_its_first_hook_is_done_and_is_started_again_when_it_fails() {
+    let Some(lab) = Lab::new() else { return };
+    lab.good(&["up", "--nodes", "1"]);
+    let folder = lab.files.path().join("seen");
+    fs::create_dir(&folder).unwrap();
+    let pod = |name: &str, hook: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n  containers:\n  - name: first\n    \
+             image: any\n    command: [sh, -c, 'trap \"touch /seen/term; exit\" TERM; while :; do sleep 0.05; done']\n    \
+             lifecycle: {{postStart: {{exec: {{command: [sh, -c, '{hook}']}}}}, \
+             preStop: {{exec: {{command: [touch, /seen/{name}-stop]}}}}}}\n    \
+             volumeMounts: [{{name: v, mountPath: /seen}}]\n  - {{name: second, image: any, command: [sleep, '1000']}}\n  \
+             volumes: [{{name: v, hostPath: {{path: {}}}}}]\n---\n",
+            folder.display()
+        )
+    };
+    let waits = "touch /seen/begun; while ! test -e /seen/go; do sleep 0.05; done";
+    assert!(
+        lab.apply(&[pod("waits", waits), pod("fails", "exit 3")].concat())
+            .status
+            .success()
+    );
+    lab.until("the hook runs", || {
+        folder.join("begun").exists().then_some(())
+    });
+    let first = |name: &str| lab.json(&["pod", name])["status"].clone();
+    let status = lab.until("the pod has a status", || {
+        let status = first("waits");
+        status["containerStatuses"].is_array().then_some(status)
+    });
+    assert_eq!(status["phase"], "Pending");
+    for container in status["containerStatuses"].as_array().unwrap() {
+        let reason = &container["state"]["waiting"]["reason"];
+        assert_eq!(reason, "ContainerCreating", "{status}");
+    }
+    fs::write(folder.join("go"), "").unwrap();
+    lab.until("both containers run", || {
+        let status = first("waits");
+        let all = status["containerStatuses"].as_array()?.clone();
+        all.iter().all(|it| it["ready"] == true).then_some(())
+    });
+    lab.until("the other one is started again and again", || {
+        let restarts = first("fails")["containerStatuses"][0]["restartCount"].as_i64();
+        (restarts >= Some(2)).then_some(())
+    });
+    // It ends as any container does that is to end.
+    assert!(folder.join("fails-stop").exists() && folder.join("term").exists());
+    let events = lab.items(&["events"]);
+    let found = |reason: &str, message: &str| {
+        let is_it = |it: &serde_json::Value| {
+            it["reason"] == reason && it["message"].as_str().unwrap().starts_with(message)
+        };
+        events.iter().any(is_it)
+    };
+    assert!(
+        found("FailedPostStartHook", "PostStartHook failed")
+            && found("Killing", "FailedPostStartHook"),
+        "{events:?}"
+    );
+}

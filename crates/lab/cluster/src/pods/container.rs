@@ -1,6 +1,7 @@
 //! One container of a pod: its process, its log, and its state.
 
 use std::fs::{self, File};
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -79,7 +80,11 @@ pub(super) struct Container {
     folder: PathBuf,
     /// The run that was asked to end.
     asked: Option<u64>,
-    /// When the present run is killed, if it has not ended by then: the container has another image now.
+    /// Why the container is still told to wait though its process runs: its hook `postStart` does, too.
+    starting: Option<&'static str>,
+    /// Whether the container has another image than the present run.
+    has_changed: bool,
+    /// When the present run is killed, if it has not ended by then.
     pub(super) kill_at: Option<Instant>,
 }
 
@@ -114,6 +119,8 @@ impl Container {
             pauses: Waits::new(FIRST_PAUSE, LONGEST_PAUSE),
             folder: folder.to_owned(),
             asked: None,
+            starting: None,
+            has_changed: false,
             kill_at: None,
         }
     }
@@ -157,13 +164,13 @@ impl Container {
         })
     }
 
-    /// Starts the process among `pids`, with its output in the log. `streams`: what it has besides.
+    /// Starts the process among `pids`, with its output in the log. `streams`: what it has besides. What follows is
+    /// [`begun`](Self::begun).
     pub(super) fn start(
         &mut self,
         mut command: Command,
         streams: Option<Streams>,
         pids: &Pids,
-        now: Instant,
     ) -> anyhow::Result<Started> {
         let log = self.log();
         if log.exists() {
@@ -182,13 +189,29 @@ impl Container {
             }
         };
         self.run += 1;
-        self.probers = Prober::of(&self.spec, now);
         let process = Identity::of(child.id()).context("it ended at once")?;
+        self.starting = match self.state {
+            State::Waiting { reason, .. } => Some(reason),
+            _ => None,
+        };
         self.state = State::Running {
             process,
             since: Timestamp::now(),
         };
         Ok(Started(child))
+    }
+
+    /// The present run is told to run from now on, and is probed.
+    pub(super) fn begun(&mut self, now: Instant) {
+        self.starting = None;
+        self.probers = Prober::of(&self.spec, now);
+    }
+
+    /// The name of the present run, or of the last one.
+    fn id(&self) -> String {
+        let uid = self.folder.file_name().unwrap_or_default();
+        let (uid, name) = (uid.display(), &self.spec.name);
+        format!("sluice://{uid}/{name}/{}", self.restarts)
     }
 
     /// The file of what it writes.
@@ -204,20 +227,14 @@ impl Container {
     }
 
     /// The Pod changed, of which only the image counts. Returns whether the process must end, to be started again.
-    pub(super) fn change(&mut self, spec: &Spec, grace: Duration, now: Instant) -> bool {
+    pub(super) fn change(&mut self, spec: &Spec, now: Instant) -> bool {
         if self.spec.image == spec.image {
             return false;
         }
         self.spec.image.clone_from(&spec.image);
-        match &mut self.state {
-            State::Waiting { until, .. } => *until = now,
-            State::Running { .. } => {
-                self.kill_at = Some(now + grace);
-                self.signal(Signal::SIGTERM);
-            }
-            State::Terminated(_) => {}
-        }
-        self.is_running()
+        self.wait_until(now);
+        self.has_changed = self.is_running();
+        self.has_changed
     }
 
     /// The start failed.
@@ -255,13 +272,14 @@ impl Container {
             reason: Some(if code == 0 { "Completed" } else { "Error" }.to_owned()),
             started_at: Some(Time(*since)),
             finished_at: Some(Time(Timestamp::now())),
-            ..ContainerStateTerminated::default()
+            container_id: Some(self.id()),
         };
         if Timestamp::now().duration_since(*since).unsigned_abs() > LONG_LIFE {
             self.pauses.reset();
         }
         self.probers.clear();
-        let has_changed = self.kill_at.take().is_some();
+        self.kill_at = None;
+        let has_changed = mem::take(&mut self.has_changed);
         if !has_changed && !again(code) {
             self.state = State::Terminated(ended);
             return false;
@@ -330,10 +348,20 @@ impl Container {
         matches!(self.state, State::Running { .. })
     }
 
-    /// Whether the container runs and its startup probe succeeded.
+    /// Whether the process runs, and the hook `postStart`, too.
+    pub(super) fn is_starting(&self) -> bool {
+        self.is_running() && self.starting.is_some()
+    }
+
+    /// Whether the container is told to run.
+    pub(super) fn is_up(&self) -> bool {
+        self.is_running() && self.starting.is_none()
+    }
+
+    /// Whether the container is told to run and its startup probe succeeded.
     pub(super) fn is_started(&self) -> bool {
         let mut startup = self.probers.iter().filter(|it| it.kind == Kind::Startup);
-        self.is_running() && startup.all(|it| it.passed)
+        self.is_up() && startup.all(|it| it.passed)
     }
 
     /// Whether an init container has succeeded.
@@ -350,30 +378,43 @@ impl Container {
     }
 
     pub(super) fn status(&self) -> ContainerStatus {
-        let state = match &self.state {
-            State::Waiting {
-                reason, message, ..
-            } => ContainerState {
-                waiting: Some(ContainerStateWaiting {
-                    reason: Some((*reason).to_owned()),
-                    message: (!message.is_empty()).then(|| message.clone()),
-                }),
-                ..ContainerState::default()
-            },
-            State::Running { since, .. } => ContainerState {
+        let waits = |reason: &str, message: &str| ContainerState {
+            waiting: Some(ContainerStateWaiting {
+                reason: Some(reason.to_owned()),
+                message: (!message.is_empty()).then(|| message.to_owned()),
+            }),
+            ..ContainerState::default()
+        };
+        let state = match (&self.state, self.starting) {
+            (
+                State::Waiting {
+                    reason, message, ..
+                },
+                _,
+            ) => waits(reason, message),
+            (State::Running { .. }, Some(reason)) => waits(reason, ""),
+            (State::Running { since, .. }, None) => ContainerState {
                 running: Some(ContainerStateRunning {
                     started_at: Some(Time(*since)),
                 }),
                 ..ContainerState::default()
             },
-            State::Terminated(ended) => ContainerState {
+            (State::Terminated(ended), _) => ContainerState {
                 terminated: Some(ended.clone()),
                 ..ContainerState::default()
             },
         };
+        let image = self.spec.image.clone().unwrap_or_default();
+        let of_ended = |it: &ContainerStateTerminated| it.container_id.clone();
         ContainerStatus {
             name: self.spec.name.clone(),
-            image: self.spec.image.clone().unwrap_or_default(),
+            image_id: image.clone(),
+            image,
+            container_id: match &self.state {
+                State::Running { .. } if self.is_up() => Some(self.id()),
+                State::Terminated(ended) => of_ended(ended),
+                _ => self.last.as_ref().and_then(of_ended),
+            },
             ready: self.is_ready(),
             started: Some(self.is_started()),
             restart_count: self.restarts,
@@ -401,16 +442,16 @@ mod tests {
             image: Some(image.to_owned()),
             ..Spec::default()
         };
-        let (now, grace) = (Instant::now(), Duration::from_secs(30));
+        let now = Instant::now();
         let waiting = "ContainerCreating";
         let mut container = Container::new(spec("a"), Role::App, waiting, None, folder.path(), now);
         let mut command = Command::new("sleep");
         command.arg("1000");
-        let started = container.start(command, None, &Pids::Same, now);
+        let started = container.start(command, None, &Pids::Same);
         let Started(mut child) = started.unwrap();
-        assert!(!container.change(&spec("a"), grace, now));
-        assert!(container.change(&spec("b"), grace, now));
-        assert_eq!(container.kill_at, Some(now + grace));
+        assert!(!container.change(&spec("a"), now));
+        assert!(container.change(&spec("b"), now));
+        container.signal(Signal::SIGTERM);
         // It starts again whatever the policy says, and at once.
         assert!(!container.ended(child.wait().ok(), |_| false, now));
         assert!(matches!(container.state, State::Waiting { until, .. } if until == now));
@@ -418,7 +459,35 @@ mod tests {
             (container.status().image, container.restarts),
             ("b".to_owned(), 1)
         );
-        assert_eq!(container.kill_at, None);
+    }
+
+    #[test]
+    fn a_container_waits_until_its_hook_is_done() {
+        let folder = tempfile::tempdir().unwrap();
+        let spec = Spec {
+            name: "app".to_owned(),
+            readiness_probe: Some(Default::default()),
+            ..Spec::default()
+        };
+        let (now, waiting) = (Instant::now(), "PodInitializing");
+        let mut container = Container::new(spec, Role::App, waiting, None, folder.path(), now);
+        let mut command = Command::new("sleep");
+        command.arg("1000");
+        let Started(mut child) = container.start(command, None, &Pids::Same).unwrap();
+        let status = container.status();
+        let state = status.state.unwrap();
+        let reason = state.waiting.and_then(|it| it.reason);
+        assert_eq!(
+            (reason.as_deref(), state.running),
+            (Some("PodInitializing"), None)
+        );
+        assert_eq!((status.ready, status.started), (false, Some(false)));
+        assert!(container.is_starting() && container.probers.is_empty());
+        container.begun(now);
+        assert!(container.is_up() && container.is_started() && !container.is_ready());
+        assert!(container.status().state.unwrap().running.is_some());
+        container.signal(Signal::SIGKILL);
+        child.wait().unwrap();
     }
 
     #[test]
@@ -438,12 +507,16 @@ mod tests {
             now,
         );
         let waits = [1, 2, 3].map(|_| {
-            let started = container.start(Command::new("false"), None, &Pids::Same, now);
+            let started = container.start(Command::new("false"), None, &Pids::Same);
             let Started(mut child) = started.unwrap();
             container.ended(child.wait().ok(), |_| true, now)
         });
         assert_eq!(waits, [false, true, true]);
         let pod = json!({"metadata": {"name": "web", "namespace": "ns", "uid": "1"}});
+        // Each run has a name of its own.
+        let status = container.status();
+        let uid = folder.path().file_name().unwrap().display().to_string();
+        assert_eq!(status.container_id, Some(format!("sluice://{uid}/app/2")));
         assert_eq!(
             container.back_off(&crate::object::typed::<Pod>(&pod).unwrap()),
             "Back-off restarting failed container app in pod web_ns(1)"

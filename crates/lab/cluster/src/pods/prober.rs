@@ -135,6 +135,12 @@ impl Prober {
         self.probe.exec.as_ref()?.command.as_deref()
     }
 
+    /// How long a container has to end whose probe failed, if the probe says so.
+    pub(super) fn grace(&self) -> Option<Duration> {
+        let grace = self.probe.termination_grace_period_seconds?;
+        Some(Duration::from_secs(grace.try_into().ok()?))
+    }
+
     pub(super) fn timeout(&self) -> Duration {
         seconds(self.probe.timeout_seconds, 1)
     }

@@ -38,7 +38,7 @@ pub(super) fn status(
     let apps = || containers.iter().filter(|it| it.role == Role::App);
     let codes: Vec<i32> = apps().filter_map(terminated).collect();
     let all_ended = codes.len() == apps().count() && !codes.is_empty();
-    let started = |it: &Container| it.is_running() || it.restarts > 0;
+    let started = |it: &Container| it.is_up() || it.restarts > 0;
     let is_init = |it: &&Container| matches!(it.role, Role::Init | Role::Sidecar);
     let init: Vec<&Container> = containers.iter().filter(is_init).collect();
     let ephemeral = containers.iter().filter(|it| it.role == Role::Ephemeral);

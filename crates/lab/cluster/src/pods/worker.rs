@@ -1,8 +1,8 @@
 //! The life of one pod: machine, containers, probes, end. Each pod has a thread.
 
+mod hooks;
 mod order;
 mod starting;
-mod stopping;
 
 use std::fs;
 use std::net::IpAddr;
@@ -26,6 +26,7 @@ use super::{Read, Report};
 use crate::machines::Machines;
 use crate::process::Identity;
 use crate::record::Record;
+use hooks::Hook;
 
 /// Interval at which an adopted process is checked: it is no child, so its end is not signalled.
 const LOOK: Duration = Duration::from_millis(100);
@@ -52,10 +53,11 @@ pub(super) enum News {
         run: u64,
         status: Option<ExitStatus>,
     },
-    /// The hook of run `run` is done that comes before SIGTERM.
+    /// A hook of run `run` is done.
     Hooked {
         container: usize,
         run: u64,
+        hook: Hook,
         done: Result<(), String>,
     },
     /// An object changed that volumes or variables may be made from.
@@ -200,8 +202,9 @@ impl Worker {
             News::Hooked {
                 container,
                 run,
+                hook,
                 done,
-            } => self.hooked(container, run, done),
+            } => self.hooked(container, run, hook, done),
             News::Remove => {
                 self.removed = true;
                 self.deadline = Some(now);
@@ -236,21 +239,21 @@ impl Worker {
 
     /// Ends the containers whose image changed, so that they start again.
     fn take_images(&mut self, now: Instant) {
-        let Some(spec) = &self.pod.spec else { return };
-        let grace = spec.termination_grace_period_seconds;
-        let grace = grace.and_then(|it| u64::try_from(it).ok()).unwrap_or(30);
+        let pod = self.pod.clone();
+        let Some(spec) = &pod.spec else { return };
         let specs = spec
             .init_containers
             .iter()
             .flatten()
             .chain(&spec.containers);
         for wanted in specs {
-            let mut containers = self.containers.iter_mut();
-            let container = containers.find(|it| it.spec.name == wanted.name);
-            if container.is_some_and(|it| it.change(wanted, Duration::from_secs(grace), now)) {
-                let name = &wanted.name;
+            let name = &wanted.name;
+            let position = self.containers.iter().position(|it| it.spec.name == *name);
+            let Some(position) = position else { continue };
+            if self.containers[position].change(wanted, now) {
                 let text = format!("Container {name} definition changed, will be restarted");
                 self.report.event(&self.pod, "Killing", &text, false);
+                self.end(position, self.grace_of_spec());
             }
         }
     }
@@ -333,7 +336,7 @@ impl Worker {
     fn ask(&mut self, position: usize, now: Instant) -> Instant {
         let mut next = now + IDLE;
         let container = &self.containers[position];
-        let started = container.is_started();
+        let (started, is_ending) = (container.is_started(), self.is_ending(position));
         let (run, spec) = (container.run, container.spec.clone());
         let Some(ip) = self.addresses.map(|it| it[0]) else {
             return next;
@@ -341,8 +344,8 @@ impl Worker {
         for index in 0..self.containers[position].probers.len() {
             let prober = &self.containers[position].probers[index];
             let Some(due) = prober.due() else { continue };
-            // Until a pod has ended, it may become unready, and it is not started again.
-            if self.deadline.is_some() && prober.kind != Kind::Readiness {
+            // Until a container has ended, it may become unready, and it is not started again.
+            if is_ending && prober.kind != Kind::Readiness {
                 continue;
             }
             if due > now {
@@ -380,6 +383,7 @@ impl Worker {
     }
 
     fn probed(&mut self, position: usize, index: usize, run: u64, answer: Result<(), String>) {
+        let is_ending = self.is_ending(position);
         let container = &mut self.containers[position];
         if container.run != run {
             return;
@@ -387,8 +391,8 @@ impl Worker {
         let Some(prober) = container.probers.get_mut(index) else {
             return;
         };
-        let kind = prober.kind;
-        if self.deadline.is_some() && kind != Kind::Readiness {
+        let (kind, grace) = (prober.kind, prober.grace());
+        if is_ending && kind != Kind::Readiness {
             return;
         }
         let verdict = prober.answered(answer.is_ok(), Instant::now());
@@ -402,9 +406,13 @@ impl Worker {
             let name = &container.spec.name;
             let text = format!("Container {name} failed {kind:?} probe, will be restarted");
             self.report.event(&self.pod, "Killing", &text, false);
-            container.probers.clear();
-            container.signal(Signal::SIGKILL);
+            self.end(position, grace.unwrap_or_else(|| self.grace_of_spec()));
         }
+    }
+
+    /// Whether a container has been asked to end.
+    fn is_ending(&self, position: usize) -> bool {
+        self.deadline.is_some() || self.containers[position].kill_at.is_some()
     }
 
     fn signal(&self, signal: Signal) {

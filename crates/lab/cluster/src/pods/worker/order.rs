@@ -69,10 +69,12 @@ impl Worker {
         }
     }
 
-    /// Whether a container may be started: all before it have ended, or run where they are sidecars. Volumes come first.
+    /// Whether a container may be started: all before it have ended, or run where they are sidecars. Volumes come first, and
+    /// the hook `postStart` of whatever was started last.
     pub(super) fn may_start(&self, position: usize) -> bool {
         let container = &self.containers[position];
-        if self.retry_at.is_some() && container.run == 0 {
+        let is_early = self.retry_at.is_some() && container.run == 0;
+        if is_early || self.containers.iter().any(Container::is_starting) {
             return false;
         }
         if container.role == Role::Ephemeral {

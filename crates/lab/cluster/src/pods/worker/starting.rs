@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt as _;
@@ -166,7 +167,7 @@ impl Worker {
         container.inside = entry;
         self.initialized |= container.role == Role::App;
         self.write_inside();
-        let started = self.start_process(position, now);
+        let started = self.start_process(position);
         let container = &mut self.containers[position];
         match started {
             Ok((Started(mut child), console)) => {
@@ -184,6 +185,7 @@ impl Worker {
                 });
                 let text = format!("Started container {}", container.spec.name);
                 self.report.event(&self.pod, "Started", &text, false);
+                self.begin(position);
             }
             Err(Cannot { reason, message }) => {
                 let text = format!("Error: {message}");
@@ -195,18 +197,14 @@ impl Worker {
     }
 
     /// Starts the process of a container, with its console if it asks for one.
-    fn start_process(
-        &mut self,
-        position: usize,
-        now: Instant,
-    ) -> Result<(Started, Option<Console>), Cannot> {
+    fn start_process(&mut self, position: usize) -> Result<(Started, Option<Console>), Cannot> {
         let opened = Console::open(&self.containers[position].spec);
         let (console, streams) = opened.map_err(Cannot::create)?.unzip();
         let terminal = streams.as_ref().and_then(Streams::terminal);
         let command = self.command(position, terminal)?;
         let pids = self.pids(position).map_err(Cannot::create)?;
         let container = &mut self.containers[position];
-        let started = container.start(command, streams, &pids, now);
+        let started = container.start(command, streams, &pids);
         Ok((started.map_err(Cannot::create)?, console))
     }
 
@@ -256,6 +254,7 @@ impl Worker {
         if let Some(run) = self.run_of_node(spec) {
             mounts.push(run);
         }
+        mounts.extend(self.pages(spec, &mounts)?);
         let mut confined = security::of_container(spec, &own)?;
         if let Some(it) = &mut confined {
             it.termination_log = Some(self.containers[position].termination_log()?);
@@ -265,6 +264,33 @@ impl Worker {
             variables,
             confined,
         })
+    }
+
+    /// An empty folder where the image has the pages that it serves, unless a volume is there: whoever writes a page finds the
+    /// place, and the machine's own pages are none of the container's.
+    fn pages(&self, spec: &Spec, mounts: &[Mount]) -> Result<Option<Mount>, String> {
+        let Some(target) = command::pages(&self.pod, spec, self.machines.stand_in(spec)) else {
+            return Ok(None);
+        };
+        let target = Path::new(target);
+        let meets = |it: &Mount| it.target.starts_with(target) || target.starts_with(&it.target);
+        if mounts.iter().any(meets) {
+            return Ok(None);
+        }
+        let folder = self.machines.lab_dir().pod(&self.uid);
+        let source = folder.join(format!("{}.pages", spec.name));
+        // What an earlier run of the container wrote is gone with it.
+        match fs::remove_dir_all(&source) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => fs::create_dir(&source),
+        }
+        .map_err(|error| format!("{}: {error}", source.display()))?;
+        let context = spec.security_context.as_ref();
+        Ok(Some(Mount {
+            source,
+            target: target.to_owned(),
+            read_only: context.and_then(|it| it.read_only_root_filesystem) == Some(true),
+        }))
     }
 
     /// An agent in a pod has the node's own `/run/sluice`, as the lab's agents have: `sluice status` in the node asks it.
