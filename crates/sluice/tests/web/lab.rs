@@ -159,7 +159,7 @@ fn services_and_agents_are_seen_live(page: &LabPage, browser: &Browser<'_>) {
     // Agents of a lab count connections.
     page.good(&["probe", "client", "node-a:30443", "-n", "5"]);
     browser.open(&format!("{url}nodes/node-a/#service/default/gateway"));
-    browser.until_text("#service-box", "Shares are those of the connections");
+    browser.until_text("#service-box", "connections are counted for both sides");
 
     // Each port has its way.
     let files = tempfile::tempdir().unwrap();
