@@ -366,9 +366,10 @@ async fn ports_of_a_request_are_channels() {
         tokio::spawn(async move { serve_ports(server, transport, &[1, port], local()).await });
         let mut client = websocket(client).await;
         let is_text = protocol.contains("base64");
-        let hello = match is_text {
-            true => Message::text(format!("2{}", BASE64_STANDARD.encode("hello"))),
-            false => Message::Binary(Bytes::from_static(b"\x02hello")),
+        let hello = if is_text {
+            Message::text(format!("2{}", BASE64_STANDARD.encode("hello")))
+        } else {
+            Message::Binary(Bytes::from_static(b"\x02hello"))
         };
         client.send(hello).await.unwrap();
         let mut channels = vec![Vec::new(); 4];
