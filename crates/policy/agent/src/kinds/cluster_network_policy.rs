@@ -130,7 +130,7 @@ impl Kind for ClusterNetworkPolicy {
         self.metadata.identity()
     }
 
-    /// A policy is there even if it is unknown about what: see [`policy`].
+    /// A policy is there even if it is unknown about what: see `policy`.
     fn convert(&self, names: &mut Interner) -> Converted<Self::Model> {
         let mut faults = Faults::new(names);
         let name = cluster_scoped(&self.metadata, &mut faults);
