@@ -142,7 +142,6 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// Every one.
     pub const ALL: [Self; 3] = [Self::Leftovers, Self::Services, Self::Policies];
 
     /// The port id in this process; more than any process id (`PID_MAX_LIMIT`).

@@ -5,7 +5,7 @@
 //! ruleset. Later the kernel itself drops the notices about our own port ids (a socket filter), so our writes cause
 //! no wake-up.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::thread;
 
 use tracing::{info, warn};
@@ -71,14 +71,14 @@ struct Foreign {
     /// The name of our tables.
     ours: &'static str,
     /// The changes of our tables by the transaction that is being reported.
-    touched: BTreeMap<&'static str, String>,
+    touched: BTreeSet<&'static str>,
 }
 
 impl Foreign {
     const fn of(ours: &'static str) -> Self {
         Self {
             ours,
-            touched: BTreeMap::new(),
+            touched: BTreeSet::new(),
         }
     }
 
@@ -88,27 +88,29 @@ impl Foreign {
             Notice::Change(change) => {
                 let table = change.table.as_deref().unwrap_or_default();
                 if table == self.ours && !is_expiry(&change) {
-                    self.touched.insert(verb(change.kind), table.to_owned());
+                    self.touched.insert(verb(change.kind));
                 }
                 None
             }
-            Notice::Generation(by) => describe(&std::mem::take(&mut self.touched), &by),
+            Notice::Generation(by) => self.describe(&by),
             Notice::Lost => {
                 self.touched.clear();
                 Some("unknown: the kernel dropped notices".to_owned())
             }
         }
     }
-}
 
-/// One line; `None` when no table of ours was changed.
-fn describe(touched: &BTreeMap<&str, String>, by: &Generation) -> Option<String> {
-    let table = touched.values().next()?;
-    let touched: Vec<&str> = touched.keys().copied().collect();
-    let touched = touched.join(", ");
-    // Any program names itself as it likes.
-    let (name, pid) = (by.process_name.escape_debug(), by.process_id);
-    Some(format!("{name} (pid {pid}): {touched} in table {table}"))
+    /// One line, about a transaction that has ended; `None` when no table of ours was changed.
+    fn describe(&mut self, by: &Generation) -> Option<String> {
+        let touched: Vec<&str> = std::mem::take(&mut self.touched).into_iter().collect();
+        if touched.is_empty() {
+            return None;
+        }
+        // Any program names itself as it likes.
+        let (name, pid) = (by.process_name.escape_debug(), by.process_id);
+        let (touched, table) = (touched.join(", "), self.ours);
+        Some(format!("{name} (pid {pid}): {touched} in table {table}"))
+    }
 }
 
 /// Elements that remember clients come and go by themselves.
