@@ -37,8 +37,7 @@ pub trait Kind: DeserializeOwned + 'static {
 
     /// What stands in a manifest for an object of a known version that cannot be read, and what it does, for a person. `None`: the
     /// object is refused. For kinds that are dangerous to miss.
-    fn unread(name: NamespacedName) -> Option<(Self::Model, &'static str)> {
-        let _ = name;
+    fn unread(_: NamespacedName) -> Option<(Self::Model, &'static str)> {
         None
     }
 

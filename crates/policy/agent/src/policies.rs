@@ -180,9 +180,7 @@ impl<K: Kernel> Policies<K> {
             self.due = Some(self.due.map_or(due, |it| it.min(due)));
         }
     }
-}
 
-impl<K: Kernel> Policies<K> {
     /// Writes what changed. When it is time to look, and somebody changed the ruleset, everything is read and compared; the
     /// Service proxy changes it too, so this is no part of every write.
     fn write(&mut self, now: Instant) -> Result<Report, BackendError> {

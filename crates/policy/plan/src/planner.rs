@@ -261,8 +261,8 @@ impl Planner {
             let first = NamespacedName::new(namespace.clone(), "");
             let of_namespace = self.policies.range(first..);
             let of_namespace = of_namespace.take_while(|(name, _)| name.namespace == *namespace);
-            for (name, _) in of_namespace.filter(|(_, it)| it.rules(direction).is_some()) {
-                match selects(&self.policies[name].subject()) {
+            for (name, policy) in of_namespace.filter(|(_, it)| it.rules(direction).is_some()) {
+                match selects(&policy.subject()) {
                     Some(false) => policies.push(name.clone()),
                     Some(true) => partial.push(name.clone()),
                     None => {}

@@ -153,7 +153,6 @@ pub struct Port {
 /// The numbers of a destination port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PortNumber {
-    /// Every one.
     Any,
     /// From the first to the last, both included.
     Range(u16, u16),

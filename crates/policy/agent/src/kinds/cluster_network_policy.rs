@@ -12,7 +12,7 @@ use sluice_source::kind::{
     At, Converted, Faults, Fields, Identity, Interner, Kind, ObjectMeta, cluster_scoped, nullable,
 };
 
-use super::parts::{LabelSelector, Part, Unknown, known, number, prefix};
+use super::parts::{LabelSelector, Part, Unknown, known, nothing, number, prefix};
 
 /// A ClusterNetworkPolicy.
 #[derive(Debug, Default, Deserialize)]
@@ -314,15 +314,6 @@ const fn everything() -> Rule {
     Rule {
         action: Action::Deny,
         peers: None,
-        ports: None,
-    }
-}
-
-/// A rule that nothing matches.
-const fn nothing() -> Rule {
-    Rule {
-        action: Action::Accept,
-        peers: Some(Vec::new()),
         ports: None,
     }
 }

@@ -10,7 +10,7 @@ use sluice_source::kind::{
     At, Converted, Faults, Fields, Identity, Interner, Kind, ObjectMeta, namespaced, nullable,
 };
 
-use super::parts::{LabelSelector, Part, Unknown, known, number, prefix, protocol};
+use super::parts::{LabelSelector, Part, Unknown, known, nothing, number, prefix, protocol};
 
 /// A NetworkPolicy.
 #[derive(Debug, Default, Deserialize)]
@@ -111,23 +111,18 @@ impl Kind for NetworkPolicy {
                 Err(why) => Err((Selector::default(), "spec", why)),
             };
             policy.unwrap_or_else(|(pods, at, why)| {
-                closed(name, pods, At::top(at), &why, &mut faults)
+                let policy = isolating(name, pods);
+                faults.note(At::top(at), format!("{why}: {}", isolates(&policy)));
+                policy
             })
         });
         faults.finish(policy)
     }
 
     fn unread(name: NamespacedName) -> Option<(Self::Model, &'static str)> {
-        let policy = plan::NetworkPolicy {
-            name,
-            pods: Selector::default(),
-            ingress: Some(Vec::new()),
-            egress: Some(Vec::new()),
-        };
-        Some((
-            policy,
-            "the policy isolates all pods of its namespace and allows nothing",
-        ))
+        let policy = isolating(name, Selector::default());
+        let what = isolates(&policy);
+        Some((policy, what))
     }
 
     fn fields() -> Option<&'static Fields> {
@@ -165,27 +160,21 @@ fn policy(
 }
 
 /// A policy that isolates these pods in both directions, and allows nothing.
-fn closed(
-    name: NamespacedName,
-    pods: Selector,
-    at: At<'_>,
-    why: &str,
-    faults: &mut Faults<'_>,
-) -> plan::NetworkPolicy {
-    let which = if pods.is_empty() {
-        "all pods of its namespace"
-    } else {
-        "its pods"
-    };
-    faults.note(
-        at,
-        format!("{why}: the policy isolates {which} and allows nothing"),
-    );
+const fn isolating(name: NamespacedName, pods: Selector) -> plan::NetworkPolicy {
     plan::NetworkPolicy {
         name,
         pods,
         ingress: Some(Vec::new()),
         egress: Some(Vec::new()),
+    }
+}
+
+/// What a policy of [`isolating`] does.
+fn isolates(policy: &plan::NetworkPolicy) -> &'static str {
+    if policy.pods.is_empty() {
+        "the policy isolates all pods of its namespace and allows nothing"
+    } else {
+        "the policy isolates its pods and allows nothing"
     }
 }
 
@@ -253,15 +242,6 @@ fn rules(
         }
     });
     rules.collect()
-}
-
-/// A rule that nothing matches.
-const fn nothing() -> Rule {
-    Rule {
-        action: Action::Accept,
-        peers: Some(Vec::new()),
-        ports: None,
-    }
 }
 
 /// `None` for an empty list, which means everything; what cannot be read is left out of any other.

@@ -10,6 +10,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use sluice_model::{Expression, Protocol, Selector};
+use sluice_policy_plan::{Action, Rule};
 use sluice_source::kind::nullable;
 
 /// Fields that a part does not know.
@@ -21,7 +22,7 @@ pub(super) type Unknown = BTreeMap<String, IgnoredAny>;
 pub(super) struct Part<T>(Result<T, String>);
 
 impl<T> Part<T> {
-    /// The part.
+    /// What the object has there; the default where it has nothing.
     ///
     /// # Errors
     ///
@@ -45,6 +46,15 @@ impl<'de, T: Default + DeserializeOwned> Deserialize<'de> for Part<T> {
             part.map(Option::unwrap_or_default)
                 .map_err(|it| it.to_string()),
         ))
+    }
+}
+
+/// A rule that nothing matches.
+pub(super) const fn nothing() -> Rule {
+    Rule {
+        action: Action::Accept,
+        peers: Some(Vec::new()),
+        ports: None,
     }
 }
 
