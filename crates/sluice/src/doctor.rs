@@ -27,7 +27,7 @@ use crate::live::Reader;
 use crate::output::{exit_code, format, print};
 use crate::planes;
 use crate::status::Whole;
-use crate::view::View;
+use crate::view::{self, View};
 
 /// Prints the report. Exit code 1 when something is wrong.
 pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
@@ -53,12 +53,14 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         kubelet,
     };
     let elsewhere = client::in_other_namespace(&args.socket);
-    // A plan of our own was just read from it, and an agent that does not answer is no way to one.
-    let is_read = matches!(&plan, Some(it) if matches!(it.view, View::Plan(_)));
-    let server = plan.as_ref().filter(|_| is_read || agent.is_ok());
-    let server = server.and_then(|it| it.view.api_server());
-    let unanswered = server.as_ref().filter(|_| !is_read);
-    let unanswered = unanswered.and_then(|it| apiserver::ready(it).err());
+    let server = match plan.as_ref().map(|it| &it.view) {
+        Some(View::Plan(it)) => it.client.clone(),
+        Some(View::Agent(_)) => agent.as_ref().ok().and_then(view::followed),
+        None => None,
+    };
+    // A plan of our own was just read from it.
+    let asked = server.as_ref().filter(|_| !args.node.names_source());
+    let unanswered = asked.and_then(|it| apiserver::ready(it).err());
     let machine = Machine {
         agent,
         elsewhere,

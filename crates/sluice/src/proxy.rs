@@ -165,12 +165,10 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
     prepare::<P>(&options, &memory)?;
     lend_privileges::<P>();
     let mut plane = P::open(&options).with_context(|| format!("open the {} mode", P::NAME))?;
-    let enforces_policies = args.network_policy == Some(true);
-    let policy_tables = enforces_policies.then(PolicyTables::connect).transpose()?;
-    let stale_policies = if enforces_policies {
-        Vec::new()
+    let (policy_tables, stale_policies) = if args.network_policy == Some(true) {
+        (Some(PolicyTables::connect()?), Vec::new())
     } else {
-        stale_policies()
+        (None, stale_policies())
     };
     let keep = Arc::from(plane.keep());
     let needs = machine::Needs {

@@ -51,19 +51,8 @@ impl View {
         match self {
             Self::Plan(planned) => planned.client.clone(),
             Self::Agent(socket) => {
-                let whole: Whole = client::get(socket, "/status").ok()?;
-                let kubeconfig = whole.status.agent.kubeconfig?;
-                let plugins = if is_secure_execution() {
-                    Plugins::Refuse
-                } else {
-                    Plugins::Run
-                };
-                let access = Access {
-                    kubeconfig: Some(kubeconfig),
-                    plugins,
-                    ..Access::default()
-                };
-                apiserver::connect(&access).ok()
+                let status: Whole = client::get(socket, "/status").ok()?;
+                followed(&status)
             }
         }
     }
@@ -195,6 +184,20 @@ impl View {
             }
         }
     }
+}
+
+/// The API server that an agent follows, where this process may read the agent's kubeconfig.
+pub(crate) fn followed(status: &Whole) -> Option<Client> {
+    let access = Access {
+        kubeconfig: Some(status.status.agent.kubeconfig.clone()?),
+        plugins: if is_secure_execution() {
+            Plugins::Refuse
+        } else {
+            Plugins::Run
+        },
+        ..Access::default()
+    };
+    apiserver::connect(&access).ok()
 }
 
 /// Answers from a plan. A pod that is no endpoint has its addresses from the API server.
