@@ -81,11 +81,11 @@ pub(crate) async fn serve(connection: impl Connection, dial: Dial) {
                         let _ = sender.data(stream, why.as_bytes(), true).await;
                     }
                 }
-                if half.error.is_some() && half.data.is_some() {
-                    let half = halves.remove(&id).unwrap_or_default();
-                    if let (Some(error), Some(data)) = (half.error, half.data) {
-                        connections.spawn(forward(error, data, sender.clone(), dial.clone()));
-                    }
+                if let Some(error) = half.error
+                    && let Some(data) = half.data.take()
+                {
+                    halves.remove(&id);
+                    connections.spawn(forward(error, data, sender.clone(), dial.clone()));
                 }
             }
             Event::Data { stream, bytes, fin } => {

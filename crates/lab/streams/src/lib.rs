@@ -24,6 +24,7 @@ mod websocket;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Interval, MissedTickBehavior, interval};
 
 pub use forward::Dial;
 pub use negotiate::{Purpose, Refusal, Transport, Upgrade, negotiate};
@@ -40,6 +41,13 @@ const QUEUE: usize = 16;
 
 /// Most bytes of one message to a client, and of one piece of a program's output.
 pub const PIECE: usize = 32 * 1024;
+
+/// When to send a ping: never two in a row after a write that took long.
+fn pings() -> Interval {
+    let mut pings = interval(PING);
+    pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    pings
+}
 
 /// A connection after its upgrade.
 pub trait Connection: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
@@ -72,11 +80,11 @@ pub async fn serve_ports(
     dial: Dial,
 ) {
     match transport {
-        Transport::WebSocket(protocol) if transport.asks_for_ports() => {
-            websocket::serve_ports(connection, protocol, ports, dial).await;
-        }
-        Transport::WebSocket(_) => {
+        Transport::WebSocket(negotiate::TUNNEL) => {
             forward::serve(websocket::tunnel(connection).await, dial).await;
+        }
+        Transport::WebSocket(protocol) => {
+            websocket::serve_ports(connection, protocol, ports, dial).await;
         }
         Transport::Spdy(_) => forward::serve(connection, dial).await,
     }

@@ -10,16 +10,16 @@ use futures::{SinkExt as _, StreamExt as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex, split};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::Message as Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error, Message as Frame};
 
 use crate::forward::{Data, Dial, ToClient, forward};
 use crate::program::{End, Size, Start};
 use crate::session::{self, Channel, Input, Message};
-use crate::{Connection, LAST, PIECE, PING, QUEUE};
+use crate::{Connection, LAST, PIECE, QUEUE, pings};
 
 const STDIN: u8 = 0;
 const STDOUT: u8 = 1;
@@ -140,8 +140,7 @@ async fn write<C: Connection>(
     codec: Codec,
     has_status: bool,
 ) {
-    let mut pings = interval(PING);
-    pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut pings = pings();
     // An empty message tells the client that the streams are there.
     let mut next = Some(codec.write(STDOUT, b""));
     while let Some(frame) = next.take() {
@@ -175,16 +174,16 @@ async fn finish<C: Connection>(
         // The client may be gone.
         let _ = sink.send(codec.write(ERROR, text.as_bytes())).await;
     }
-    close(sink).await;
+    // The client may be gone.
+    let _ = close(sink).await;
 }
 
-async fn close<C: Connection>(mut sink: SplitSink<WebSocketStream<C>, Frame>) {
+async fn close<C: Connection>(mut sink: SplitSink<WebSocketStream<C>, Frame>) -> Result<(), Error> {
     let close = CloseFrame {
         code: CloseCode::Normal,
         reason: "".into(),
     };
-    // The client may be gone.
-    let _ = sink.send(Frame::Close(Some(close))).await;
+    sink.send(Frame::Close(Some(close))).await
 }
 
 /// The way to a client of [`serve_ports`]: channels do not end.
@@ -236,8 +235,7 @@ pub(crate) async fn serve_ports(
         for (channel, port) in (0..=u8::MAX).zip(ports.iter().flat_map(|it| [it, it])) {
             sink.send(codec.write(channel, &port.to_le_bytes())).await?;
         }
-        let mut pings = interval(PING);
-        pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut pings = pings();
         loop {
             let frame = tokio::select! {
                 said = output.recv() => match said {
@@ -248,13 +246,10 @@ pub(crate) async fn serve_ports(
             };
             sink.send(frame).await?;
         }
-        close(sink).await;
-        Ok(())
+        close(sink).await
     };
-    let writer = async {
-        // The client may be gone.
-        let _: Result<(), tokio_tungstenite::tungstenite::Error> = writer.await;
-    };
+    // The client may be gone.
+    let writer = async { writer.await.unwrap_or(()) };
     let (mut reader, mut writer) = (std::pin::pin!(reader), std::pin::pin!(writer));
     tokio::select! {
         () = &mut reader => {}

@@ -104,8 +104,9 @@ pub(super) fn of_container(
             [] => nothing_in(&inside),
             ports => {
                 let mut identity = identity(ports);
-                let pages = pages(pod, container, stand_in);
-                identity.args(pages.into_iter().flat_map(|it| ["--pages", it]));
+                if let Some(it) = pages(pod, container, stand_in) {
+                    identity.args(["--pages", it]);
+                }
                 identity
             }
         },
@@ -118,14 +119,15 @@ pub(super) fn pages(
     container: &Container,
     stand_in: Option<&StandIn>,
 ) -> Option<&'static str> {
-    let is_free = stand_in.is_none() && of_annotation(pod, container).is_none();
-    images::pages(container.image.as_deref()?).filter(|_| is_free && has_no_words(container))
+    let is_served = stand_in.is_none() && is_left_to_image(pod, container);
+    images::pages(container.image.as_deref()?).filter(|_| is_served)
 }
 
 /// Whether a container leaves to its image what runs.
-fn has_no_words(container: &Container) -> bool {
+fn is_left_to_image(pod: &Pod, container: &Container) -> bool {
     let words = [&container.command, &container.args];
-    words.iter().all(|it| it.iter().flatten().next().is_none())
+    let has_none = words.iter().all(|it| it.iter().flatten().next().is_none());
+    has_none && of_annotation(pod, container).is_none()
 }
 
 /// What a container asks to be run.
@@ -341,9 +343,7 @@ fn ports(pod: &Pod, container: &Container) -> Vec<Port> {
         // An ephemeral container has no ports.
         return Vec::new();
     }
-    let plays = |it: &&Container| {
-        declared(it).is_empty() && has_no_words(it) && of_annotation(pod, it).is_none()
-    };
+    let plays = |it: &&Container| declared(it).is_empty() && is_left_to_image(pod, it);
     let mut candidates = apps.iter().chain(sidecars).filter(plays);
     if candidates
         .next()

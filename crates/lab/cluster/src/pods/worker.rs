@@ -362,8 +362,7 @@ impl Worker {
             let exec = prober.exec().map(|it| self.inside(position, it));
             let prober = &mut self.containers[position].probers[index];
             let question = prober.question(&spec, ip, exec);
-            let node = self.pod.spec.as_ref().and_then(|it| it.node_name.clone());
-            let netns = self.machines.netns(&node.unwrap_or_default());
+            let netns = self.netns();
             let news = self.news.clone();
             thread::spawn(move || {
                 let answer = match (question, netns) {

@@ -4,11 +4,10 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval};
 
 use super::frame::{self, Control, HEAD, Head, Kind, REFUSED_STREAM};
 use super::headers::{Headers, Inflate};
-use crate::{Connection, PIECE, PING, QUEUE};
+use crate::{Connection, PIECE, QUEUE, pings};
 
 /// Most streams that a client may open in one connection at the same time: port-forward has two for each of its connections.
 const STREAMS: usize = 512;
@@ -159,8 +158,7 @@ impl OpenStreams {
 
 /// Writes frames, and pings; a write to a client that was killed fails.
 async fn write(mut to: impl AsyncWrite + Unpin, mut frames: mpsc::Receiver<Vec<u8>>) {
-    let mut pings = interval(PING);
-    pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut pings = pings();
     // Ours have even numbers.
     let mut id = 0u32;
     loop {

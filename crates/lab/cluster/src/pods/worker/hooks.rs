@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::LifecycleHandler;
 use nix::sys::signal::Signal;
+use sluice_lab::{LabError, Netns};
 
 use super::{IDLE, News, Worker};
 use crate::pods::prober::Question;
 
-/// Which hook of a container.
+/// A field of `lifecycle`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::pods) enum Hook {
     PostStart,
@@ -43,8 +44,7 @@ impl Worker {
         if !self.containers[position].is_asked_to_end() {
             return;
         }
-        let hooked = (!grace.is_zero()).then(|| self.run_hook(position, Hook::PreStop, grace));
-        if hooked.flatten().is_none() {
+        if grace.is_zero() || self.run_hook(position, Hook::PreStop, grace).is_none() {
             self.containers[position].signal(Signal::SIGTERM);
         }
     }
@@ -58,8 +58,7 @@ impl Worker {
         };
         let work = self.work(position, handler)?;
         let (news, run) = (self.news.clone(), self.containers[position].run);
-        let node = self.pod.spec.as_ref().and_then(|it| it.node_name.clone());
-        let netns = self.machines.netns(&node.unwrap_or_default());
+        let netns = self.netns();
         thread::spawn(move || {
             let done = match (work, netns) {
                 (Work::Sleep(time), _) => {
@@ -105,6 +104,16 @@ impl Worker {
         if hook == Hook::PostStart {
             self.report.event(&self.pod, "Killing", &reason, false);
         }
+    }
+
+    /// The network of the pod's node, from which kubelet asks.
+    pub(super) fn netns(&self) -> Result<Netns, LabError> {
+        let node = self
+            .pod
+            .spec
+            .as_ref()
+            .and_then(|it| it.node_name.as_deref());
+        self.machines.netns(node.unwrap_or_default())
     }
 
     /// `terminationGracePeriodSeconds` of the pod.
