@@ -185,7 +185,7 @@ trait Run {
     /// Absorbs events of the queue, as many as there is room for. Returns whether the consumer got some.
     fn absorb(&mut self) -> bool;
     /// How many events it has absorbed since its last step.
-    fn absorbed(&self) -> usize;
+    fn events(&self) -> usize;
     /// The namespaces about which events are left in the queue.
     fn namespaces(&self) -> HashSet<Arc<str>>;
     fn due(&self, now: Instant) -> Option<Instant>;
@@ -226,7 +226,7 @@ impl<C: Consumer> Run for Slot<C> {
         any
     }
 
-    fn absorbed(&self) -> usize {
+    fn events(&self) -> usize {
         self.portion.limit().saturating_sub(self.room)
     }
 
@@ -245,7 +245,7 @@ impl<C: Consumer> Run for Slot<C> {
     fn step(&mut self, now: Instant) -> Option<Settled> {
         let begin = Instant::now();
         let settled = self.consumer.step(now);
-        let events = self.absorbed();
+        let events = self.events();
         self.portion.took(events, self.absorbed + begin.elapsed());
         self.room = self.portion.limit();
         self.absorbed = Duration::ZERO;
@@ -455,7 +455,7 @@ impl Runtime {
         }
         for (slot, settled) in self.slots.iter_mut().zip(&mut self.settled) {
             let Some(slot) = slot else { continue };
-            self.memory.worked(slot.absorbed(), now);
+            self.memory.worked(slot.events(), now);
             *settled = slot.step(now).or(settled.take());
             if let Some(settled) = settled {
                 settled.namespaces = slot.namespaces();
