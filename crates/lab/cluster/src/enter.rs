@@ -203,8 +203,7 @@ impl Inside {
 
 /// Waits until a process of [`Inside::command`] has made the root and the mounts of its program. Blocks.
 pub(crate) fn wait_for_mounts(process: &Identity) -> anyhow::Result<()> {
-    let pid = process.pid().to_string();
-    let is_made = || (!is_entering(&pid)).then_some(());
+    let is_made = || (!is_entering(process)).then_some(());
     let made = sluice_lab::eventually(PATIENCE, is_made);
     made.context("the container does not start")
 }
@@ -229,8 +228,12 @@ fn follow(process: &Identity) -> anyhow::Result<bool> {
 }
 
 /// Whether a process still makes what it will see.
-fn is_entering(pid: &str) -> bool {
-    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+fn is_entering(process: &Identity) -> bool {
+    let words = fs::read(format!("/proc/{}/cmdline", process.pid())).unwrap_or_default();
+    if words.is_empty() {
+        // For a moment of execve(2) a process has none; one that has ended has none any more.
+        return process.is_running();
+    }
     let mut words = words.split(|it| *it == 0).skip(1);
     words.next() == Some(b"lab") && words.next() == Some(WORD.as_bytes())
 }
@@ -353,7 +356,7 @@ mod tests {
         let bash = bash.args(["lab", WORD]).current_dir(&dir);
         let mut child = bash.stdin(Stdio::piped()).spawn().unwrap();
         let process = Identity::of(child.id()).unwrap();
-        assert!(is_entering(&process.pid().to_string()));
+        assert!(is_entering(&process));
         drop(child.stdin.take());
         wait_for_mounts(&process).unwrap();
         let program = fs::read_link(format!("/proc/{}/exe", process.pid()));
