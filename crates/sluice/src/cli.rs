@@ -5,6 +5,7 @@ mod controller;
 mod dns;
 mod ebpf;
 mod node_dns;
+mod policy;
 #[cfg(feature = "top")]
 mod top;
 
@@ -25,6 +26,7 @@ pub(crate) use controller::ControllerArgs;
 pub(crate) use dns::{DnsArgs, DnsCommand, QueryArgs, ServeArgs};
 pub(crate) use ebpf::{DsrArg, EbpfArgs, EndedArg, SocketsArg};
 pub(crate) use node_dns::NodeDnsArgs;
+pub(crate) use policy::{PolicyArgs, PolicyCommand, WaitArgs};
 #[cfg(feature = "top")]
 pub(crate) use top::TopArgs;
 
@@ -110,6 +112,13 @@ The running agent says what it knows of the Service, unless --manifests, --kubec
   sluice status --connections | head
   sluice status -o json | jq .issues")]
     Status(StatusArgs),
+    /// Ask the running agent about network policies
+    #[command(after_help = "Examples:
+  sluice policy wait api-from-web -n shop
+
+The agent enforces policies with `sluice proxy --network-policy`. Why a connection passes or is dropped:
+`sluice explain FROM TO`. How many pods are isolated, and what is wrong with policies: `sluice status`.")]
+    Policy(PolicyArgs),
     #[cfg(feature = "top")]
     /// Watch the Services of the running agent on the terminal: new connections, endpoints, what is wrong
     #[command(after_help = "Examples:

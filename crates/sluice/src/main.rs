@@ -31,6 +31,7 @@ mod output;
 mod pages;
 mod planes;
 mod planned;
+mod policy;
 mod proxy;
 mod render;
 mod resolution;
@@ -58,6 +59,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Explain(args) => explain::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Policy(args) => policy::run(&args),
         #[cfg(feature = "top")]
         Command::Top(args) => top::run(&args),
         Command::Cleanup(args) => cleanup::run(&args),

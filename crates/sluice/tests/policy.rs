@@ -260,6 +260,75 @@ fn rules_of_an_earlier_agent_are_named() {
     bed.check("near", &[bed.direct("web")], false);
 }
 
+/// What `sluice policy wait` says, and whether the policy is in force.
+fn wait(bed: &Bed, words: &[&str]) -> (bool, String) {
+    let mut command = Command::new(SLUICE);
+    command.args(["policy", "wait"]).args(words).arg("--socket");
+    let output = command.arg(bed.files.socket()).output();
+    let output = output.expect("it was built");
+    let text = [output.stdout, output.stderr].concat();
+    (
+        output.status.success(),
+        String::from_utf8_lossy(&text).into_owned(),
+    )
+}
+
+/// Once it returns, the first packet finds the policy.
+#[test]
+fn a_policy_is_waited_for() {
+    require_netns!();
+    let bed = Bed::new();
+    let _agent = bed.run("nftables");
+    bed.check("near", &[bed.direct("web")], true);
+    let (is_in_force, text) = wait(&bed, &["web", "--timeout", "0s"]);
+    let why = "NetworkPolicy default/web is not in force after 0ns: ";
+    assert!(!is_in_force && text.contains(why), "{text}");
+    assert!(text.contains("the agent knows no such policy"), "{text}");
+    let write = |version: u32, ingress: &str| {
+        let text = format!(
+            "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n\
+             metadata: {{name: web, resourceVersion: '{version}'}}\n\
+             spec: {{podSelector: {{matchLabels: {{app: web}}}}, ingress: {ingress}}}\n"
+        );
+        bed.files.write("policy.yaml", &text);
+        let version = version.to_string();
+        let (is_in_force, text) = wait(&bed, &["web", "--resource-version", &version, "-o=json"]);
+        assert!(is_in_force, "{text}");
+        let answers: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(answers[0]["addresses"], 2, "{text}");
+        assert_eq!(answers[0]["version"], *version, "{text}");
+    };
+    let reaches = || {
+        let outcomes = bed.direct("web").map(|target| {
+            let probe = Probe::tcp(target).timeout(Duration::from_millis(250));
+            probe.from(bed.netns("near")).name().is_some()
+        });
+        assert_eq!(outcomes[0], outcomes[1], "IPv4 and IPv6");
+        outcomes[0]
+    };
+    write(9, "[]");
+    assert!(!reaches());
+    write(10, "[{}]");
+    assert!(reaches());
+    let (is_in_force, text) = wait(&bed, &["web", "--resource-version=11", "--timeout=0s"]);
+    let why = "the agent knows resourceVersion 10, and 11 is awaited";
+    assert!(!is_in_force && text.contains(why), "{text}");
+}
+
+/// Nobody waits for an agent that will never enforce the policy.
+#[test]
+fn without_policies_nothing_is_waited_for() {
+    require_netns!();
+    let bed = Bed::new();
+    let node = bed.cluster.node("node-a").netns();
+    let _agent = Agent::run(&bed.files, bed.files.proxy(node));
+    let found = eventually(WITHIN, || bed.files.status());
+    assert!(found.is_some(), "the agent answers");
+    let (is_in_force, text) = wait(&bed, &["web", "--timeout=1h"]);
+    let why = "this agent enforces no network policies: start it with --network-policy";
+    assert!(!is_in_force && text.contains(why), "{text}");
+}
+
 #[test]
 fn nftables() {
     policies_hold("nftables");

@@ -249,6 +249,12 @@ impl LabDir {
         self.dir.join("nodes").join(name)
     }
 
+    /// The status socket of a node's agent.
+    #[must_use]
+    pub fn agent_socket(&self, node: &str) -> PathBuf {
+        self.node(node).join("run/sluice.sock")
+    }
+
     /// The folder of a pod with this uid: logs, and the record of its processes.
     #[must_use]
     pub fn pod(&self, uid: &str) -> PathBuf {

@@ -527,6 +527,6 @@ impl Worker {
     }
 
     fn socket(&self) -> PathBuf {
-        self.folder().join("run/sluice.sock")
+        self.machines.lab_dir().agent_socket(&self.name)
     }
 }

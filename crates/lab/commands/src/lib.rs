@@ -80,6 +80,20 @@ pub struct Host {
     pub web_server: fn(SocketAddr, Option<PathBuf>) -> anyhow::Result<WebServer>,
 }
 
+/// The names of a lab's nodes, each with the status socket of its agent.
+///
+/// # Errors
+///
+/// There is no such lab, or it does not answer.
+pub fn agent_sockets(lab: &str) -> anyhow::Result<Vec<(String, PathBuf)>> {
+    let lab_dir = LabDir::of(lab)?;
+    let list = Client::open(&lab_dir)?.get("/api/v1/nodes")?;
+    let names = list["items"].as_array().into_iter().flatten();
+    let names = names.filter_map(|it| it["metadata"]["name"].as_str());
+    let sockets = names.map(|it| (it.to_owned(), lab_dir.agent_socket(it)));
+    Ok(sockets.collect())
+}
+
 /// Runs a command of the lab.
 ///
 /// # Errors

@@ -11,8 +11,10 @@ pub mod kinds;
 mod metrics;
 mod policies;
 mod questions;
+mod state;
 
 pub use event::PolicyEvent;
 pub use metrics::show_metrics;
 pub use policies::{Policies, PolicyStatus};
 pub use questions::{PolicyAnswer, questions};
+pub use state::PolicyState;

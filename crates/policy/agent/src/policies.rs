@@ -161,6 +161,22 @@ impl<K: Kernel> Policies<K> {
         status
     }
 
+    pub(crate) const fn planner(&self) -> &Planner {
+        &self.planner
+    }
+
+    /// Why the kernel has not all rules that follow from the objects as they are known; `None` when it has.
+    pub(crate) fn unwritten(&self) -> Option<String> {
+        if !self.is_synced {
+            return Some("the agent does not know all objects yet".to_owned());
+        }
+        if !self.error.is_empty() {
+            return Some(self.error.clone());
+        }
+        let is_written = self.was_written && !self.planner.is_changed();
+        (!is_written).then(|| "the rules are being written".to_owned())
+    }
+
     /// What the plan says about a connection.
     pub(crate) fn answer(&self, packet: &Packet) -> PolicyAnswer {
         let decision = lookup(self.planner.plan(), packet);

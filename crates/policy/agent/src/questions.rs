@@ -1,4 +1,4 @@
-//! The path of the status socket about policies.
+//! The paths of the status socket about policies.
 
 use std::net::SocketAddr;
 
@@ -8,12 +8,15 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
-use sluice_model::Protocol;
+use sluice_model::{NamespacedName, Protocol};
 use sluice_node::Handle;
 use sluice_node::server::{await_answer, plain, query};
 use sluice_policy_plan::lookup::Packet;
 
 use crate::Policies;
+
+const NOT_ENFORCED: &str =
+    "this agent enforces no network policies: start it with --network-policy\n";
 
 /// What the policies of this node's pods say about a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,17 +30,18 @@ pub struct PolicyAnswer {
 }
 
 /// `/policy?from=ADDRESS&to=ADDRESS:PORT&protocol=`: explains what becomes of a connection, after the translation of a
-/// Service's address. `None` for an agent that enforces no policies.
+/// Service's address. `/policy/state?namespace=&name=`: a [`PolicyState`](crate::PolicyState). `None` for an agent that
+/// enforces no policies.
 pub fn questions(policies: Option<Handle<Policies>>) -> Router {
     Router::new()
         .route("/policy", get(policy))
+        .route("/policy/state", get(state))
         .with_state(policies)
 }
 
 async fn policy(State(policies): State<Option<Handle<Policies>>>, uri: Uri) -> Response {
     let Some(policies) = policies else {
-        let why = "this agent enforces no network policies: start it with --network-policy\n";
-        return plain(StatusCode::NOT_FOUND, why);
+        return plain(StatusCode::NOT_FOUND, NOT_ENFORCED);
     };
     let query = query(&uri);
     let of = |name| query.get(name).map_or("", String::as_str);
@@ -56,6 +60,20 @@ async fn policy(State(policies): State<Option<Handle<Policies>>>, uri: Uri) -> R
     };
     match await_answer(policies.ask(move |it| it.answer(&packet))).await {
         Ok(answer) => Json(answer).into_response(),
+        Err(response) => response,
+    }
+}
+
+async fn state(State(policies): State<Option<Handle<Policies>>>, uri: Uri) -> Response {
+    let Some(policies) = policies else {
+        // Who waits for a policy waits in vain: 400 ends it, as other answers may change.
+        return plain(StatusCode::BAD_REQUEST, NOT_ENFORCED);
+    };
+    let query = query(&uri);
+    let of = |name| query.get(name).map_or("", String::as_str);
+    let name = NamespacedName::new(of("namespace"), of("name"));
+    match await_answer(policies.ask(move |it| it.state(&name))).await {
+        Ok(state) => Json(state).into_response(),
         Err(response) => response,
     }
 }

@@ -274,6 +274,20 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// Whether this NetworkPolicy isolates the pods.
+    #[must_use]
+    pub fn has_policy(&self, name: &NamespacedName) -> bool {
+        let mut all = self.policies.iter().chain(&self.partial);
+        all.any(|it| it == name)
+    }
+
+    /// Whether this ClusterNetworkPolicy has a rule for the pods.
+    #[must_use]
+    pub fn has_cluster_policy(&self, name: &str) -> bool {
+        let mut all = self.admin.iter().chain(&self.baseline);
+        all.any(|it| *it.policy == *name)
+    }
+
     /// Whether a NetworkPolicy isolates the pods.
     #[must_use]
     pub fn is_isolated(&self) -> bool {

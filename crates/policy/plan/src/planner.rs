@@ -139,6 +139,24 @@ impl Planner {
         std::mem::take(&mut self.pieces.changed)
     }
 
+    /// Whether a piece changed since the last [`take_changed`](Self::take_changed).
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
+        !self.pieces.changed.is_empty()
+    }
+
+    /// The NetworkPolicy of this name.
+    #[must_use]
+    pub fn policy(&self, name: &NamespacedName) -> Option<&NetworkPolicy> {
+        self.policies.get(name).map(|it| &**it)
+    }
+
+    /// The ClusterNetworkPolicy of this name.
+    #[must_use]
+    pub fn cluster_policy(&self, name: &str) -> Option<&ClusterNetworkPolicy> {
+        self.cluster_policies.get(name).map(|it| &**it)
+    }
+
     /// Takes in a change of an object.
     pub fn absorb(&mut self, event: &Event) {
         match event {

@@ -18,6 +18,8 @@ pub struct NetworkPolicy {
     pub ingress: Option<Vec<Rule>>,
     /// Whom these pods may connect to.
     pub egress: Option<Vec<Rule>>,
+    /// `metadata.resourceVersion`, which no rule follows from; `None` for a policy of a file without one.
+    pub version: Option<Arc<str>>,
 }
 
 impl NetworkPolicy {
@@ -63,6 +65,8 @@ pub struct ClusterNetworkPolicy {
     pub ingress: Vec<Rule>,
     /// `spec.egress`.
     pub egress: Vec<Rule>,
+    /// As in a [`NetworkPolicy`].
+    pub version: Option<Arc<str>>,
 }
 
 impl ClusterNetworkPolicy {

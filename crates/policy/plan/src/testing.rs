@@ -251,6 +251,7 @@ fn policy() -> impl Strategy<Value = NetworkPolicy> {
             pods,
             ingress,
             egress,
+            version: None,
         }
     })
 }
@@ -270,6 +271,7 @@ fn cluster_policy() -> impl Strategy<Value = ClusterNetworkPolicy> {
             subject,
             ingress,
             egress,
+            version: None,
         },
     )
 }
@@ -308,6 +310,7 @@ pub fn parse(text: &str) -> World {
                     pods,
                     ingress: is_ingress.then(|| rules.clone()),
                     egress: (!is_ingress).then_some(rules),
+                    version: None,
                 });
             }
             [
@@ -341,6 +344,7 @@ pub fn parse(text: &str) -> World {
                     subject: PodSelection::in_namespace(&namespace.into(), pods),
                     ingress,
                     egress,
+                    version: None,
                 });
             }
             _ => panic!("{line:?} is no object"),

@@ -1,6 +1,10 @@
 //! Network policies between the lab's pods.
 
-use crate::lab::{Lab, text};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::lab::{Lab, SLUICE, text};
 
 const PODS: &str = "
 apiVersion: v1
@@ -58,6 +62,17 @@ fn a_policy_has_its_effect() {
         !text(&applied.stderr).contains("not acted upon"),
         "{applied:?}"
     );
+    let mut command = Command::new(SLUICE);
+    command.args(["policy", "wait", "server", "-o=json"]);
+    let output = command.arg(format!("--lab={}", lab.name)).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let answers: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let answers = answers.as_array().unwrap();
+    let nodes: Vec<&str> = answers
+        .iter()
+        .map(|it| it["agent"].as_str().unwrap())
+        .collect();
+    assert_eq!(nodes, ["node-a", "node-b"]);
     wait("stranger", false);
     wait("friend", true);
     lab.good(&["delete", "networkpolicy", "server"]);

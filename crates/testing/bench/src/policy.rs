@@ -153,5 +153,6 @@ fn policy(index: u32) -> Event {
         pods: selector(format!("app=app-{}", app % ALIKE)),
         ingress: Some(vec![rule]),
         egress: None,
+        version: None,
     })))
 }

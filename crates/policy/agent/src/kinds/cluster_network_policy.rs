@@ -134,11 +134,17 @@ impl Kind for ClusterNetworkPolicy {
     fn convert(&self, names: &mut Interner) -> Converted<Self::Model> {
         let mut faults = Faults::new(names);
         let name = cluster_scoped(&self.metadata, &mut faults);
-        let policy = name.map(|name| match self.spec.read() {
-            Ok(spec) => policy(spec, name, &mut faults),
-            Err(why) => {
-                faults.note(At::top("spec"), format!("{why}: {DENIES_ALL}"));
-                closed(name)
+        let policy = name.map(|name| {
+            let policy = match self.spec.read() {
+                Ok(spec) => policy(spec, name, &mut faults),
+                Err(why) => {
+                    faults.note(At::top("spec"), format!("{why}: {DENIES_ALL}"));
+                    closed(name)
+                }
+            };
+            plan::ClusterNetworkPolicy {
+                version: self.metadata.resource_version.as_deref().map(Arc::from),
+                ..policy
             }
         });
         faults.finish(policy)
@@ -165,6 +171,7 @@ fn closed(name: Arc<str>) -> plan::ClusterNetworkPolicy {
         subject: PodSelection::everywhere(),
         ingress: vec![everything()],
         egress: vec![everything()],
+        version: None,
     }
 }
 
@@ -212,6 +219,7 @@ fn policy(spec: &Spec, name: Arc<str>, faults: &mut Faults<'_>) -> plan::Cluster
         subject,
         ingress,
         egress,
+        version: None,
     }
 }
 

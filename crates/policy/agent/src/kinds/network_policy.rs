@@ -110,11 +110,15 @@ impl Kind for NetworkPolicy {
                 Ok(spec) => policy(spec, &name, &mut faults),
                 Err(why) => Err((Selector::default(), "spec", why)),
             };
-            policy.unwrap_or_else(|(pods, at, why)| {
+            let policy = policy.unwrap_or_else(|(pods, at, why)| {
                 let policy = isolating(name, pods);
                 faults.note(At::top(at), format!("{why}: {}", isolates(&policy)));
                 policy
-            })
+            });
+            plan::NetworkPolicy {
+                version: self.metadata.resource_version.as_deref().map(Arc::from),
+                ..policy
+            }
         });
         faults.finish(policy)
     }
@@ -156,6 +160,7 @@ fn policy(
         pods,
         ingress: (types.0).then(|| rules(&spec.ingress, "spec.ingress", name, faults)),
         egress: (types.1).then(|| rules(&spec.egress, "spec.egress", name, faults)),
+        version: None,
     })
 }
 
@@ -166,6 +171,7 @@ const fn isolating(name: NamespacedName, pods: Selector) -> plan::NetworkPolicy 
         pods,
         ingress: Some(Vec::new()),
         egress: Some(Vec::new()),
+        version: None,
     }
 }
 

@@ -155,3 +155,43 @@ fn foreign_changes_are_looked_for_now_and_then() {
     policies.step(start + LOOK);
     assert_eq!(policies.due(now), Some(start + LOOK + LOOK));
 }
+
+/// In force is what the kernel has, not what the agent has heard.
+#[test]
+fn a_policy_is_in_force_when_it_is_written() {
+    let (mut policies, _) = policies();
+    let [deny, other] = ["deny", "other"].map(|it| NamespacedName::new("a", it));
+    policies.absorb(objects(
+        "pod a/web n1 10.0.0.1 app=web\n pod a/db n1 10.0.0.2 app=db\n np a/deny ingress pods=app=web",
+    ));
+    let why = |policies: &Policies<Fake>| policies.state(&deny).why;
+    assert_eq!(why(&policies), "the agent does not know all objects yet");
+    policies.absorb(vec![PolicyEvent::Synced]);
+    assert_eq!(why(&policies), "the rules are being written");
+    policies.step(Instant::now());
+    let state = policies.state(&deny);
+    assert!(state.in_force && state.addresses == 1, "{state:?}");
+    let state = policies.state(&other);
+    assert!(!state.in_force && state.addresses == 0, "{state:?}");
+    // A later change is not there before it is written.
+    policies.absorb(objects("np a/other ingress"));
+    assert_eq!(policies.state(&other).why, "the rules are being written");
+    policies.step(Instant::now());
+    let state = policies.state(&other);
+    assert!(state.in_force && state.addresses == 2, "{state:?}");
+    policies.error = "the kernel refuses".to_owned();
+    assert_eq!(why(&policies), "the kernel refuses");
+}
+
+#[test]
+fn a_cluster_policy_has_a_state_too() {
+    let (mut policies, _) = policies();
+    policies.absorb(objects(
+        "pod a/web n1 10.0.0.1 app=web\n cnp top admin 1 a ingress deny from=10.0.0.0/8",
+    ));
+    policies.absorb(vec![PolicyEvent::Synced]);
+    policies.step(Instant::now());
+    let state = policies.state(&NamespacedName::new("", "top"));
+    assert!(state.in_force && state.addresses == 1, "{state:?}");
+    assert!(!policies.state(&NamespacedName::new("a", "top")).in_force);
+}
