@@ -26,6 +26,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "policy/agent",
         &[
             "model",
+            "netlink",
             "nft",
             "node",
             "policy-nftables",

@@ -26,7 +26,7 @@ pub(crate) use controller::ControllerArgs;
 pub(crate) use dns::{DnsArgs, DnsCommand, QueryArgs, ServeArgs};
 pub(crate) use ebpf::{DsrArg, EbpfArgs, EndedArg, SocketsArg};
 pub(crate) use node_dns::NodeDnsArgs;
-pub(crate) use policy::{PolicyArgs, PolicyCommand, WaitArgs};
+pub(crate) use policy::{OutcomeArg, PolicyArgs, PolicyCommand, WaitArgs, WatchArgs};
 #[cfg(feature = "top")]
 pub(crate) use top::TopArgs;
 
@@ -115,6 +115,7 @@ The running agent says what it knows of the Service, unless --manifests, --kubec
     /// Ask the running agent about network policies
     #[command(after_help = "Examples:
   sluice policy wait api-from-web -n shop
+  sluice policy watch
 
 The agent enforces policies with `sluice proxy --network-policy`. Why a connection passes or is dropped:
 `sluice explain FROM TO`. How many pods are isolated, and what is wrong with policies: `sluice status`.")]

@@ -1,6 +1,7 @@
 //! `sluice policy`: questions about network policies.
 
 mod wait;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -10,5 +11,6 @@ use crate::cli::{PolicyArgs, PolicyCommand};
 pub(crate) fn run(args: &PolicyArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         PolicyCommand::Wait(args) => wait::run(args),
+        PolicyCommand::Watch(args) => watch::run(args),
     }
 }

@@ -228,6 +228,10 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
     let of_pods = runtime.inbox::<Policies>();
     let policies = policy_tables.map(|tables| {
         let clock = health.clock(health_timeout, Instant::now());
+        let tables = match sluice_policy_agent::listen(of_pods.handle()) {
+            Some(group) => tables.logging(group),
+            None => tables,
+        };
         let to = of_pods.handle();
         let watch = tables.watch(move |change| {
             to.tell(move |it: &mut Policies| it.kernel_changed(change, Instant::now()));

@@ -260,6 +260,61 @@ fn rules_of_an_earlier_agent_are_named() {
     bed.check("near", &[bed.direct("web")], false);
 }
 
+/// The first packet after the start that `sluice policy watch` shows with these flags.
+#[track_caller]
+fn watched(bed: &Bed, flags: &[&str]) -> serde_json::Value {
+    let mut command = Command::new("timeout");
+    command.arg(WITHIN.as_secs().to_string()).arg(SLUICE);
+    command.args(["policy", "watch", "--recent", "--count=1", "-o=json"]);
+    command.args(flags).arg("--socket").arg(bed.files.socket());
+    let output = command.output().expect("it was built");
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(&text).unwrap_or_else(|_| panic!("{flags:?}: {output:?}"))
+}
+
+/// Audit drops nothing, and tells what enforcing then drops.
+fn audit_and_drops_are_told(mode: &str) {
+    require_netns!();
+    let bed = Bed::new();
+    let policy = |mode: &str| {
+        let text = format!(
+            "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n\
+             metadata: {{name: web, annotations: {{sluice.dev/policy-mode: {mode}}}}}\n\
+             spec: {{podSelector: {{matchLabels: {{app: web}}}}, \
+             ingress: [{{from: [{{podSelector: {{matchLabels: {{app: near}}}}}}]}}]}}\n"
+        );
+        bed.files.write("policy.yaml", &text);
+    };
+    policy("audit");
+    let agent = bed.run(mode);
+    let (is_in_force, text) = wait(&bed, &["web"]);
+    assert!(is_in_force, "{text}");
+    bed.check("near", &[Bed::vip()], true);
+    bed.check("far", &[bed.direct("web")], true);
+    bed.check("outside", &[bed.node_port()], true);
+    let check = |drop: &serde_json::Value, outcome: &str| {
+        assert_eq!(drop["outcome"], outcome, "{drop}");
+        assert_eq!(drop["direction"], "ingress", "{drop}");
+        assert_eq!(drop["source"]["pods"][0], "default/far", "{drop}");
+        assert_eq!(drop["destination"]["pods"][0], "default/web", "{drop}");
+        assert_eq!(drop["port"], 8080, "{drop}");
+        assert_eq!(drop["policies"][0], "NetworkPolicy default/web", "{drop}");
+    };
+    check(&watched(&bed, &["--pod=default/far"]), "audited");
+    let to = bed.direct("web")[0];
+    let would = "would be dropped, if NetworkPolicy default/web were not in audit mode";
+    bed.explain("far", to, &["allow to", would]);
+    policy("enforce");
+    bed.check("far", &[bed.direct("web")], false);
+    let flags = ["--pod=default/far", "--outcome=dropped"];
+    check(&watched(&bed, &flags), "dropped");
+    bed.check("near", &[Bed::vip()], true);
+    // What is allowed was never told of.
+    let status = bed.files.status_as::<serde_json::Value>();
+    assert!(status.is_some(), "the agent lives");
+    drop(agent);
+}
+
 /// What `sluice policy wait` says, and whether the policy is in force.
 fn wait(bed: &Bed, words: &[&str]) -> (bool, String) {
     let mut command = Command::new(SLUICE);
@@ -327,6 +382,16 @@ fn without_policies_nothing_is_waited_for() {
     let (is_in_force, text) = wait(&bed, &["web", "--timeout=1h"]);
     let why = "this agent enforces no network policies: start it with --network-policy";
     assert!(!is_in_force && text.contains(why), "{text}");
+}
+
+#[test]
+fn audit_in_nftables() {
+    audit_and_drops_are_told("nftables");
+}
+
+#[test]
+fn audit_in_ebpf() {
+    audit_and_drops_are_told("ebpf");
 }
 
 #[test]

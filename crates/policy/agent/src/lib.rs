@@ -2,10 +2,12 @@
 //!
 //! ```text
 //! source ─▶ kinds ─▶ PolicyEvent ─▶ Policies ─▶ Planner ─▶ Reconciler ─▶ table sluice-policy
+//! kernel: nflog ─▶ drops ─▶ log lines, `sluice policy watch`
 //! ```
 //!
 //! [`Policies`] is a consumer beside the Service proxy, of which it knows nothing.
 
+mod drops;
 mod event;
 pub mod kinds;
 mod metrics;
@@ -13,6 +15,7 @@ mod policies;
 mod questions;
 mod state;
 
+pub use drops::{End, PolicyDrop, PolicyDrops, listen};
 pub use event::PolicyEvent;
 pub use metrics::show_metrics;
 pub use policies::{Policies, PolicyStatus};

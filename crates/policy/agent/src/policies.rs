@@ -14,6 +14,7 @@ use sluice_policy_plan::{Content, Direction, Piece, Planner, PolicyPlan};
 use sluice_reconcile::{BackendError, Backoff, Reconciler, Report};
 use tracing::{error, info, warn};
 
+use crate::drops::Drops;
 use crate::event::PolicyEvent;
 use crate::questions::PolicyAnswer;
 
@@ -106,6 +107,7 @@ pub struct Policies<K: Kernel = Connection> {
     /// Those that the log has.
     issues: BTreeSet<String>,
     error: String,
+    pub(crate) drops: Drops,
 }
 
 impl<K: Kernel> Policies<K> {
@@ -127,6 +129,7 @@ impl<K: Kernel> Policies<K> {
             last_change: None,
             issues: BTreeSet::new(),
             error: String::new(),
+            drops: Drops::default(),
         }
     }
 
@@ -159,6 +162,11 @@ impl<K: Kernel> Policies<K> {
             }
         }
         status
+    }
+
+    /// The kernel tells of packets that are dropped.
+    pub(crate) fn is_logging(&self) -> bool {
+        self.tables.backend().is_logging()
     }
 
     pub(crate) const fn planner(&self) -> &Planner {

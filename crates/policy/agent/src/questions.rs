@@ -30,12 +30,14 @@ pub struct PolicyAnswer {
 }
 
 /// `/policy?from=ADDRESS&to=ADDRESS:PORT&protocol=`: explains what becomes of a connection, after the translation of a
-/// Service's address. `/policy/state?namespace=&name=`: a [`PolicyState`](crate::PolicyState). `None` for an agent that
-/// enforces no policies.
+/// Service's address. `/policy/state?namespace=&name=`: a [`PolicyState`](crate::PolicyState).
+/// `/policy/drops?after=`: the [`PolicyDrops`](crate::PolicyDrops) after the one of this number, from 0 on. `None` for an
+/// agent that enforces no policies.
 pub fn questions(policies: Option<Handle<Policies>>) -> Router {
     Router::new()
         .route("/policy", get(policy))
         .route("/policy/state", get(state))
+        .route("/policy/drops", get(drops))
         .with_state(policies)
 }
 
@@ -74,6 +76,25 @@ async fn state(State(policies): State<Option<Handle<Policies>>>, uri: Uri) -> Re
     let name = NamespacedName::new(of("namespace"), of("name"));
     match await_answer(policies.ask(move |it| it.state(&name))).await {
         Ok(state) => Json(state).into_response(),
+        Err(response) => response,
+    }
+}
+
+async fn drops(State(policies): State<Option<Handle<Policies>>>, uri: Uri) -> Response {
+    let Some(policies) = policies else {
+        return plain(StatusCode::BAD_REQUEST, NOT_ENFORCED);
+    };
+    let query = query(&uri);
+    let after = query.get("after").map_or(Ok(0), |it| it.parse());
+    let Ok(after) = after else {
+        return plain(StatusCode::BAD_REQUEST, "give after=NUMBER\n");
+    };
+    match await_answer(policies.ask(move |it| it.drops_after(after))).await {
+        Ok(Some(drops)) => Json(drops).into_response(),
+        Ok(None) => {
+            let why = "the kernel does not tell this agent of dropped packets: its log says why\n";
+            plain(StatusCode::BAD_REQUEST, why)
+        }
         Err(response) => response,
     }
 }

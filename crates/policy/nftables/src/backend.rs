@@ -15,6 +15,8 @@ use crate::{TABLE, apply, observe, render};
 #[derive(Debug)]
 pub struct PolicyTables<K = Connection> {
     kernel: K,
+    /// The group of nflog that packets are shown to which are dropped, or are audited.
+    log: Option<u16>,
     /// The ruleset's generation if no other program changed it since the last observation.
     generation: u32,
     /// Families whose table could not be read by the last observation, or is not ours. The other one is enforced.
@@ -49,9 +51,26 @@ impl<K: Kernel> PolicyTables<K> {
     pub const fn on(kernel: K) -> Self {
         Self {
             kernel,
+            log: None,
             generation: 0,
             unserved: Vec::new(),
         }
+    }
+
+    /// The tables whose dropped and audited packets are shown to a group of nflog. Their text is that of [`Outcome`](sluice_policy_plan::Outcome) and
+    /// [`Direction`](sluice_policy_plan::Direction): `dropped ingress`. The kernel must have nflog.
+    #[must_use]
+    pub fn logging(self, group: u16) -> Self {
+        Self {
+            log: Some(group),
+            ..self
+        }
+    }
+
+    /// Whether dropped and audited packets are shown.
+    #[must_use]
+    pub const fn is_logging(&self) -> bool {
+        self.log.is_some()
     }
 
     /// The families whose policies are not in force, and why.
@@ -132,7 +151,8 @@ impl<K: Kernel> Backend for PolicyTables<K> {
     }
 
     fn standing(&self, (): &()) -> Objects<Self> {
-        self.served().flat_map(render::standing).collect()
+        let standing = |family| render::standing(family, self.log);
+        self.served().flat_map(standing).collect()
     }
 
     fn place(&mut self, _: &Content, _: Option<(&Content, &())>) {}

@@ -11,7 +11,16 @@
 //!     jump admin-ingress-4f…                  # rules of ClusterNetworkPolicies, if any
 //!     ip saddr . ip daddr @itself accept
 //!     jump policy-ingress-default/allow-client
-//!     counter drop
+//!     counter goto dropped-ingress
+//!   }
+//!   chain audit-ingress-4f… {                 # NetworkPolicies in audit mode, where no other one isolates
+//!     ip saddr @set-9a… return
+//!     counter goto audited-ingress
+//!   }
+//!   chain dropped-ingress {                   # of each pair of pods one packet a second is logged
+//!     counter
+//!     ip saddr . ip daddr != @logged-dropped-ingress update @logged-dropped-ingress { … } log group 29552
+//!     drop
 //!   }
 //!   chain policy-ingress-default/allow-client { ip saddr @set-9a… meta l4proto . th dport @set-77… accept }
 //! }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sluice_model::{IpFamily, NamespacedName};
 use sluice_nft::{Family, Scope};
-use sluice_policy_plan::{Direction, ProfileId, SetId};
+use sluice_policy_plan::{Direction, Outcome, ProfileId, SetId};
 
 use crate::{TABLE, set};
 
@@ -16,6 +16,8 @@ pub enum SetName {
     Pods(Direction),
     /// Each pod of this node with itself, as source and destination.
     Itself,
+    /// The pairs of addresses of which a packet was logged within the last second.
+    Logged(Outcome, Direction),
     /// A set of the plan.
     Peers(SetId),
     /// A set that we did not make.
@@ -37,6 +39,7 @@ impl fmt::Display for SetName {
         match self {
             Self::Pods(direction) => write!(f, "{direction}"),
             Self::Itself => f.write_str("itself"),
+            Self::Logged(outcome, direction) => write!(f, "logged-{outcome}-{direction}"),
             Self::Peers(id) => write!(f, "{id}"),
             Self::Other(name) => f.write_str(name),
         }
@@ -56,13 +59,18 @@ impl ChainName {
         Self::listed(&direction.to_string())
     }
 
+    /// The chain in which this becomes of a packet.
+    pub(crate) fn outcome(outcome: Outcome, direction: Direction) -> Self {
+        Self::listed(&format!("{outcome}-{direction}"))
+    }
+
     /// The chain of a profile.
     #[must_use]
     pub fn profile(id: ProfileId) -> Self {
         Self::listed(&id.to_string())
     }
 
-    /// The chain of a tier's rules, `admin` or `baseline`, in a profile.
+    /// The chain of a tier's rules, `admin`, `audit` or `baseline`, in a profile.
     pub(crate) fn tier(tier: &str, id: ProfileId) -> Self {
         Self::listed(&format!("{tier}-{id}"))
     }
@@ -131,6 +139,7 @@ mod tests {
         for name in [
             SetName::Itself,
             SetName::Pods(Direction::Egress),
+            SetName::Logged(Outcome::Audited, Direction::Ingress),
             SetName::Peers(id),
         ] {
             assert_eq!(SetName::parse(&name.to_string()), name);

@@ -56,7 +56,8 @@ fn list(kernel: &mut impl Kernel, family: IpFamily) -> Result<Objects, RequestEr
         let Some(kind) = set::kind(family, &name, &listed) else {
             return Ok(foreign(family));
         };
-        if !elements(kernel, family, &name, kind, &mut objects)? {
+        // Rules add these elements.
+        if kind != Kind::Logged && !elements(kernel, family, &name, kind, &mut objects)? {
             return Ok(foreign(family));
         }
         objects.insert(Key::Set(family, name), Object::Set(Box::new(listed)));
@@ -75,7 +76,7 @@ fn list(kernel: &mut impl Kernel, family: IpFamily) -> Result<Objects, RequestEr
         objects.insert(key, Object::Chain(observed));
     }
     // The kernel cannot move a base chain: the table has to go.
-    let wanted: Objects = crate::standing(family).into_iter().collect();
+    let wanted: Objects = crate::standing(family, None).into_iter().collect();
     let is_moved = |(key, object): (&Key, &Object)| {
         let Object::Chain(listed) = object else {
             return false;
@@ -133,7 +134,7 @@ fn entry(family: IpFamily, kind: Kind, element: &ElementRef<'_>) -> Option<Entry
     let family = netlink(family);
     let entry = match kind {
         Kind::Pods | Kind::Addresses => Entry::Address(key.address(family)?),
-        Kind::Itself => {
+        Kind::Itself | Kind::Logged => {
             let both = (key.address(family)?, key.address(family)?);
             (both.0 == both.1).then_some(Entry::Itself(both.0))?
         }

@@ -7,8 +7,8 @@ use sluice_nft::rule::{Action, ConnectionState, Field, Match, Sense, Side};
 use sluice_nft::text::comment;
 use sluice_nft::{ChainKind, Hook, HookPoint, Policy};
 use sluice_policy_plan::{
-    self as plan, AddressPlan, Content, Direction, PeerSet, PlannedRule, PortMatch, Profile,
-    ProfileId, SetId, TierRule,
+    self as plan, AddressPlan, Content, Direction, Outcome, PeerSet, PlannedRule, PortMatch,
+    Profile, ProfileId, SetId, TierRule,
 };
 
 use crate::name::{ChainName, SetName};
@@ -18,9 +18,10 @@ use crate::set;
 /// Packets of connections that were allowed: replies, and what ICMP says about them.
 const KNOWN: [ConnectionState; 2] = [ConnectionState::Established, ConnectionState::Related];
 
-/// What is there for no piece in particular.
+/// What is there for no piece in particular. Packets that are dropped or audited are shown to this group of nflog, if there
+/// is one.
 #[must_use]
-pub fn standing(family: IpFamily) -> Vec<(Key, Object)> {
+pub fn standing(family: IpFamily, log: Option<u16>) -> Vec<(Key, Object)> {
     let mut objects = vec![(Key::Table(family), Object::Table)];
     for (name, kind) in set::STANDING {
         let declared = set::standing(family, &name, kind);
@@ -50,8 +51,30 @@ pub fn standing(family: IpFamily) -> Vec<(Key, Object)> {
         let chain = Chain::new(family, Some(hook), rules);
         let key = Key::Chain(family, ChainName::base(direction));
         objects.push((key, Object::Chain(chain)));
+        for outcome in Outcome::ALL {
+            let mut rules: Vec<Rule> = vec![Rule::always(Action::Count)];
+            rules.extend(log.map(|group| self::log(outcome, direction, group)));
+            if outcome == Outcome::Dropped {
+                rules.push(Rule::always(Action::Drop));
+            }
+            objects.push(chain_of(
+                family,
+                ChainName::outcome(outcome, direction),
+                rules,
+            ));
+        }
     }
     objects
+}
+
+/// Shows a packet of each pair of addresses in a second. Where too many pairs are remembered, the kernel refuses one more
+/// and the rule ends before the packet is shown.
+fn log(outcome: Outcome, direction: Direction, group: u16) -> Rule {
+    let pairs = SetName::Logged(outcome, direction);
+    let key = set::Kind::Logged.key();
+    let is_new = Match::In(Sense::IsNot, key.into(), pairs.clone());
+    let prefix = format!("{outcome} {direction}").into();
+    Rule::when(is_new, Action::Remember(pairs, key.into(), 1)).then(Action::Log { prefix, group })
 }
 
 /// The objects of a piece in the table of a family.
@@ -68,7 +91,7 @@ pub fn render(family: IpFamily, content: &Content) -> Vec<(Key, Object)> {
             let rules = rules.rules.iter();
             let rules = rules.map(|it| rule(*direction, it)).collect();
             let name = ChainName::policy(*direction, name);
-            vec![chain(family, name, rules)]
+            vec![chain_of(family, name, rules)]
         }
         Content::Profile(id, profile) => self::profile(family, *id, profile),
         Content::Address(address, plan) if is_here(address) => {
@@ -94,7 +117,7 @@ const fn other(direction: Direction) -> Side {
     }
 }
 
-fn chain(family: IpFamily, name: ChainName, rules: Vec<Rule>) -> (Key, Object) {
+fn chain_of(family: IpFamily, name: ChainName, rules: Vec<Rule>) -> (Key, Object) {
     let chain = Chain::new(family, None, rules);
     (Key::Chain(family, name), Object::Chain(chain))
 }
@@ -122,7 +145,7 @@ fn peer_set(family: IpFamily, id: SetId, set: &PeerSet) -> Vec<(Key, Object)> {
 fn rule(direction: Direction, planned: &PlannedRule) -> Rule {
     let mut rule = Rule::always(match planned.action {
         plan::Action::Accept => Action::Accept,
-        plan::Action::Deny => Action::Drop,
+        plan::Action::Deny => Action::Goto(ChainName::outcome(Outcome::Dropped, direction)),
         plan::Action::Pass => Action::Return,
     });
     if planned.action == plan::Action::Deny {
@@ -155,26 +178,44 @@ fn profile(family: IpFamily, id: ProfileId, profile: &Profile) -> Vec<(Key, Obje
             let name = ChainName::tier(name, id);
             rules.push(Rule::always(Action::Jump(name.clone())));
             let tier = tier.iter().map(|it| rule(id.direction, &it.rule)).collect();
-            objects.push(chain(family, name, tier));
+            objects.push(chain_of(family, name, tier));
         }
     };
     tier("admin", &profile.admin, &mut rules);
     if profile.is_isolated() {
-        let itself = [
-            Field::Address(Side::Source),
-            Field::Address(Side::Destination),
-        ];
-        let itself = Match::In(Sense::Is, itself.to_vec().into(), SetName::Itself);
-        rules.push(Rule::when(itself, Action::Accept));
+        rules.push(itself(Action::Accept));
         for policy in &profile.policies {
             let policy = ChainName::policy(id.direction, policy);
             rules.push(Rule::always(Action::Jump(policy)));
         }
-        rules.push(Rule::always(Action::Count).then(Action::Drop));
+        rules.push(counted(Outcome::Dropped, id.direction));
+    }
+    let audit = ChainName::tier("audit", id);
+    if !profile.audited.is_empty() {
+        rules.push(Rule::always(Action::Jump(audit.clone())));
     }
     tier("baseline", &profile.baseline, &mut rules);
-    objects.push(chain(family, ChainName::profile(id), rules));
+    if !profile.audited.is_empty() {
+        // What is allowed leaves this chain and no more: the tier Baseline is asked next.
+        let mut rules = vec![itself(Action::Return)];
+        rules.extend(profile.audit.iter().map(|it| rule(id.direction, it)));
+        rules.push(counted(Outcome::Audited, id.direction));
+        objects.push(chain_of(family, audit, rules));
+    }
+    objects.push(chain_of(family, ChainName::profile(id), rules));
     objects
+}
+
+/// A pod's packets to itself.
+fn itself(action: Action<SetName, ChainName>) -> Rule {
+    let itself = Match::In(Sense::Is, set::Kind::Itself.key().into(), SetName::Itself);
+    Rule::when(itself, action)
+}
+
+/// Counts what comes here, and does what becomes of it.
+fn counted(outcome: Outcome, direction: Direction) -> Rule {
+    let next = ChainName::outcome(outcome, direction);
+    Rule::always(Action::Count).then(Action::Goto(next))
 }
 
 fn address(family: IpFamily, address: IpAddr, plan: &AddressPlan) -> Vec<(Key, Object)> {

@@ -5,7 +5,7 @@ use sluice_nft::rule::{Field, Side};
 use sluice_nft::shape::{Shape, Value};
 use sluice_nft::text::comment;
 use sluice_nft::{Set, SetFlags};
-use sluice_policy_plan::{Direction, PeerSet};
+use sluice_policy_plan::{Direction, Outcome, PeerSet};
 
 use crate::name::{SetName, netlink};
 
@@ -16,6 +16,8 @@ pub(crate) enum Kind {
     Pods,
     /// Each address with itself.
     Itself,
+    /// Sources with destinations, which rules add and which go by themselves.
+    Logged,
     /// Addresses.
     Addresses,
     /// Destination addresses with ports.
@@ -43,7 +45,7 @@ impl Kind {
     pub(crate) const fn key(self) -> &'static [Field] {
         match self {
             Self::Pods | Self::Addresses | Self::Prefixes => &[Field::Address(Side::Source)],
-            Self::Itself => &[
+            Self::Itself | Self::Logged => &[
                 Field::Address(Side::Source),
                 Field::Address(Side::Destination),
             ],
@@ -70,6 +72,11 @@ impl Kind {
                 flags: SetFlags::INTERVAL,
                 ..shape.set(family, name)
             },
+            Self::Logged => Set {
+                flags: SetFlags::TIMEOUT | SetFlags::DYNAMIC,
+                size: Some(LOGGED_PAIRS),
+                ..shape.set(family, name)
+            },
             _ => shape.set(family, name),
         }
     }
@@ -89,12 +96,23 @@ pub(crate) fn peers(family: IpFamily, name: &SetName, set: &PeerSet) -> Set {
     }
 }
 
+/// Most pairs that are remembered at a time: while there are as many, packets of other pairs are not logged.
+const LOGGED_PAIRS: u32 = 4_096;
+
 /// The sets that are always there.
-pub(crate) const STANDING: [(SetName, Kind); 3] = [
+pub(crate) const STANDING: [(SetName, Kind); 7] = [
     (SetName::Pods(Direction::Ingress), Kind::Pods),
     (SetName::Pods(Direction::Egress), Kind::Pods),
     (SetName::Itself, Kind::Itself),
+    logged(Outcome::Dropped, Direction::Ingress),
+    logged(Outcome::Dropped, Direction::Egress),
+    logged(Outcome::Audited, Direction::Ingress),
+    logged(Outcome::Audited, Direction::Egress),
 ];
+
+const fn logged(outcome: Outcome, direction: Direction) -> (SetName, Kind) {
+    (SetName::Logged(outcome, direction), Kind::Logged)
+}
 
 /// The kind of a set that the kernel lists; `None` if we would declare it otherwise.
 pub(crate) fn kind(family: IpFamily, name: &SetName, listed: &Set) -> Option<Kind> {

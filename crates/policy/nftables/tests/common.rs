@@ -6,6 +6,9 @@ use sluice_policy_plan::testing::{NODE, World, events};
 use sluice_policy_plan::{Event, Planner};
 use sluice_reconcile::{Reconciler, Report};
 
+/// A group of nflog that nobody listens to.
+pub(crate) const GROUP: u16 = 7;
+
 /// The policies of the node [`NODE`] in a ruleset.
 pub(crate) struct Enforced<K: Kernel> {
     pub(crate) planner: Planner,
@@ -16,7 +19,7 @@ impl<K: Kernel> Enforced<K> {
     pub(crate) fn on(kernel: K) -> Self {
         Self {
             planner: Planner::new(NODE.into()),
-            tables: Reconciler::new(PolicyTables::on(kernel)),
+            tables: Reconciler::new(PolicyTables::on(kernel).logging(GROUP)),
         }
     }
 

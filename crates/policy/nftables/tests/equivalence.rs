@@ -1,6 +1,7 @@
 //! The rules do with every packet what the plan says.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use proptest::prelude::*;
@@ -10,11 +11,11 @@ use sluice_nft::testing::Fake;
 use sluice_policy_nftables::{
     Chain, ChainName, Entry, Key, Object, Rule, SetName, render, standing,
 };
-use sluice_policy_plan::lookup::{Packet, lookup};
+use sluice_policy_plan::lookup::{Decision, Packet, audited, lookup};
 use sluice_policy_plan::testing::{deletions, packets, worlds};
-use sluice_policy_plan::{Plan, PortRange};
+use sluice_policy_plan::{Direction, Outcome, Plan, PortRange};
 
-use crate::common::Enforced;
+use crate::common::{Enforced, GROUP};
 
 type Objects = BTreeMap<Key, Object>;
 
@@ -22,13 +23,16 @@ fn objects(plan: &Plan) -> Objects {
     let families = IpFamily::ALL.into_iter();
     let all = families.flat_map(|family| {
         let pieces = plan.values().flat_map(move |it| render(family, it));
-        standing(family).into_iter().chain(pieces)
+        standing(family, Some(GROUP)).into_iter().chain(pieces)
     });
     all.collect()
 }
 
+/// What the rules show to listeners of nflog, by its text.
+type Logged = RefCell<BTreeSet<String>>;
+
 /// Whether a packet passes the hook forward: the base chains by priority, each ended by the first verdict.
-fn passes(objects: &Objects, packet: &Packet) -> bool {
+fn passes(objects: &Objects, packet: &Packet, logged: &Logged) -> bool {
     let family = IpFamily::of(&packet.source);
     let mut bases: Vec<&Chain> = Vec::new();
     for (key, object) in objects {
@@ -42,16 +46,16 @@ fn passes(objects: &Objects, packet: &Packet) -> bool {
     bases.sort_by_key(|it| it.hook.unwrap().priority);
     bases
         .iter()
-        .all(|it| run(objects, packet, it) != Some(false))
+        .all(|it| run(objects, packet, it, logged) != Some(false))
 }
 
 /// The verdict of a chain: accepted, dropped, or none at its end.
-fn run(objects: &Objects, packet: &Packet, chain: &Chain) -> Option<bool> {
+fn run(objects: &Objects, packet: &Packet, chain: &Chain, logged: &Logged) -> Option<bool> {
     for rule in &chain.rules {
         if !rule.matches.iter().all(|it| matches(objects, packet, it)) {
             continue;
         }
-        match act(objects, packet, rule) {
+        match act(objects, packet, rule, logged) {
             Step::Next => {}
             Step::Leave => return None,
             Step::End(verdict) => return Some(verdict),
@@ -66,17 +70,21 @@ enum Step {
     End(bool),
 }
 
-fn act(objects: &Objects, packet: &Packet, rule: &Rule) -> Step {
+fn act(objects: &Objects, packet: &Packet, rule: &Rule, logged: &Logged) -> Step {
     let follow = |name: &ChainName| {
         let key = Key::Chain(IpFamily::of(&packet.source), name.clone());
         match objects.get(&key) {
-            Some(Object::Chain(chain)) => run(objects, packet, chain),
+            Some(Object::Chain(chain)) => run(objects, packet, chain, logged),
             other => panic!("{key} is {other:?}"),
         }
     };
     for action in &rule.actions {
         match action {
-            Action::Count => {}
+            Action::Count | Action::Remember(..) => {}
+            Action::Log { prefix, group } => {
+                assert_eq!(*group, GROUP);
+                logged.borrow_mut().insert(prefix.to_string());
+            }
             Action::Accept => return Step::End(true),
             Action::Drop => return Step::End(false),
             Action::Return => return Step::Leave,
@@ -85,6 +93,7 @@ fn act(objects: &Objects, packet: &Packet, rule: &Rule) -> Step {
                     return Step::End(verdict);
                 }
             }
+            Action::Goto(name) => return follow(name).map_or(Step::Leave, Step::End),
             Action::Verdict(fields, map) => {
                 let Some(Object::Element(found)) = find(objects, packet, fields, map) else {
                     continue;
@@ -107,6 +116,8 @@ fn matches(objects: &Objects, packet: &Packet, condition: &Match<SetName>) -> bo
         Match::Protocol(number) => packet
             .port
             .is_some_and(|(protocol, _)| protocol.number() == *number),
+        // No packet of this pair was logged before.
+        Match::In(Sense::IsNot, _, SetName::Logged(..)) => true,
         Match::In(Sense::Is, fields, set) => find(objects, packet, fields, set).is_some(),
         other => panic!("no rule of policies asks {other:?}"),
     }
@@ -158,6 +169,24 @@ fn has_port(range: &PortRange, port: Option<(Protocol, u16)>) -> bool {
     port.is_some_and(|(protocol, port)| range.contains(protocol, port))
 }
 
+/// What listeners are to see of a packet: the ingress rules of one that egress rules drop are not asked.
+fn to_be_logged(plan: &Plan, packet: &Packet, decision: &Decision) -> BTreeSet<String> {
+    let mut expected = BTreeSet::new();
+    for (direction, reason) in [
+        (Direction::Egress, &decision.egress),
+        (Direction::Ingress, &decision.ingress),
+    ] {
+        if !audited(plan, packet, direction).is_empty() {
+            expected.insert(format!("{} {direction}", Outcome::Audited));
+        }
+        if !reason.is_allowed() {
+            expected.insert(format!("{} {direction}", Outcome::Dropped));
+            break;
+        }
+    }
+    expected
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
@@ -169,7 +198,11 @@ proptest! {
         let objects = objects(plan);
         for packet in packets() {
             let decision = lookup(plan, &packet);
-            prop_assert_eq!(passes(&objects, &packet), decision.is_allowed(), "{:?}: {:?}", packet, decision);
+            let logged = Logged::default();
+            let passes = passes(&objects, &packet, &logged);
+            prop_assert_eq!(passes, decision.is_allowed(), "{:?}: {:?}", packet, decision);
+            let expected = to_be_logged(plan, &packet, &decision);
+            prop_assert_eq!(logged.into_inner(), expected, "{:?}: {:?}", packet, decision);
         }
     }
 

@@ -39,5 +39,6 @@ pub use plan::{
 };
 pub use planner::Planner;
 pub use policy::{
-    Action, ClusterNetworkPolicy, Direction, NetworkPolicy, Port, PortNumber, Rule, Tier,
+    Action, ClusterNetworkPolicy, Direction, Mode, NetworkPolicy, Outcome, Port, PortNumber, Rule,
+    Tier,
 };

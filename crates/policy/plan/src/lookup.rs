@@ -4,13 +4,13 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use sluice_model::{NamespacedName, Protocol};
+use sluice_model::{NamespacedName, Protocol, Reference};
 
 use crate::id::SetId;
 use crate::plan::{
     Content, Member, PeerSet, Piece, Plan, PlannedRule, PortMatch, Profile, TierRule,
 };
-use crate::policy::{Action, Direction};
+use crate::policy::{Action, ClusterNetworkPolicy, Direction, NetworkPolicy};
 
 /// The first packet of a connection, after a Service's address was translated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +67,8 @@ pub enum Reason {
     Accepted(Arc<str>, usize),
     /// This rule of a ClusterNetworkPolicy denies it.
     Denied(Arc<str>, usize),
+    /// No policy decides it, and these NetworkPolicies in audit mode would drop it.
+    Audited(Vec<NamespacedName>),
 }
 
 impl Reason {
@@ -74,6 +76,19 @@ impl Reason {
     #[must_use]
     pub const fn is_allowed(&self) -> bool {
         !matches!(self, Self::Isolated(_) | Self::Denied(..))
+    }
+
+    /// The policies that drop the connection, or in audit mode would.
+    #[must_use]
+    pub fn droppers(&self) -> Vec<Reference> {
+        match self {
+            Self::Isolated(names) | Self::Audited(names) => names
+                .iter()
+                .map(|it| Reference::to::<NetworkPolicy>(it.clone()))
+                .collect(),
+            Self::Denied(name, _) => vec![Reference::cluster_scoped::<ClusterNetworkPolicy>(name)],
+            _ => Vec::new(),
+        }
     }
 
     /// The reason for a person.
@@ -90,9 +105,14 @@ impl Reason {
                 format!("allowed by {}", rule("NetworkPolicy", name, it))
             }
             Self::Isolated(names) => {
-                let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-                let names = names.join(" and ");
+                let names = joined(names);
                 format!("dropped: isolated by NetworkPolicy {names}, no rule of which matches")
+            }
+            Self::Audited(names) => {
+                let names = joined(names);
+                format!(
+                    "allowed: would be dropped, if NetworkPolicy {names} were not in audit mode"
+                )
             }
             Self::Accepted(name, it) => {
                 format!("allowed by {}", rule("ClusterNetworkPolicy", name, it))
@@ -104,6 +124,11 @@ impl Reason {
     }
 }
 
+fn joined(names: &[NamespacedName]) -> String {
+    let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+    names.join(" and ")
+}
+
 /// What the plan does with a connection.
 #[must_use]
 pub fn lookup(plan: &Plan, packet: &Packet) -> Decision {
@@ -111,17 +136,41 @@ pub fn lookup(plan: &Plan, packet: &Packet) -> Decision {
     Decision { egress, ingress }
 }
 
-fn at(plan: &Plan, packet: &Packet, direction: Direction) -> Reason {
+/// The NetworkPolicies in audit mode that would drop a connection at this end. It may be that the tier Baseline, which
+/// they would keep from being asked, drops it now.
+#[must_use]
+pub fn audited(plan: &Plan, packet: &Packet, direction: Direction) -> Vec<NamespacedName> {
     let (own, other) = packet.ends(direction);
+    let Ok(profile) = profile(plan, own, direction) else {
+        return Vec::new();
+    };
+    let matches = |rule: &PlannedRule| matches(plan, packet, direction, rule);
+    let admin = profile.admin.iter().find(|it| matches(&it.rule));
+    let is_decided = admin.is_some_and(|it| it.rule.action != Action::Pass);
+    if is_decided || own == other || profile.audit.iter().any(matches) {
+        return Vec::new();
+    }
+    profile.audited.clone()
+}
+
+/// The profile of a pod of this node; an error without one.
+fn profile(plan: &Plan, own: IpAddr, direction: Direction) -> Result<&Profile, Reason> {
     let Some(Content::Address(_, address)) = content(plan, &Piece::Address(own)) else {
-        return Reason::Elsewhere;
+        return Err(Reason::Elsewhere);
     };
     let profile = address.profile(direction);
-    let profile = profile.and_then(|it| content(plan, &Piece::Profile(it)));
-    let Some(Content::Profile(_, profile)) = profile else {
-        return Reason::NotIsolated;
-    };
-    decide(plan, packet, direction, profile, own == other)
+    match profile.and_then(|it| content(plan, &Piece::Profile(it))) {
+        Some(Content::Profile(_, profile)) => Ok(profile),
+        _ => Err(Reason::NotIsolated),
+    }
+}
+
+fn at(plan: &Plan, packet: &Packet, direction: Direction) -> Reason {
+    let (own, other) = packet.ends(direction);
+    match profile(plan, own, direction) {
+        Ok(profile) => decide(plan, packet, direction, profile, own == other),
+        Err(reason) => reason,
+    }
 }
 
 /// A pod reaches itself through a Service: the packets are no different from those between two pods. NetworkPolicies
@@ -161,7 +210,13 @@ fn decide(
     if profile.is_isolated() {
         return Reason::Isolated([&profile.policies[..], &profile.partial[..]].concat());
     }
-    tier(&profile.baseline).unwrap_or(Reason::NotIsolated)
+    if let Some(reason) = tier(&profile.baseline) {
+        return reason;
+    }
+    match audited(plan, packet, direction) {
+        none if none.is_empty() => Reason::NotIsolated,
+        audited => Reason::Audited(audited),
+    }
 }
 
 fn matches(plan: &Plan, packet: &Packet, direction: Direction, rule: &PlannedRule) -> bool {

@@ -271,13 +271,19 @@ pub struct Profile {
     pub partial: Vec<NamespacedName>,
     /// The rules of the tier Baseline.
     pub baseline: Vec<TierRule>,
+    /// NetworkPolicies in audit mode, none where another one isolates the pods. They are asked before `baseline`, and
+    /// nothing that they say stops a connection.
+    pub audited: Vec<NamespacedName>,
+    /// Their rules, all [`Action::Pass`]: what none of them matches would be dropped.
+    pub audit: Vec<PlannedRule>,
 }
 
 impl Profile {
-    /// Whether this NetworkPolicy isolates the pods.
+    /// Whether this NetworkPolicy is about the pods. One in audit mode is not while another one isolates them.
     #[must_use]
     pub fn has_policy(&self, name: &NamespacedName) -> bool {
-        let mut all = self.policies.iter().chain(&self.partial);
+        let enforced = self.policies.iter().chain(&self.partial);
+        let mut all = enforced.chain(&self.audited);
         all.any(|it| it == name)
     }
 

@@ -13,7 +13,7 @@ use crate::plan::{
     AddressPlan, Content, Member, PeerSet, Piece, Plan, PlannedRule, PolicyPlan, Profile, TierRule,
 };
 use crate::pods::Pods;
-use crate::policy::{Action, ClusterNetworkPolicy, Direction, NetworkPolicy, Tier};
+use crate::policy::{Action, ClusterNetworkPolicy, Direction, Mode, NetworkPolicy, Tier};
 use crate::rules;
 use crate::sets::Sets;
 
@@ -46,6 +46,8 @@ struct Policies {
     policies: Vec<NamespacedName>,
     /// As [`Profile::partial`].
     partial: Vec<NamespacedName>,
+    /// As [`Profile::audited`].
+    audited: Vec<NamespacedName>,
     baseline: Vec<TierPolicy>,
 }
 
@@ -157,6 +159,13 @@ impl Planner {
         self.cluster_policies.get(name).map(|it| &**it)
     }
 
+    /// The pods that claim an address, by name; without the terminating ones if others do.
+    #[must_use]
+    pub fn pods_at(&self, address: &IpAddr) -> Vec<NamespacedName> {
+        let pods = self.pods.at(address).into_iter();
+        pods.map(|it| it.name.clone()).collect()
+    }
+
     /// Takes in a change of an object.
     pub fn absorb(&mut self, event: &Event) {
         match event {
@@ -197,6 +206,7 @@ impl Planner {
                 self.plan_policy(direction, &name);
             }
         }
+        self.plan_profiles(|it| it.audited.contains(&name));
     }
 
     fn set_cluster_policy(&mut self, change: &Change<ClusterNetworkPolicy>) {
@@ -209,12 +219,15 @@ impl Planner {
         addresses
             .into_iter()
             .for_each(|it| self.refresh_address(it));
-        let has_it = |it: &Known| {
-            let policies = &it.policies;
-            let mut all = policies.admin.iter().chain(&policies.baseline);
+        self.plan_profiles(|it| {
+            let mut all = it.admin.iter().chain(&it.baseline);
             all.any(|it| it.name == name)
-        };
-        let profiles = self.profiles.iter().filter(|(_, it)| has_it(it));
+        });
+    }
+
+    /// Plans the profiles again whose policies are such.
+    fn plan_profiles(&mut self, such: impl Fn(&Policies) -> bool) {
+        let profiles = self.profiles.iter().filter(|(_, it)| such(&it.policies));
         let profiles: Vec<ProfileId> = profiles.map(|(id, _)| *id).collect();
         for id in profiles {
             self.plan_profile(id);
@@ -273,29 +286,36 @@ impl Planner {
                 })
                 .collect()
         };
-        let (mut policies, mut partial) = (Vec::new(), Vec::new());
+        let (mut policies, mut partial, mut audited) = (Vec::new(), Vec::new(), Vec::new());
         let namespaces: BTreeSet<&Arc<str>> = pods.iter().map(|it| &it.name.namespace).collect();
         for namespace in namespaces {
             let first = NamespacedName::new(namespace.clone(), "");
             let of_namespace = self.policies.range(first..);
             let of_namespace = of_namespace.take_while(|(name, _)| name.namespace == *namespace);
             for (name, policy) in of_namespace.filter(|(_, it)| it.rules(direction).is_some()) {
-                match selects(&policy.subject()) {
-                    Some(false) => policies.push(name.clone()),
-                    Some(true) => partial.push(name.clone()),
-                    None => {}
+                match (policy.mode, selects(&policy.subject())) {
+                    (_, None) => {}
+                    (Mode::Audit, Some(_)) => audited.push(name.clone()),
+                    (Mode::Enforce, Some(false)) => policies.push(name.clone()),
+                    (Mode::Enforce, Some(true)) => partial.push(name.clone()),
                 }
             }
         }
+        let is_isolated = !(policies.is_empty() && partial.is_empty());
+        if is_isolated {
+            // Policies add up: one more of them drops nothing that passes now.
+            audited.clear();
+        }
         Policies {
             admin: tier(Tier::Admin),
-            baseline: if policies.is_empty() && partial.is_empty() {
-                tier(Tier::Baseline)
-            } else {
+            baseline: if is_isolated {
                 Vec::new()
+            } else {
+                tier(Tier::Baseline)
             },
             policies,
             partial,
+            audited,
         }
     }
 
@@ -406,11 +426,31 @@ impl Planner {
             }
             all
         };
+        let (admin, baseline) = (tier(&known.policies.admin), tier(&known.policies.baseline));
+        let mut audit = Vec::new();
+        for name in &known.policies.audited {
+            let Some(policy) = self.policies.get(name) else {
+                continue;
+            };
+            let rules = policy.rules(id.direction).unwrap_or_default();
+            let (mut planned, mut asked) = rules::plan(rules, id.direction, &policy.subject());
+            if planned.len() > rules::MOST {
+                planned.truncate(rules::MOST);
+                retain_asked(&mut asked, &planned);
+            }
+            sets.extend(asked);
+            audit.extend(planned.into_iter().map(|it| PlannedRule {
+                action: Action::Pass,
+                ..it
+            }));
+        }
         let profile = Profile {
-            admin: tier(&known.policies.admin),
+            admin,
             policies: known.policies.policies.clone(),
             partial: known.policies.partial.clone(),
-            baseline: tier(&known.policies.baseline),
+            baseline,
+            audited: known.policies.audited.clone(),
+            audit,
         };
         let ids = self.acquire_sets(&sets);
         self.pieces.put(Content::Profile(id, profile));
@@ -460,6 +500,9 @@ impl Policies {
         );
         if !self.partial.is_empty() {
             line = format!("{line};{}", list(&self.partial));
+        }
+        if !self.audited.is_empty() {
+            line = format!("{line};;{}", list(&self.audited));
         }
         line
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use sluice_model::{KindName, Model, NamespacedName, Protocol, Selector};
 
 use crate::peer::{Peer, PodSelection};
@@ -18,8 +19,20 @@ pub struct NetworkPolicy {
     pub ingress: Option<Vec<Rule>>,
     /// Whom these pods may connect to.
     pub egress: Option<Vec<Rule>>,
+    /// What becomes of connections that the policy does not allow.
+    pub mode: Mode,
     /// `metadata.resourceVersion`, which no rule follows from; `None` for a policy of a file without one.
     pub version: Option<Arc<str>>,
+}
+
+/// Whether a NetworkPolicy counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// It allows and isolates.
+    #[default]
+    Enforce,
+    /// It neither allows nor isolates: what it would drop is counted and logged.
+    Audit,
 }
 
 impl NetworkPolicy {
@@ -101,7 +114,8 @@ pub enum Tier {
 }
 
 /// Which end of a connection a rule is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// Connections to a pod.
     Ingress,
@@ -119,6 +133,30 @@ impl fmt::Display for Direction {
         f.pad(match self {
             Self::Ingress => "ingress",
             Self::Egress => "egress",
+        })
+    }
+}
+
+/// What becomes of a connection that somebody is to hear of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// It was dropped.
+    Dropped,
+    /// It passed here, and policies in audit mode would drop it.
+    Audited,
+}
+
+impl Outcome {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Dropped, Self::Audited];
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Dropped => "dropped",
+            Self::Audited => "audited",
         })
     }
 }

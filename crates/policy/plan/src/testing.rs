@@ -12,7 +12,9 @@ use sluice_model::{
 };
 
 use crate::lookup::Packet;
-use crate::policy::{Action, ClusterNetworkPolicy, NetworkPolicy, Port, PortNumber, Rule, Tier};
+use crate::policy::{
+    Action, ClusterNetworkPolicy, Mode, NetworkPolicy, Port, PortNumber, Rule, Tier,
+};
 use crate::{Block, Event, Namespaces, Peer, PodSelection};
 
 /// The node whose plan is made.
@@ -245,14 +247,15 @@ fn rule(action: impl Strategy<Value = Action>) -> impl Strategy<Value = Rule> {
 
 fn policy() -> impl Strategy<Value = NetworkPolicy> {
     let rules = || prop::option::of(prop::collection::vec(rule(Just(Action::Accept)), 0..3));
-    (namespace(), selector(), rules(), rules()).prop_map(|(namespace, pods, ingress, egress)| {
-        NetworkPolicy {
-            name: NamespacedName::new(namespace, ""),
-            pods,
-            ingress,
-            egress,
-            version: None,
-        }
+    let mode = select(vec![Mode::Enforce, Mode::Enforce, Mode::Audit]);
+    let fields = (namespace(), selector(), rules(), rules(), mode);
+    fields.prop_map(|(namespace, pods, ingress, egress, mode)| NetworkPolicy {
+        name: NamespacedName::new(namespace, ""),
+        pods,
+        ingress,
+        egress,
+        mode,
+        version: None,
     })
 }
 
@@ -282,7 +285,7 @@ fn cluster_policy() -> impl Strategy<Value = ClusterNetworkPolicy> {
 /// - `pod NAMESPACE/NAME NODE ADDRESS LABELS`, where a label `http` is the number of the port of this name, and the word
 ///   `terminating` is none
 /// - `np NAMESPACE/NAME ingress|egress [pods=SELECTOR] [from=PEER|to=PEER] [port=PROTOCOL:PORT]`, with one rule if it has
-///   a peer or a port
+///   a peer or a port; `audit` in place of `np` for one in audit mode
 /// - `cnp NAME admin|baseline PRIORITY NAMESPACE ingress|egress ACTION [from=PEER] [port=PROTOCOL:PORT]`
 ///
 /// A peer is `PREFIX`, `PREFIX-EXCEPT`, or `NAMESPACES/PODS` by selectors.
@@ -302,7 +305,7 @@ pub fn parse(text: &str) -> World {
             ["pod", name, node, address, ref rest @ ..] => {
                 world.pods.push(written_pod(name, node, address, rest));
             }
-            ["np", name, direction, ref rest @ ..] => {
+            [kind @ ("np" | "audit"), name, direction, ref rest @ ..] => {
                 let (pods, rules) = written_rule(Action::Accept, rest);
                 let is_ingress = direction == "ingress";
                 world.policies.push(NetworkPolicy {
@@ -310,6 +313,11 @@ pub fn parse(text: &str) -> World {
                     pods,
                     ingress: is_ingress.then(|| rules.clone()),
                     egress: (!is_ingress).then_some(rules),
+                    mode: if kind == "np" {
+                        Mode::Enforce
+                    } else {
+                        Mode::Audit
+                    },
                     version: None,
                 });
             }

@@ -6,9 +6,11 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use sluice_model::{Change, NamespacedName, Protocol, Selector};
 
-use crate::lookup::{Decision, Packet, Reason, lookup};
+use crate::lookup::{Decision, Packet, Reason, audited, lookup};
 use crate::testing::{NODE, World, deletions, events, packets, parse, worlds};
-use crate::{Action, Content, Direction, Event, Peer, Piece, Plan, Planner, PodSelection, Rule};
+use crate::{
+    Action, Content, Direction, Event, Mode, Peer, Piece, Plan, Planner, PodSelection, Rule,
+};
 
 fn planner(events: &[Event]) -> Planner {
     let mut planner = Planner::new(NODE.into());
@@ -28,6 +30,33 @@ proptest! {
             let decision = lookup(planner.plan(), &packet);
             let allowed = (decision.egress.is_allowed(), decision.ingress.is_allowed());
             prop_assert_eq!(allowed, oracle::allowed(&world, &packet), "{:?}: {:?}", packet, decision);
+        }
+    }
+
+    /// What audit says is what enforcing would do, wherever no other policy decides.
+    #[test]
+    fn audit_tells_what_would_be_dropped(mut world in worlds()) {
+        world.cluster_policies.clear();
+        let mut enforcing = world.clone();
+        for policy in &mut enforcing.policies {
+            policy.mode = Mode::Enforce;
+        }
+        let planner = planner(&events(&world));
+        for packet in packets() {
+            let decision = lookup(planner.plan(), &packet);
+            let (egress, ingress) = oracle::allowed(&enforcing, &packet);
+            for (direction, own, now, then) in [
+                (Direction::Egress, packet.source, decision.egress, egress),
+                (Direction::Ingress, packet.destination, decision.ingress, ingress),
+            ] {
+                let found = audited(planner.plan(), &packet, direction);
+                let is_decided = !matches!(now, Reason::NotIsolated | Reason::Audited(_));
+                if is_decided {
+                    prop_assert!(found.is_empty(), "{:?}: {:?} {:?}", packet, now, found);
+                } else if !oracle::is_contested(&world, own) {
+                    prop_assert_eq!(found.is_empty(), then, "{:?} {}: {:?}", packet, direction, found);
+                }
+            }
         }
     }
 
@@ -162,6 +191,43 @@ fn a_policy_without_rules_isolates() {
         80,
         &egress(Reason::NotIsolated),
     );
+}
+
+#[test]
+fn a_policy_in_audit_mode_changes_nothing() {
+    let deny = "audit a/deny ingress pods=app=web";
+    let audited = Reason::Audited(vec![np("deny")]);
+    check(deny, "10.0.1.1", "10.0.0.1", 80, &ingress(audited.clone()));
+    check(
+        deny,
+        "10.0.1.1",
+        "10.0.0.2",
+        80,
+        &ingress(Reason::NotIsolated),
+    );
+    // What any of them allows would pass.
+    let some = format!("{deny}\n audit a/some ingress from=team=blue/app=web port=tcp:80");
+    check(
+        &some,
+        "10.0.1.1",
+        "10.0.0.1",
+        80,
+        &ingress(Reason::NotIsolated),
+    );
+    let both = Reason::Audited(vec![np("deny"), np("some")]);
+    check(&some, "10.0.1.1", "10.0.0.1", 81, &ingress(both));
+    // It opens nothing that another policy closes, and keeps no lower tier from being asked.
+    let closed = format!("{some}\n np a/closed ingress");
+    let isolated = Reason::Isolated(vec![np("closed")]);
+    check(&closed, "10.0.1.1", "10.0.0.1", 80, &ingress(isolated));
+    let below = format!("{some}\n cnp base baseline 1 a ingress deny from=10.0.0.0/8");
+    let denied = Reason::Denied("base".into(), 0);
+    check(&below, "10.0.1.1", "10.0.0.1", 80, &ingress(denied));
+    let above = format!("{deny}\n cnp top admin 1 a ingress accept from=10.0.0.0/8");
+    let accepted = Reason::Accepted("top".into(), 0);
+    check(&above, "10.0.1.1", "10.0.0.1", 80, &ingress(accepted));
+    let passed = format!("{deny}\n cnp top admin 1 a ingress pass from=10.0.0.0/8");
+    check(&passed, "10.0.1.1", "10.0.0.1", 80, &ingress(audited));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use sluice_config::time;
 
 use super::{Output, SOCKET};
@@ -31,6 +31,52 @@ A policy that was changed is in force as it was before until the agent learns of
 that. Each agent answers for the pods of its node; name --socket once for each, or --lab for all nodes of a lab.
 Exit status: 0 when the policy is in force on all of them, 1 when it was not in time, with the reason.")]
     Wait(WaitArgs),
+    /// Show packets as policies drop them, or in audit mode would drop them
+    #[command(after_help = "Examples:
+  sluice policy watch
+  sluice policy watch -n shop
+  sluice policy watch --pod shop/cart-0 --outcome dropped
+  sluice policy watch --recent --count 10 -o json | jq .policies
+
+It goes on until Ctrl-C or --count. The kernel tells of one packet a second for each pair of addresses, and only of packets at
+pods of this node: ingress is decided where the destination runs, egress where the source does. A policy with the annotation
+sluice.dev/policy-mode: audit drops nothing, and what it would drop is shown as audited.")]
+    Watch(WatchArgs),
+}
+
+/// `sluice policy watch`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct WatchArgs {
+    /// Only packets from or to pods of this namespace
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    /// Only packets from or to this pod
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    pub(crate) pod: Option<String>,
+    /// Only packets of which this became
+    #[arg(long, value_name = "OUTCOME")]
+    pub(crate) outcome: Option<OutcomeArg>,
+    /// Begin with those that the agent remembers, 1,024 at most
+    #[arg(long)]
+    pub(crate) recent: bool,
+    /// End after so many packets
+    #[arg(short, long, value_name = "NUMBER")]
+    pub(crate) count: Option<usize>,
+    /// The agent's socket
+    #[arg(long, value_name = "PATH", default_value = SOCKET)]
+    pub(crate) socket: PathBuf,
+    /// Output format; JSON has a line for each packet
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) output: Output,
+}
+
+/// Values of `--outcome`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutcomeArg {
+    /// It was dropped
+    Dropped,
+    /// It passed, and a policy in audit mode would drop it
+    Audited,
 }
 
 /// `sluice policy wait`.

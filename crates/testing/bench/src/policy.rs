@@ -10,7 +10,7 @@ use sluice_model::{
 };
 use sluice_policy_nftables::PolicyTables;
 use sluice_policy_plan::{
-    Action, Event, NetworkPolicy, Peer, Planner, PodSelection, Port, PortNumber, Rule,
+    Action, Event, Mode, NetworkPolicy, Peer, Planner, PodSelection, Port, PortNumber, Rule,
 };
 use sluice_reconcile::Reconciler;
 
@@ -153,6 +153,7 @@ fn policy(index: u32) -> Event {
         pods: selector(format!("app=app-{}", app % ALIKE)),
         ingress: Some(vec![rule]),
         egress: None,
+        mode: Mode::Enforce,
         version: None,
     })))
 }

@@ -12,14 +12,16 @@ use sluice_source::kind::{
     At, Converted, Faults, Fields, Identity, Interner, Kind, ObjectMeta, cluster_scoped, nullable,
 };
 
-use super::parts::{LabelSelector, Part, Unknown, known, nothing, number, prefix};
+use super::parts::{
+    Annotations, LabelSelector, Labels, Part, Unknown, known, note_mode, nothing, number, prefix,
+};
 
 /// A ClusterNetworkPolicy.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ClusterNetworkPolicy {
     #[serde(deserialize_with = "nullable")]
-    metadata: ObjectMeta,
+    metadata: ObjectMeta<Labels, Annotations>,
     spec: Part<Spec>,
 }
 
@@ -142,6 +144,12 @@ impl Kind for ClusterNetworkPolicy {
                     closed(name)
                 }
             };
+            if let Some(mode) = &self.metadata.annotations.mode
+                && mode != "enforce"
+            {
+                let why = format!("{mode:?} is for NetworkPolicies: the policy is enforced");
+                note_mode(why, &mut faults);
+            }
             plan::ClusterNetworkPolicy {
                 version: self.metadata.resource_version.as_deref().map(Arc::from),
                 ..policy

@@ -5,19 +5,22 @@ use std::sync::{Arc, LazyLock};
 use serde::Deserialize;
 use sluice_model::{NamespacedName, Selector};
 use sluice_policy_plan as plan;
-use sluice_policy_plan::{Action, Block, Namespaces, Peer, PodSelection, PortNumber, Rule};
+use sluice_policy_plan::{Action, Block, Mode, Namespaces, Peer, PodSelection, PortNumber, Rule};
 use sluice_source::kind::{
     At, Converted, Faults, Fields, Identity, Interner, Kind, ObjectMeta, namespaced, nullable,
 };
 
-use super::parts::{LabelSelector, Part, Unknown, known, nothing, number, prefix, protocol};
+use super::parts::{
+    Annotations, LabelSelector, Labels, Part, Unknown, known, note_mode, nothing, number, prefix,
+    protocol,
+};
 
 /// A NetworkPolicy.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct NetworkPolicy {
     #[serde(deserialize_with = "nullable")]
-    metadata: ObjectMeta,
+    metadata: ObjectMeta<Labels, Annotations>,
     spec: Part<Spec>,
 }
 
@@ -116,6 +119,7 @@ impl Kind for NetworkPolicy {
                 policy
             });
             plan::NetworkPolicy {
+                mode: mode(&self.metadata.annotations, &mut faults),
                 version: self.metadata.resource_version.as_deref().map(Arc::from),
                 ..policy
             }
@@ -160,8 +164,22 @@ fn policy(
         pods,
         ingress: (types.0).then(|| rules(&spec.ingress, "spec.ingress", name, faults)),
         egress: (types.1).then(|| rules(&spec.egress, "spec.egress", name, faults)),
+        mode: Mode::Enforce,
         version: None,
     })
+}
+
+/// What is not understood closes: only the word itself keeps a policy from being enforced.
+fn mode(annotations: &Annotations, faults: &mut Faults<'_>) -> Mode {
+    match annotations.mode.as_deref() {
+        Some("audit") => Mode::Audit,
+        None | Some("enforce") => Mode::Enforce,
+        Some(other) => {
+            let why = format!("{other:?} is not one of enforce, audit: the policy is enforced");
+            note_mode(why, faults);
+            Mode::Enforce
+        }
+    }
 }
 
 /// A policy that isolates these pods in both directions, and allows nothing.
@@ -171,6 +189,7 @@ const fn isolating(name: NamespacedName, pods: Selector) -> plan::NetworkPolicy 
         pods,
         ingress: Some(Vec::new()),
         egress: Some(Vec::new()),
+        mode: Mode::Enforce,
         version: None,
     }
 }

@@ -11,10 +11,29 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use sluice_model::{Expression, Protocol, Selector};
 use sluice_policy_plan::{Action, Rule};
-use sluice_source::kind::nullable;
+use sluice_source::kind::{At, Faults, nullable};
 
 /// Fields that a part does not know.
 pub(super) type Unknown = BTreeMap<String, IgnoredAny>;
+
+/// Labels, which no policy is judged by.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Labels {}
+
+/// The annotations of a policy.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Annotations {
+    /// `enforce`, or `audit` for a NetworkPolicy that drops nothing.
+    #[serde(rename = "sluice.dev/policy-mode")]
+    pub(super) mode: Option<String>,
+}
+
+/// Notes what is wrong with the annotation of the mode.
+pub(super) fn note_mode(why: String, faults: &mut Faults<'_>) {
+    let annotations = At::top("metadata.annotations");
+    faults.note(annotations.field("sluice.dev/policy-mode"), why);
+}
 
 /// A part of an object that can be read, or why it cannot: a value of another type costs this part and not the whole object,
 /// which would not be there then. `null` means absent.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use sluice_model::{Labels, Pod};
 
 use crate::lookup::Packet;
-use crate::policy::{Action, Direction, Port, PortNumber, Rule, Tier};
+use crate::policy::{Action, Direction, Mode, Port, PortNumber, Rule, Tier};
 use crate::testing::{NODE, World};
 use crate::{Namespaces, Peer, PodSelection};
 
@@ -22,6 +22,11 @@ pub(super) fn allowed(world: &World, packet: &Packet) -> (bool, bool) {
         ask(packet.source, Direction::Egress),
         ask(packet.destination, Direction::Ingress),
     )
+}
+
+/// Whether several pods have an address.
+pub(super) fn is_contested(world: &World, address: IpAddr) -> bool {
+    claims(world, address).count() > 1
 }
 
 fn claims(world: &World, address: IpAddr) -> impl Iterator<Item = &Pod> {
@@ -59,7 +64,8 @@ fn allows(world: &World, packet: &Packet, own: &[&Pod], direction: Direction) ->
     }
     let mut is_isolated = false;
     let mut is_allowed = false;
-    for policy in &world.policies {
+    let enforced = world.policies.iter().filter(|it| it.mode == Mode::Enforce);
+    for policy in enforced {
         let rules = match direction {
             Direction::Ingress => policy.ingress.as_ref(),
             Direction::Egress => policy.egress.as_ref(),

@@ -214,3 +214,33 @@ fn rules_of_another_type_allow_nothing() {
         ]
     );
 }
+
+/// Only the word keeps a policy from being enforced, and it does so for a policy that cannot be read, too.
+#[test]
+fn the_mode_is_an_annotation() {
+    for (annotations, mode, faults) in [
+        ("null", Mode::Enforce, &[][..]),
+        (
+            r#"{"sluice.dev/policy-mode": "enforce"}"#,
+            Mode::Enforce,
+            &[],
+        ),
+        (r#"{"sluice.dev/policy-mode": "audit"}"#, Mode::Audit, &[]),
+        (
+            r#"{"sluice.dev/policy-mode": "Audit"}"#,
+            Mode::Enforce,
+            &[
+                "metadata.annotations[sluice.dev/policy-mode]: \"Audit\" is not one of enforce, audit: the policy is enforced",
+            ],
+        ),
+    ] {
+        let json = format!(
+            r#"{{"metadata": {{"name": "p", "labels": {{"x": "1"}}, "annotations": {annotations}}}, "spec": {{}}}}"#
+        );
+        let written: NetworkPolicy = serde_json::from_str(&json).expect("JSON");
+        let converted = written.convert(&mut Interner::default());
+        assert_eq!(words::faults(&converted.faults), faults, "{annotations}");
+        let found = converted.object.expect("it has a name").mode;
+        assert_eq!(found, mode, "{annotations}");
+    }
+}
