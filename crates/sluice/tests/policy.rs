@@ -309,9 +309,18 @@ fn audit_and_drops_are_told(mode: &str) {
     let flags = ["--pod=default/far", "--outcome=dropped"];
     check(&watched(&bed, &flags), "dropped");
     bed.check("near", &[Bed::vip()], true);
-    // What is allowed was never told of.
-    let status = bed.files.status_as::<serde_json::Value>();
-    assert!(status.is_some(), "the agent lives");
+    let node = bed.cluster.node("node-a").netns();
+    let page = get(node, METRICS, "/metrics", WITHIN).expect("an agent shows metrics");
+    for outcome in ["audited", "dropped"] {
+        for (name, namespace) in [("packets", ""), ("reports", r#"namespace="default","#)] {
+            let start = format!(
+                r#"sluice_network_policy_{name}_total{{direction="ingress",{namespace}outcome="{outcome}"}} "#
+            );
+            let value = page.lines().find_map(|it| it.strip_prefix(&start));
+            let count: Option<u64> = value.and_then(|it| it.parse().ok());
+            assert!(count.is_some_and(|it| it > 0), "{start}: {page}");
+        }
+    }
     drop(agent);
 }
 

@@ -3,9 +3,10 @@
 mod packet;
 mod reader;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -99,12 +100,19 @@ pub struct PolicyDrops {
     pub drops: Vec<PolicyDrop>,
 }
 
+/// How often the kernel told of packets, by the namespace of the pod whose policies these are.
+pub(crate) type Reports = BTreeMap<(Arc<str>, Outcome, Direction), u64>;
+
+/// Most entries of [`Reports`]: further namespaces share the one without a name.
+const MOST_REPORTS: usize = 400;
+
 /// The last packets.
 #[derive(Debug, Default)]
 pub(crate) struct Drops {
     recent: VecDeque<PolicyDrop>,
     last: u64,
     lost: u64,
+    pub(crate) reports: Reports,
     /// When a pair had its last log line.
     said: HashMap<(IpAddr, IpAddr, Outcome, Direction), Instant>,
 }
@@ -129,6 +137,14 @@ impl Drops {
         }
         self.recent.push_back(drop);
         self.last += 1;
+    }
+
+    fn count(&mut self, namespace: Arc<str>, outcome: Outcome, direction: Direction) {
+        let mut key = (namespace, outcome, direction);
+        if self.reports.len() >= MOST_REPORTS && !self.reports.contains_key(&key) {
+            key.0 = "".into();
+        }
+        *self.reports.entry(key).or_default() += 1;
     }
 
     fn is_to_be_said(&mut self, drop: &PolicyDrop, now: Instant) -> bool {
@@ -193,6 +209,12 @@ impl<K: Kernel> Policies<K> {
         } else {
             reason.words(direction)
         };
+        let own = match direction {
+            Direction::Egress => packet.source,
+            Direction::Ingress => packet.destination,
+        };
+        let pod = self.planner().pods_at(&own).into_iter().next();
+        let namespace = pod.map_or_else(|| "".into(), |it| it.namespace);
         let end = |address: IpAddr| End {
             address,
             pods: self
@@ -213,6 +235,7 @@ impl<K: Kernel> Policies<K> {
             policies,
             why,
         };
+        self.drops.count(namespace, outcome, direction);
         self.drops.take(drop, Instant::now());
     }
 }

@@ -10,7 +10,7 @@ use sluice_nft::{Connection, Kernel};
 use sluice_node::{Consumer, Section, Settled, StepClock, chain};
 use sluice_policy_nftables::PolicyTables;
 use sluice_policy_plan::lookup::{Packet, lookup};
-use sluice_policy_plan::{Content, Direction, Piece, Planner, PolicyPlan};
+use sluice_policy_plan::{Content, Direction, Outcome, Piece, Planner, PolicyPlan};
 use sluice_reconcile::{BackendError, Backoff, Reconciler, Report};
 use tracing::{error, info, warn};
 
@@ -286,6 +286,13 @@ impl<K: Kernel> Policies<K> {
                 self.due = self.backoff.due();
             }
         }
+    }
+}
+
+impl Policies {
+    /// The packets that were dropped or audited; none while the kernel cannot be asked, which the next write tells of.
+    pub(crate) fn packets(&mut self) -> Vec<(Outcome, Direction, u64)> {
+        self.tables.backend_mut().packets().unwrap_or_default()
     }
 }
 

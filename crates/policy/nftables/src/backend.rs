@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use sluice_model::IpFamily;
+use sluice_netlink::RequestError;
+use sluice_netlink::request::uninterrupted;
 use sluice_nft::{Batch, Connection, Generation, Kernel, Purpose, drift};
-use sluice_policy_plan::{Content, Piece};
+use sluice_policy_plan::{Content, Direction, Outcome, Piece};
 use sluice_reconcile::{Backend, BackendError, Delta, Objects};
 
-use crate::name::scope;
+use crate::name::{ChainName, scope};
 use crate::object::{Key, Object};
 use crate::{TABLE, apply, observe, render};
 
@@ -33,6 +35,29 @@ impl PolicyTables {
         let kernel = Purpose::Policies.connect();
         let kernel = kernel.map_err(|error| BackendError::new("open netlink socket", error))?;
         Ok(Self::on(kernel))
+    }
+
+    /// How many packets came to each end: of both families since the table was made. The kernel counts per CPU, without a
+    /// lock.
+    ///
+    /// # Errors
+    ///
+    /// The kernel could not be asked.
+    pub fn packets(&mut self) -> Result<Vec<(Outcome, Direction, u64)>, RequestError> {
+        let mut all = Vec::new();
+        for direction in Direction::ALL {
+            for outcome in Outcome::ALL {
+                let chain = ChainName::outcome(outcome, direction).to_string();
+                let mut packets = 0;
+                for family in IpFamily::ALL {
+                    let list = || self.kernel.rule_packets(scope(family), &chain);
+                    let counts = uninterrupted(list)?;
+                    packets += counts.into_iter().flatten().sum::<u64>();
+                }
+                all.push((outcome, direction, packets));
+            }
+        }
+        Ok(all)
     }
 
     /// Prepares a watch for changes of the tables by other programs. It begins when it is called with the

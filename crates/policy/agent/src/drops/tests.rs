@@ -73,3 +73,20 @@ fn a_packet_is_a_line() {
     let expected = "2026-01-01T00:00:00.000Z dropped ingress 10.0.0.1 to a/web (10.0.0.2) port 80/tcp: dropped: no";
     assert_eq!(text, expected);
 }
+
+#[test]
+fn namespaces_are_bounded() {
+    let mut drops = Drops::default();
+    for namespace in 0..10_000 {
+        let namespace = format!("ns-{namespace}").into();
+        drops.count(namespace, Outcome::Dropped, Direction::Egress);
+    }
+    drops.count("ns-0".into(), Outcome::Dropped, Direction::Egress);
+    assert!(drops.reports.len() <= MOST_REPORTS + 4);
+    let of = |namespace: &str| {
+        let key = (namespace.into(), Outcome::Dropped, Direction::Egress);
+        drops.reports[&key]
+    };
+    assert_eq!(of("ns-0"), 2);
+    assert_eq!(of(""), 10_000 - MOST_REPORTS as u64);
+}
