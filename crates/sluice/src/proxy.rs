@@ -226,12 +226,14 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
     let services = runtime.inbox::<sluice_agent::Services<P>>();
     let names = runtime.inbox::<Names>();
     let of_pods = runtime.inbox::<Policies>();
-    let policies = policy_tables.map(|tables| {
+    let policies = policy_tables.map(|mut tables| {
         let clock = health.clock(health_timeout, Instant::now());
-        let tables = match sluice_policy_agent::listen(of_pods.handle()) {
-            Some(group) => tables.logging(group),
-            None => tables,
-        };
+        if let Some(group) = sluice_policy_agent::listen(of_pods.handle())
+            && let Err(error) = tables.log_to(group)
+        {
+            let why = chain(&error);
+            warn!(why, "packets that network policies drop are not logged");
+        }
         let to = of_pods.handle();
         let watch = tables.watch(move |change| {
             to.tell(move |it: &mut Policies| it.kernel_changed(change, Instant::now()));

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use sluice_model::IpFamily;
 use sluice_netlink::RequestError;
 use sluice_netlink::request::uninterrupted;
-use sluice_nft::{Batch, Connection, Generation, Kernel, Purpose, drift};
+use sluice_nft::{
+    Batch, Chain, Connection, Create, Family, Generation, Kernel, KernelRule, Purpose, Scope, drift,
+};
 use sluice_policy_plan::{Content, Direction, Outcome, Piece};
 use sluice_reconcile::{Backend, BackendError, Delta, Objects};
 
@@ -82,14 +84,38 @@ impl<K: Kernel> PolicyTables<K> {
         }
     }
 
-    /// The tables whose dropped and audited packets are shown to a group of nflog. Their text is that of [`Outcome`](sluice_policy_plan::Outcome) and
-    /// [`Direction`](sluice_policy_plan::Direction): `dropped ingress`. The kernel must have nflog.
-    #[must_use]
-    pub fn logging(self, group: u16) -> Self {
-        Self {
-            log: Some(group),
-            ..self
-        }
+    /// Shows dropped and audited packets to a group of nflog from the next full write on. Their text is that of
+    /// [`Outcome`] and [`Direction`]: `dropped ingress`.
+    ///
+    /// # Errors
+    ///
+    /// The kernel cannot do that: nothing is shown.
+    pub fn log_to(&mut self, group: u16) -> Result<(), BackendError> {
+        // A kernel without `CONFIG_NFT_LOG` would refuse our tables with all that is in them.
+        let scope = Scope {
+            family: Family::Ipv4,
+            table: "sluice-policy-probe",
+        };
+        let (name, log) = render::probe(group);
+        let chain = Chain {
+            name: name.to_owned(),
+            hook: None,
+            comment: None,
+        };
+        let rule = KernelRule {
+            chain: name.to_owned(),
+            exprs: log.exprs(Family::Ipv4),
+            comment: None,
+        };
+        let mut batch = Batch::new();
+        batch.add_table(0, scope, None, Create::New);
+        batch.add_chain(0, scope, &chain, Create::New);
+        batch.add_rule(0, scope, &rule);
+        batch.delete_table(0, scope);
+        let result = self.kernel.commit(&batch);
+        result.map_err(|error| error.of(format!("log to the nflog group {group}")))?;
+        self.log = Some(group);
+        Ok(())
     }
 
     /// Whether dropped and audited packets are shown.

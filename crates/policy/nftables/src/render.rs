@@ -1,5 +1,6 @@
 //! Pieces of the plan as objects of our tables.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 use sluice_model::IpFamily;
@@ -75,6 +76,12 @@ fn log(outcome: Outcome, direction: Direction, group: u16) -> Rule {
     let is_new = Match::In(Sense::IsNot, key.into(), pairs.clone());
     let prefix = format!("{outcome} {direction}").into();
     Rule::when(is_new, Action::Remember(pairs, key.into(), 1)).then(Action::Log { prefix, group })
+}
+
+/// A chain with a rule that does nothing but log, to learn whether the kernel can.
+pub(crate) fn probe(group: u16) -> (&'static str, Rule) {
+    let prefix = Cow::Borrowed("probe");
+    ("log", Rule::always(Action::Log { prefix, group }))
 }
 
 /// The objects of a piece in the table of a family.

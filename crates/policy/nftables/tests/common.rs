@@ -17,9 +17,11 @@ pub(crate) struct Enforced<K: Kernel> {
 
 impl<K: Kernel> Enforced<K> {
     pub(crate) fn on(kernel: K) -> Self {
+        let mut tables = PolicyTables::on(kernel);
+        tables.log_to(GROUP).unwrap();
         Self {
             planner: Planner::new(NODE.into()),
-            tables: Reconciler::new(PolicyTables::on(kernel).logging(GROUP)),
+            tables: Reconciler::new(tables),
         }
     }
 
