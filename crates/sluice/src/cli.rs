@@ -26,7 +26,7 @@ pub(crate) use controller::ControllerArgs;
 pub(crate) use dns::{DnsArgs, DnsCommand, QueryArgs, ServeArgs};
 pub(crate) use ebpf::{DsrArg, EbpfArgs, EndedArg, SocketsArg};
 pub(crate) use node_dns::NodeDnsArgs;
-pub(crate) use policy::{OutcomeArg, PolicyArgs, PolicyCommand, WaitArgs, WatchArgs};
+pub(crate) use policy::{DiffArgs, OutcomeArg, PolicyArgs, PolicyCommand, WaitArgs, WatchArgs};
 #[cfg(feature = "top")]
 pub(crate) use top::TopArgs;
 
@@ -112,10 +112,11 @@ The running agent says what it knows of the Service, unless --manifests, --kubec
   sluice status --connections | head
   sluice status -o json | jq .issues")]
     Status(StatusArgs),
-    /// Ask the running agent about network policies
+    /// Network policies: what changes with them, whether they are in force, what they drop
     #[command(after_help = "Examples:
   sluice policy wait api-from-web -n shop
   sluice policy watch
+  sluice policy diff -f new.yaml --kubeconfig ~/.kube/config
 
 The agent enforces policies with `sluice proxy --network-policy`. Why a connection passes or is dropped:
 `sluice explain FROM TO`. How many pods are isolated, and what is wrong with policies: `sluice status`.")]
@@ -453,6 +454,9 @@ pub(crate) fn definition() -> clap::Command {
         .mut_subcommand("doctor", |it| it.mut_args(hide))
         .mut_subcommand("dns", |it| {
             it.mut_subcommand("query", |it| it.mut_args(hide))
+        })
+        .mut_subcommand("policy", |it| {
+            it.mut_subcommand("diff", |it| it.mut_args(hide))
         })
 }
 

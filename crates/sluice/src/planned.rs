@@ -11,6 +11,7 @@ use hickory_proto::rr::Name;
 use sluice_model::Notice;
 use sluice_node::addresses;
 use sluice_plan::{Event, Planner};
+use sluice_policy_plan::Event as PolicyObject;
 use sluice_source::apiserver::{self, Client, Timeouts};
 use sluice_source::{Hub, Wants};
 use sluice_zone::{Event as NameEvent, NamespaceRule, Objects};
@@ -68,6 +69,7 @@ pub(crate) fn plan_with_names(args: &NodeArgs) -> anyhow::Result<Planned> {
 enum Told {
     Plan(Event),
     Name(NameEvent),
+    Policy(Option<PolicyObject>),
     Notice(Notice),
 }
 
@@ -96,7 +98,7 @@ fn plan_of(args: &NodeArgs, mut objects: Option<&mut Objects>) -> anyhow::Result
     let mut absorb = |told| match (told, &mut objects) {
         (Told::Plan(it), _) => planner.absorb(it),
         (Told::Name(it), Some(objects)) => objects.absorb(&it, 0),
-        (Told::Name(_), None) => {}
+        (Told::Name(_), None) | (Told::Policy(_), _) => {}
         (Told::Notice(it), objects) => {
             if let Some(objects) = objects {
                 objects.absorb(&NameEvent::Notice(it.clone()), 0);
@@ -144,12 +146,29 @@ pub(crate) fn read_names(
     let config = args.validate(&config::host_name())?;
     let wants = Wants::new(Told::Notice).and(names.wants(), Told::Name);
     let read = read(&config.source, wants, &mut |told| match told {
-        Told::Plan(_) => {}
+        Told::Plan(_) | Told::Policy(_) => {}
         Told::Name(it) => objects.absorb(&it, 0),
         Told::Notice(it) => objects.absorb(&NameEvent::Notice(it), 0),
     })?;
     read.problems.iter().for_each(|it| say(it));
     Ok(())
+}
+
+/// Reads all that network policies follow from the source of these flags. Prints problems to stderr.
+///
+/// # Errors
+///
+/// The flags are wrong, or the source cannot be read.
+pub(crate) fn read_policies(args: &NodeArgs) -> anyhow::Result<Vec<PolicyObject>> {
+    let config = args.validate(&config::host_name())?;
+    let wants = Wants::new(Told::Notice).and(wanted::of_policy_objects(), Told::Policy);
+    let mut objects = Vec::new();
+    let read = read(&config.source, wants, &mut |told| match told {
+        Told::Policy(it) => objects.extend(it),
+        Told::Plan(_) | Told::Name(_) | Told::Notice(_) => {}
+    })?;
+    read.problems.iter().for_each(|it| say(it));
+    Ok(objects)
 }
 
 /// Reads a source once: its events, and that they are complete, go to `sink`.
@@ -227,7 +246,7 @@ fn read_api_server(
                         }) => {
                             problems.insert(origin.clone(), of_it.clone());
                         }
-                        Told::Plan(_) | Told::Name(_) => {}
+                        Told::Plan(_) | Told::Name(_) | Told::Policy(_) => {}
                     }
                     sink(event);
                 }

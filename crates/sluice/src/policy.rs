@@ -1,5 +1,6 @@
-//! `sluice policy`: questions about network policies.
+//! `sluice policy`: answers about network policies, of the running agent or of a plan of our own.
 
+mod diff;
 mod wait;
 mod watch;
 
@@ -10,6 +11,7 @@ use crate::cli::{PolicyArgs, PolicyCommand};
 /// Runs a command about policies.
 pub(crate) fn run(args: &PolicyArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
+        PolicyCommand::Diff(args) => diff::run(args),
         PolicyCommand::Wait(args) => wait::run(args),
         PolicyCommand::Watch(args) => watch::run(args),
     }

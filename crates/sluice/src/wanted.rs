@@ -7,7 +7,7 @@ use sluice_plan::Event;
 use sluice_plan::settings::{DirectReturn, Settings};
 use sluice_policy_agent::PolicyEvent;
 use sluice_policy_agent::kinds::{ClusterNetworkPolicy, NetworkPolicy};
-use sluice_policy_plan::Event as PodEvent;
+use sluice_policy_plan::Event as PolicyObject;
 use sluice_source::{FieldTest, Need, Selection, Wants, kinds};
 use sluice_zone::Event as NameEvent;
 
@@ -50,27 +50,37 @@ pub(crate) fn of_plan(settings: &Settings, services: Services) -> Wants<Event> {
         .want::<kinds::ServiceCidr>(Selection::default(), Need::MayBeAbsent, Event::ServiceCidr)
 }
 
-/// What the policies of a node's pods follow: every Pod that has not ended may be a peer.
+/// What the policies of a node's pods follow.
 pub(crate) fn of_policies() -> Wants<Option<PolicyEvent>> {
-    let object = |event| Some(PolicyEvent::Object(event));
-    let all = Selection::default;
+    let wants = Wants::new(|it: Notice| PolicyEvent::notice(&it));
+    wants.and(of_policy_objects(), |it| it.map(PolicyEvent::Object))
+}
+
+/// The objects alone, and `None` for each notice: every Pod that has not ended may be a peer.
+pub(crate) fn of_policy_objects() -> Wants<Option<PolicyObject>> {
     let namespaces = Selection {
         // `default`
         is_never_empty: true,
-        ..all()
+        ..Selection::default()
     };
-    Wants::new(|it: Notice| PolicyEvent::notice(&it))
-        .want::<NetworkPolicy>(all(), Need::Required, move |it| {
-            object(PodEvent::NetworkPolicy(it))
+    policies()
+        .want::<kinds::Namespace>(namespaces, Need::Required, |it| {
+            Some(PolicyObject::Namespace(it))
         })
-        .want::<ClusterNetworkPolicy>(all(), Need::MayBeAbsent, move |it| {
-            object(PodEvent::ClusterNetworkPolicy(it))
+        .want::<kinds::Pod>(Selection::of_pods(None), Need::Required, |it| {
+            Some(PolicyObject::Pod(it))
         })
-        .want::<kinds::Namespace>(namespaces, Need::Required, move |it| {
-            object(PodEvent::Namespace(it))
+}
+
+/// The policies alone.
+pub(crate) fn policies() -> Wants<Option<PolicyObject>> {
+    let all = Selection::default;
+    Wants::new(|_| None)
+        .want::<NetworkPolicy>(all(), Need::Required, |it| {
+            Some(PolicyObject::NetworkPolicy(it))
         })
-        .want::<kinds::Pod>(Selection::of_pods(None), Need::Required, move |it| {
-            object(PodEvent::Pod(it))
+        .want::<ClusterNetworkPolicy>(all(), Need::MayBeAbsent, |it| {
+            Some(PolicyObject::ClusterNetworkPolicy(it))
         })
 }
 

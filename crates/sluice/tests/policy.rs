@@ -324,6 +324,57 @@ fn audit_and_drops_are_told(mode: &str) {
     drop(agent);
 }
 
+/// What `sluice policy diff` says about a cluster without policies, on node-a.
+#[track_caller]
+fn difference(bed: &Bed, spec: &str, flags: &[&str]) -> String {
+    let file = bed.files.0.path().join("new.yaml");
+    let text = format!(
+        "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n\
+         metadata: {{name: web, namespace: default}}\nspec: {spec}\n"
+    );
+    std::fs::write(&file, text).expect("writable");
+    let node = bed.cluster.node("node-a").netns();
+    let mut command = node.command(SLUICE, &["policy", "diff", "--manifests"]);
+    command.arg(bed.files.manifests()).arg("-f").arg(&file);
+    let output = command.args(flags).output().expect("it was built");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_difference_is_told_before_it_is_made() {
+    require_netns!();
+    let bed = Bed::new();
+    let spec = "{podSelector: {matchLabels: {app: web}}, \
+                ingress: [{from: [{podSelector: {matchLabels: {app: near}}}], ports: [{port: 8080}]}]}";
+    let why = "dropped: isolated by NetworkPolicy default/web, no rule of which matches";
+    let expected = format!(
+        "default/far to default/web\n  - tcp, udp, sctp, other protocols\n    {why}\n\
+         default/near to default/web\n  - tcp/0-8079, tcp/8081-65535, udp, sctp, other protocols\n    {why}\n"
+    );
+    assert_eq!(difference(&bed, spec, &[]), expected);
+    // Nobody tracks connections on this node before an agent runs there.
+    let _agent = bed.run("nftables");
+    bed.check("far", &[bed.direct("web")], true);
+    bed.check("near", &[Bed::vip()], true);
+    let text = difference(&bed, spec, &["--connections", "-o=json"]);
+    let found: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(found["changes"].as_array().map(Vec::len), Some(2), "{text}");
+    let connections = found["connections"]
+        .as_array()
+        .expect("they were asked for");
+    for address in bed.of_pod("web") {
+        let to = format!("default/web ({address})");
+        let is_it = |it: &&serde_json::Value| it["to"] == *to && it["port"] == "tcp/8080";
+        let found: Vec<_> = connections.iter().filter(is_it).collect();
+        let is_of_far = |it: &&serde_json::Value| {
+            let from = it["from"].as_str().unwrap_or_default();
+            from.starts_with("default/far (")
+        };
+        assert!(!found.is_empty() && found.iter().all(is_of_far), "{text}");
+    }
+}
+
 /// What `sluice policy wait` says, and whether the policy is in force.
 fn wait(bed: &Bed, words: &[&str]) -> (bool, String) {
     let mut command = Command::new(SLUICE);

@@ -7,6 +7,7 @@
 //!
 //! [`Policies`] is a consumer beside the Service proxy, of which it knows nothing.
 
+mod connections;
 mod drops;
 mod event;
 pub mod kinds;
@@ -15,6 +16,7 @@ mod policies;
 mod questions;
 mod state;
 
+pub use connections::forbidden;
 pub use drops::{End, PolicyDrop, PolicyDrops, listen};
 pub use event::PolicyEvent;
 pub use metrics::show_metrics;

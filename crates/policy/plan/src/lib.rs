@@ -15,6 +15,7 @@
 //! - [`lookup`](lookup::lookup) reads the plan alone. A data plane that needs an `if` about Kubernetes shows a gap in the
 //!   plan.
 
+pub mod diff;
 mod event;
 mod id;
 pub mod lookup;

@@ -21,7 +21,8 @@ use crate::sets::Sets;
 /// policies that are about others.
 #[derive(Debug)]
 pub struct Planner {
-    node: Arc<str>,
+    /// `None`: all pods are this node's.
+    node: Option<Arc<str>>,
     pods: Pods,
     policies: BTreeMap<NamespacedName, Arc<NetworkPolicy>>,
     cluster_policies: BTreeMap<Arc<str>, Arc<ClusterNetworkPolicy>>,
@@ -118,6 +119,16 @@ impl Planner {
     /// A node of this name, before anything is known.
     #[must_use]
     pub fn new(node: Arc<str>) -> Self {
+        Self::of(Some(node))
+    }
+
+    /// All nodes of a cluster as one, before anything is known.
+    #[must_use]
+    pub fn of_cluster() -> Self {
+        Self::of(None)
+    }
+
+    fn of(node: Option<Arc<str>>) -> Self {
         Self {
             node,
             pods: Pods::default(),
@@ -235,7 +246,7 @@ impl Planner {
     }
 
     fn refresh_address(&mut self, address: IpAddr) {
-        let pods = self.pods.on(&self.node, &address);
+        let pods = self.pods.on(self.node.as_ref(), &address);
         let pods: Vec<Arc<Pod>> = pods.into_iter().cloned().collect();
         let piece = Piece::Address(address);
         let old = self.pieces.plan.get(&piece).cloned();

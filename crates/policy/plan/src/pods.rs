@@ -72,9 +72,9 @@ impl Pods {
     }
 
     /// As [`at`](Self::at), of the pods of one node.
-    pub(crate) fn on(&self, node: &Arc<str>, address: &IpAddr) -> Vec<&Arc<Pod>> {
-        let claims = self.claims(address);
-        living(claims.filter(|it| it.node.as_ref() == Some(node)).collect())
+    pub(crate) fn on(&self, node: Option<&Arc<str>>, address: &IpAddr) -> Vec<&Arc<Pod>> {
+        let is_on = |it: &&Arc<Pod>| node.is_none_or(|node| it.node.as_ref() == Some(node));
+        living(self.claims(address).filter(is_on).collect())
     }
 
     fn claims(&self, address: &IpAddr) -> impl Iterator<Item = &Arc<Pod>> {

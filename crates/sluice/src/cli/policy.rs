@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use sluice_config::time;
 
-use super::{Output, SOCKET};
+use super::{NodeArgs, Output, SOCKET};
 
 /// `sluice policy`.
 #[derive(Clone, Debug, Args)]
@@ -42,6 +42,46 @@ It goes on until Ctrl-C or --count. The kernel tells of one packet a second for 
 pods of this node: ingress is decided where the destination runs, egress where the source does. A policy with the annotation
 sluice.dev/policy-mode: audit drops nothing, and what it would drop is shown as audited.")]
     Watch(WatchArgs),
+    /// Show what policies would change before they are applied: which pods no longer reach which, and which do
+    #[command(after_help = "Examples:
+  sluice policy diff -f new.yaml --kubeconfig ~/.kube/config
+  sluice policy diff -f new.yaml --delete default/old --kubeconfig ~/.kube/config
+  sluice policy diff -f policies.yaml --manifests /etc/sluice -o json | jq '.changes[].closed'
+  sluice policy diff -f new.yaml --kubeconfig /etc/kubernetes/admin.conf --connections
+
+All pods of the cluster are compared as they are now, whatever their node. Pods that no rule tells apart share a line. A
+policy of a file replaces the one of its name; one in audit mode changes nothing, and so is compared as if it were enforced
+with --enforce.
+Exit status: 0 when it could be compared, whatever the difference.")]
+    Diff(Box<DiffArgs>),
+}
+
+/// `sluice policy diff`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DiffArgs {
+    /// File of NetworkPolicies and ClusterNetworkPolicies that are new or changed
+    #[arg(
+        short,
+        long = "file",
+        value_name = "FILE",
+        required_unless_present = "delete"
+    )]
+    pub(crate) files: Vec<PathBuf>,
+    /// A policy that goes: NAMESPACE/NAME, or NAME of a ClusterNetworkPolicy
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) delete: Vec<String>,
+    /// Compare as if the policies of the files were not in audit mode
+    #[arg(long)]
+    pub(crate) enforce: bool,
+    /// Also list the connections of pods through this machine that would no longer be allowed to begin, as root
+    #[arg(long)]
+    pub(crate) connections: bool,
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) output: Output,
+    // Last: a heading in here is the heading of what follows.
+    #[command(flatten)]
+    pub(crate) node: NodeArgs,
 }
 
 /// `sluice policy watch`.
