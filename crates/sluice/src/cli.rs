@@ -26,7 +26,9 @@ pub(crate) use controller::ControllerArgs;
 pub(crate) use dns::{DnsArgs, DnsCommand, QueryArgs, ServeArgs};
 pub(crate) use ebpf::{DsrArg, EbpfArgs, EndedArg, SocketsArg};
 pub(crate) use node_dns::NodeDnsArgs;
-pub(crate) use policy::{DiffArgs, OutcomeArg, PolicyArgs, PolicyCommand, WaitArgs, WatchArgs};
+pub(crate) use policy::{
+    DiffArgs, MatrixArgs, OutcomeArg, PolicyArgs, PolicyCommand, WaitArgs, WatchArgs,
+};
 #[cfg(feature = "top")]
 pub(crate) use top::TopArgs;
 
@@ -117,6 +119,7 @@ The running agent says what it knows of the Service, unless --manifests, --kubec
   sluice policy wait api-from-web -n shop
   sluice policy watch
   sluice policy diff -f new.yaml --kubeconfig ~/.kube/config
+  sluice policy matrix --kubeconfig ~/.kube/config
 
 The agent enforces policies with `sluice proxy --network-policy`. Why a connection passes or is dropped:
 `sluice explain FROM TO`. How many pods are isolated, and what is wrong with policies: `sluice status`.")]
@@ -457,6 +460,7 @@ pub(crate) fn definition() -> clap::Command {
         })
         .mut_subcommand("policy", |it| {
             it.mut_subcommand("diff", |it| it.mut_args(hide))
+                .mut_subcommand("matrix", |it| it.mut_args(hide))
         })
 }
 

@@ -1,6 +1,7 @@
 //! `sluice policy`: answers about network policies, of the running agent or of a plan of our own.
 
 mod diff;
+mod matrix;
 mod wait;
 mod watch;
 
@@ -12,6 +13,7 @@ use crate::cli::{PolicyArgs, PolicyCommand};
 pub(crate) fn run(args: &PolicyArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         PolicyCommand::Diff(args) => diff::run(args),
+        PolicyCommand::Matrix(args) => matrix::run(args),
         PolicyCommand::Wait(args) => wait::run(args),
         PolicyCommand::Watch(args) => watch::run(args),
     }

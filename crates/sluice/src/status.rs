@@ -147,7 +147,7 @@ fn pair(name: &str, value: &dyn Display) -> Vec<String> {
 
 /// Lines of columns, two spaces apart. The first `numbers` columns are aligned to the right. A row
 /// may have fewer columns than the first.
-fn columns(rows: &[Vec<String>], numbers: usize) -> String {
+pub(crate) fn columns(rows: &[Vec<String>], numbers: usize) -> String {
     let mut widths = vec![0; rows.first().map_or(0, Vec::len)];
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {

@@ -342,6 +342,34 @@ fn difference(bed: &Bed, spec: &str, flags: &[&str]) -> String {
 }
 
 #[test]
+fn a_matrix_shows_who_talks_to_whom() {
+    require_netns!();
+    let bed = Bed::new();
+    bed.policy("{podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {app: near}}}], ports: [{port: 8080}]}]}");
+    let matrix = |flags: &[&str]| {
+        let mut command = Command::new(SLUICE);
+        command
+            .args(["policy", "matrix"])
+            .args(flags)
+            .arg("--manifests");
+        let output = command.arg(bed.files.manifests()).output();
+        let output = output.expect("it was built");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert_eq!(matrix(&[]), "FROM     default\ndefault  some\n");
+    let lines = matrix(&["-n", "default"]);
+    for line in [
+        "default/near to default/web: tcp/8080",
+        "default/far to default/web: nothing",
+        "default/web to default/far: everything",
+    ] {
+        assert!(lines.lines().any(|it| it == line), "{line}: {lines}");
+    }
+    assert_eq!(matrix(&["-n", "elsewhere"]), "");
+}
+
+#[test]
 fn a_difference_is_told_before_it_is_made() {
     require_netns!();
     let bed = Bed::new();

@@ -15,6 +15,7 @@
 //! - [`lookup`](lookup::lookup) reads the plan alone. A data plane that needs an `if` about Kubernetes shows a gap in the
 //!   plan.
 
+mod classes;
 pub mod diff;
 mod event;
 mod id;
@@ -24,6 +25,7 @@ mod plan;
 mod planner;
 mod pods;
 mod policy;
+pub mod reach;
 mod rules;
 mod sets;
 #[cfg(any(test, feature = "testing"))]
@@ -31,6 +33,7 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 
+pub use classes::Traffic;
 pub use event::Event;
 pub use id::{ProfileId, SetId};
 pub use peer::{Block, Namespaces, Peer, PodSelection};

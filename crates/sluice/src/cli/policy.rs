@@ -54,6 +54,29 @@ policy of a file replaces the one of its name; one in audit mode changes nothing
 with --enforce.
 Exit status: 0 when it could be compared, whatever the difference.")]
     Diff(Box<DiffArgs>),
+    /// Show who may talk to whom: namespaces in a table, or the pods of one namespace
+    #[command(after_help = "Examples:
+  sluice policy matrix --kubeconfig ~/.kube/config
+  sluice policy matrix -n shop --kubeconfig ~/.kube/config
+  sluice policy matrix --manifests /etc/sluice -o json
+
+In the table a row is who connects. all: every pod of the row reaches every pod of the column with everything; none: no pod
+reaches any; some: anything else, which -n shows. Pods that no rule tells apart share a line.")]
+    Matrix(Box<MatrixArgs>),
+}
+
+/// `sluice policy matrix`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MatrixArgs {
+    /// Show the pods that have a part in connections of this namespace, and what they may send
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) output: Output,
+    // Last: a heading in here is the heading of what follows.
+    #[command(flatten)]
+    pub(crate) node: NodeArgs,
 }
 
 /// `sluice policy diff`.
