@@ -27,7 +27,8 @@ pub(crate) use dns::{DnsArgs, DnsCommand, QueryArgs, ServeArgs};
 pub(crate) use ebpf::{DsrArg, EbpfArgs, EndedArg, SocketsArg};
 pub(crate) use node_dns::NodeDnsArgs;
 pub(crate) use policy::{
-    DiffArgs, MatrixArgs, OutcomeArg, PolicyArgs, PolicyCommand, WaitArgs, WatchArgs,
+    ConnectionsArg, DiffArgs, MatrixArgs, OutcomeArg, PolicyArgs, PolicyCommand, WaitArgs,
+    WatchArgs,
 };
 #[cfg(feature = "top")]
 pub(crate) use top::TopArgs;
@@ -250,6 +251,10 @@ pub(crate) struct ProxyArgs {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "true", value_parser = flags::boolean)]
     pub(crate) network_policy: Option<bool>,
+    /// What becomes of connections that are open when a network policy begins to forbid them, unless the policy has the
+    /// annotation sluice.dev/policy-connections
+    #[arg(long, value_name = "WHAT", default_value = "keep")]
+    pub(crate) policy_connections: ConnectionsArg,
     /// Whether the kernel refuses the agent system calls and files that it never needs
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(crate) sandbox: Sandbox,

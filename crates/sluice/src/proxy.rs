@@ -33,11 +33,11 @@ use sluice_plan::Event;
 use sluice_plane::{DataPlane, Options, Sysctl};
 use sluice_policy_agent::Policies;
 use sluice_policy_nftables::PolicyTables;
-use sluice_policy_plan::Planner;
+use sluice_policy_plan::{Connections as PolicyConnections, Planner};
 use sluice_source::Hub;
 use tracing::{info, warn};
 
-use crate::cli::{NodeArgs, ProxyArgs};
+use crate::cli::{ConnectionsArg, NodeArgs, ProxyArgs};
 use crate::config::{self, ProxyConfig, Source, WebConfig};
 use crate::config_watch;
 use crate::error;
@@ -239,8 +239,16 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
             to.tell(move |it: &mut Policies| it.kernel_changed(change, Instant::now()));
         });
         sluice_policy_agent::show_metrics(&of_process, of_pods.handle());
-        Policies::new(Planner::new(node_name.clone()), tables, clock).watched(watch)
+        let policies = Policies::new(Planner::new(node_name.clone()), tables, clock).watched(watch);
+        let usual = match args.policy_connections {
+            ConnectionsArg::Keep => PolicyConnections::Keep,
+            ConnectionsArg::Cut => PolicyConnections::Cut,
+        };
+        let cutting = sluice_policy_agent::cutting(usual, of_pods.handle());
+        let cutting = cutting.context("start cutting connections")?;
+        anyhow::Ok(cutting(policies))
     });
+    let policies = policies.transpose()?;
     let (proxy, control) = (services.handle(), runtime.control());
     let plans = sluice_agent::Services::plans(proxy.clone());
     if let Some(counters) = plane.counters()? {

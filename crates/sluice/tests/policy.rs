@@ -1,10 +1,12 @@
 //! Network policies beside the rules of Services, in every mode that this kernel has. Needs root.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
 
-use sluice_lab::{Client, Cluster, Netns, Pod, Probe, Protocol, Server, eventually, require_netns};
+use sluice_lab::{
+    Client, Cluster, Netns, Pod, Probe, Protocol, Server, Session, eventually, require_netns,
+};
 
 use crate::common::{Agent, Files, SLUICE, WITHIN, get};
 
@@ -470,6 +472,114 @@ fn without_policies_nothing_is_waited_for() {
     let (is_in_force, text) = wait(&bed, &["web", "--timeout=1h"]);
     let why = "this agent enforces no network policies: start it with --network-policy";
     assert!(!is_in_force && text.contains(why), "{text}");
+}
+
+/// A client's datagram to a server, which then sends to the client.
+struct Datagrams {
+    client: UdpSocket,
+    server: UdpSocket,
+    to: SocketAddr,
+    sent: u8,
+}
+
+impl Datagrams {
+    fn open(bed: &Bed, from: &str, to: &str) -> Self {
+        let bind = |pod: &str| {
+            let address = SocketAddr::new(bed.of_pod(pod)[0], 0);
+            let socket = bed.netns(pod).run(|| UdpSocket::bind(address));
+            let socket = socket.expect("a free port");
+            let timeout = Some(Duration::from_millis(500));
+            socket.set_read_timeout(timeout).expect("not zero");
+            socket
+        };
+        let (client, server) = (bind(from), bind(to));
+        let server_address = server.local_addr().expect("it is bound");
+        client
+            .send_to(&[0], server_address)
+            .expect("there is a route");
+        let (_, to) = server
+            .recv_from(&mut [0])
+            .expect("nothing is forbidden yet");
+        Self {
+            client,
+            server,
+            to,
+            sent: 0,
+        }
+    }
+
+    /// Whether the client gets the next datagram of the server.
+    fn arrive(&mut self) -> bool {
+        self.sent = self.sent.wrapping_add(1);
+        self.server
+            .send_to(&[self.sent], self.to)
+            .expect("there is a route");
+        let mut got = [0];
+        // Earlier ones may still be waiting.
+        while self.client.recv(&mut got).is_ok() {
+            if got[0] == self.sent {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Connections that are open when a policy begins to forbid them.
+fn open_connections_end(mode: &str) {
+    require_netns!();
+    let bed = Bed::new();
+    let policy = |annotation: &str| {
+        let text = format!(
+            "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n\
+             metadata: {{name: web, annotations: {{sluice.dev/policy-connections: {annotation}}}}}\n\
+             spec: {{podSelector: {{matchLabels: {{app: web}}}}, \
+             ingress: [{{from: [{{podSelector: {{matchLabels: {{app: near}}}}}}]}}]}}\n"
+        );
+        bed.files.write("policy.yaml", &text);
+        let (is_in_force, text) = wait(&bed, &["web"]);
+        assert!(is_in_force, "{text}");
+    };
+    let agent = bed.run(mode);
+    bed.check("near", &[Bed::vip()], true);
+    let open = |from: &str, to: SocketAddr| {
+        Session::connect(bed.netns(from), to).expect("nothing is forbidden yet")
+    };
+    let mut allowed = [Bed::vip()[0], bed.direct("web")[1]].map(|it| open("near", it));
+    let mut forbidden = bed.direct("web").map(|it| open("far", it));
+    let mut datagrams = Datagrams::open(&bed, "far", "web");
+    policy("keep");
+    bed.check("far", &[bed.direct("web")], false);
+    for session in allowed.iter_mut().chain(&mut forbidden) {
+        session.ping().expect("an open connection is kept");
+    }
+    assert!(datagrams.arrive(), "an open connection is kept");
+    // The rules are no others: the agent walks once something is written.
+    std::fs::remove_file(bed.files.manifests().join("policy.yaml")).expect("it is there");
+    bed.check("far", &[bed.direct("web")], true);
+    policy("cut");
+    for session in &mut forbidden {
+        let ended = eventually(WITHIN, || session.ping().err());
+        assert!(ended.is_some(), "the connection goes on");
+    }
+    // Nobody forbids the server to send: it may not begin the connection again.
+    let ended = eventually(WITHIN, || (!datagrams.arrive()).then_some(()));
+    assert!(ended.is_some(), "the server's datagrams still arrive");
+    assert!(!datagrams.arrive(), "they arrive again");
+    for session in &mut allowed {
+        session.ping().expect("it is allowed");
+    }
+    drop(agent);
+}
+
+#[test]
+fn open_connections_in_nftables() {
+    open_connections_end("nftables");
+}
+
+#[test]
+fn open_connections_in_ebpf() {
+    open_connections_end("ebpf");
 }
 
 #[test]

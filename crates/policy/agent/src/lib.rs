@@ -16,7 +16,7 @@ mod policies;
 mod questions;
 mod state;
 
-pub use connections::forbidden;
+pub use connections::{cutting, forbidden};
 pub use drops::{End, PolicyDrop, PolicyDrops, listen};
 pub use event::PolicyEvent;
 pub use metrics::show_metrics;

@@ -10,10 +10,11 @@ use sluice_nft::{Connection, Kernel};
 use sluice_node::{Consumer, Section, Settled, StepClock, chain};
 use sluice_policy_nftables::PolicyTables;
 use sluice_policy_plan::lookup::{Packet, lookup};
-use sluice_policy_plan::{Content, Direction, Outcome, Piece, Planner, PolicyPlan};
+use sluice_policy_plan::{Connections, Content, Direction, Outcome, Piece, Planner, PolicyPlan};
 use sluice_reconcile::{BackendError, Backoff, Reconciler, Report};
 use tracing::{error, info, warn};
 
+use crate::connections::Cutting;
 use crate::drops::Drops;
 use crate::event::PolicyEvent;
 use crate::questions::PolicyAnswer;
@@ -108,6 +109,8 @@ pub struct Policies<K: Kernel = Connection> {
     issues: BTreeSet<String>,
     error: String,
     pub(crate) drops: Drops,
+    /// `None`: open connections go on.
+    cutting: Option<Cutting>,
 }
 
 impl<K: Kernel> Policies<K> {
@@ -130,6 +133,7 @@ impl<K: Kernel> Policies<K> {
             issues: BTreeSet::new(),
             error: String::new(),
             drops: Drops::default(),
+            cutting: None,
         }
     }
 
@@ -138,6 +142,24 @@ impl<K: Kernel> Policies<K> {
     pub fn watched(mut self, watch: impl FnOnce(u32) + Send + 'static) -> Self {
         self.watch = Some(Box::new(watch));
         self
+    }
+
+    /// Ends open connections that policies begin to forbid.
+    pub(crate) fn with_cutting(mut self, cutting: Cutting) -> Self {
+        self.cutting = Some(cutting);
+        self
+    }
+
+    /// What becomes of open connections where a policy does not say; `None` where nothing is cut, or rules are not written
+    /// yet.
+    pub(crate) fn usual_for_open(&self) -> Option<Connections> {
+        let usual = self.cutting.as_ref()?.usual;
+        let is_written = self.unwritten().is_none();
+        (is_written && self.planner.may_cut(usual)).then_some(usual)
+    }
+
+    pub(crate) fn tables_mut(&mut self) -> &mut PolicyTables<K> {
+        self.tables.backend_mut()
     }
 
     /// The status as it is now.
@@ -277,6 +299,12 @@ impl<K: Kernel> Policies<K> {
                 self.backoff.succeed();
                 self.clock.done();
                 self.due = self.look;
+                if !report.is_empty()
+                    && self.usual_for_open().is_some()
+                    && let Some(cutting) = &self.cutting
+                {
+                    cutting.begin();
+                }
             }
             Err(error) => {
                 let why = chain(&error);
@@ -342,5 +370,7 @@ fn issue(direction: Direction, name: &NamespacedName, policy: &PolicyPlan) -> Op
     (left_out > 0).then_some(issue)
 }
 
+#[cfg(test)]
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;

@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 
 use sluice_model::IpFamily;
 use sluice_netlink::RequestError;
+use sluice_netlink::conntrack::Flow;
 use sluice_netlink::request::uninterrupted;
 use sluice_nft::{
-    Batch, Chain, Connection, Create, Family, Generation, Kernel, KernelRule, Purpose, Scope, drift,
+    Batch, Chain, Connection, Create, Datum, ElementRef, Family, Generation, Kernel, KernelRule,
+    KeyBytes, Purpose, Scope, drift,
 };
 use sluice_policy_plan::{Content, Direction, Outcome, Piece};
 use sluice_reconcile::{Backend, BackendError, Delta, Objects};
 
-use crate::name::{ChainName, scope};
+use crate::name::{ChainName, SetName, scope};
 use crate::object::{Key, Object};
 use crate::{TABLE, apply, observe, render};
 
@@ -115,6 +117,41 @@ impl<K: Kernel> PolicyTables<K> {
         let result = self.kernel.commit(&batch);
         result.map_err(|error| error.of(format!("log to the nflog group {group}")))?;
         self.log = Some(group);
+        Ok(())
+    }
+
+    /// Holds connections cut: packets of their replies are dropped that belong to no connection that the kernel tracks. So
+    /// their entries of connection tracking are to be deleted next. Packets of the other direction are what rules drop.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refused: nothing is cut.
+    pub fn cut(&mut self, flows: &[Flow]) -> Result<(), BackendError> {
+        let mut batch = Batch::new();
+        let mut key = KeyBytes::default();
+        let set = SetName::Cut.to_string();
+        for Flow { reply, .. } in flows {
+            key.set(&[
+                Datum::Address(reply.src),
+                Datum::Address(reply.dst),
+                Datum::Protocol(reply.protocol),
+                Datum::Port(reply.src_port),
+                Datum::Port(reply.dst_port),
+            ]);
+            let element = ElementRef {
+                timeout_ms: Some(u64::from(render::CUT_SECONDS) * 1_000),
+                ..ElementRef::default()
+            };
+            let scope = scope(IpFamily::of(&reply.src));
+            key.write(element, |it| {
+                batch.add_element(0, scope, &set, it, Create::IfMissing);
+            });
+        }
+        let result = self.kernel.commit(&batch);
+        result.map_err(|error| error.of(format!("write set {TABLE} {set}")))?;
+        if !batch.is_empty() {
+            self.generation = Generation::after(self.generation);
+        }
         Ok(())
     }
 

@@ -18,6 +18,8 @@ pub enum SetName {
     Itself,
     /// The pairs of addresses of which a packet was logged within the last second.
     Logged(Outcome, Direction),
+    /// Connections that were open when a policy began to forbid them, as their replies are.
+    Cut,
     /// A set of the plan.
     Peers(SetId),
     /// A set that we did not make.
@@ -39,6 +41,7 @@ impl fmt::Display for SetName {
         match self {
             Self::Pods(direction) => write!(f, "{direction}"),
             Self::Itself => f.write_str("itself"),
+            Self::Cut => f.write_str("cut"),
             Self::Logged(outcome, direction) => write!(f, "logged-{outcome}-{direction}"),
             Self::Peers(id) => write!(f, "{id}"),
             Self::Other(name) => f.write_str(name),
@@ -138,6 +141,7 @@ mod tests {
         let id = SetId::of("anything");
         for name in [
             SetName::Itself,
+            SetName::Cut,
             SetName::Pods(Direction::Egress),
             SetName::Logged(Outcome::Audited, Direction::Ingress),
             SetName::Peers(id),

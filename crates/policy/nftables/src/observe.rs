@@ -56,8 +56,7 @@ fn list(kernel: &mut impl Kernel, family: IpFamily) -> Result<Objects, RequestEr
         let Some(kind) = set::kind(family, &name, &listed) else {
             return Ok(foreign(family));
         };
-        // Rules add these elements.
-        if kind != Kind::Logged && !elements(kernel, family, &name, kind, &mut objects)? {
+        if !kind.is_volatile() && !elements(kernel, family, &name, kind, &mut objects)? {
             return Ok(foreign(family));
         }
         objects.insert(Key::Set(family, name), Object::Set(Box::new(listed)));
@@ -154,7 +153,7 @@ fn entry(family: IpFamily, kind: Kind, element: &ElementRef<'_>) -> Option<Entry
                 last,
             })
         }
-        Kind::Prefixes => return None,
+        Kind::Prefixes | Kind::Cut => return None,
     };
     key.end().map(|()| entry)
 }

@@ -16,6 +16,10 @@ use crate::name::{ChainName, SetName};
 use crate::object::{Chain, Element, Entry, Key, Object, Rule};
 use crate::set;
 
+/// How long a connection is held cut after its last packet. TCP sends again for about that long (`tcp_retries2` in
+/// `ip-sysctl.rst`: 924.6 s).
+pub(crate) const CUT_SECONDS: u32 = 930;
+
 /// Packets of connections that were allowed: replies, and what ICMP says about them.
 const KNOWN: [ConnectionState; 2] = [ConnectionState::Established, ConnectionState::Related];
 
@@ -44,6 +48,14 @@ pub fn standing(family: IpFamily, log: Option<u16>) -> Vec<(Key, Object)> {
             // In the ebpf mode what the node sends to a Service comes back through the loopback interface.
             let own = Match::Interface(Sense::Is, "lo".into());
             rules.push(Rule::when(own, Action::Accept));
+        }
+        if direction == Direction::Egress {
+            // The first of the two chains sees every packet. Its connection is known to nobody any more, or not yet: the
+            // other end may not begin it again.
+            let key = set::Kind::Cut.key();
+            let is_cut = Match::In(Sense::Is, key.into(), SetName::Cut);
+            let remember = Action::Remember(SetName::Cut, key.into(), CUT_SECONDS);
+            rules.push(Rule::when(is_cut, remember).then(Action::Drop));
         }
         rules.push(Rule::always(Action::Verdict(
             vec![Field::Address(own(direction))].into(),

@@ -18,6 +18,8 @@ pub(crate) enum Kind {
     Itself,
     /// Sources with destinations, which rules add and which go by themselves.
     Logged,
+    /// Connections, which go by themselves some time after their last packet.
+    Cut,
     /// Addresses.
     Addresses,
     /// Destination addresses with ports.
@@ -54,6 +56,13 @@ impl Kind {
                 Field::Port(Side::Destination),
             ],
             Self::Ranges => &[Field::Protocol, Field::Port(Side::Destination)],
+            Self::Cut => &[
+                Field::Address(Side::Source),
+                Field::Address(Side::Destination),
+                Field::Protocol,
+                Field::Port(Side::Source),
+                Field::Port(Side::Destination),
+            ],
         }
     }
 
@@ -77,8 +86,18 @@ impl Kind {
                 size: Some(LOGGED_PAIRS),
                 ..shape.set(family, name)
             },
+            Self::Cut => Set {
+                flags: SetFlags::TIMEOUT | SetFlags::DYNAMIC,
+                size: Some(CUT_CONNECTIONS),
+                ..shape.set(family, name)
+            },
             _ => shape.set(family, name),
         }
+    }
+
+    /// Whether elements come and go without a write of the plan.
+    pub(crate) const fn is_volatile(self) -> bool {
+        matches!(self, Self::Logged | Self::Cut)
     }
 }
 
@@ -99,11 +118,15 @@ pub(crate) fn peers(family: IpFamily, name: &SetName, set: &PeerSet) -> Set {
 /// Most pairs that are remembered at a time: while there are as many, packets of other pairs are not logged.
 const LOGGED_PAIRS: u32 = 4_096;
 
+/// Most connections that are held cut at a time.
+const CUT_CONNECTIONS: u32 = 65_536;
+
 /// The sets that are always there.
-pub(crate) const STANDING: [(SetName, Kind); 7] = [
+pub(crate) const STANDING: [(SetName, Kind); 8] = [
     (SetName::Pods(Direction::Ingress), Kind::Pods),
     (SetName::Pods(Direction::Egress), Kind::Pods),
     (SetName::Itself, Kind::Itself),
+    (SetName::Cut, Kind::Cut),
     logged(Outcome::Dropped, Direction::Ingress),
     logged(Outcome::Dropped, Direction::Egress),
     logged(Outcome::Audited, Direction::Ingress),

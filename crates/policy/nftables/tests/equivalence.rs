@@ -116,6 +116,8 @@ fn matches(objects: &Objects, packet: &Packet, condition: &Match<SetName>) -> bo
         Match::Protocol(number) => packet
             .port
             .is_some_and(|(protocol, _)| protocol.number() == *number),
+        // No connection was cut.
+        Match::In(Sense::Is, _, SetName::Cut) => false,
         // No packet of this pair was logged before.
         Match::In(Sense::IsNot, _, SetName::Logged(..)) => true,
         Match::In(Sense::Is, fields, set) => find(objects, packet, fields, set).is_some(),

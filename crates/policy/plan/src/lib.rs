@@ -43,6 +43,6 @@ pub use plan::{
 };
 pub use planner::Planner;
 pub use policy::{
-    Action, ClusterNetworkPolicy, Direction, Mode, NetworkPolicy, Outcome, Port, PortNumber, Rule,
-    Tier,
+    Action, ClusterNetworkPolicy, Connections, Direction, Mode, NetworkPolicy, Outcome, Port,
+    PortNumber, Rule, Tier,
 };

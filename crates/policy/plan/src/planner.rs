@@ -4,16 +4,19 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use sluice_model::{Change, Labels, NamespacedName, Pod};
+use sluice_model::{Change, Labels, NamespacedName, Pod, Reference};
 
 use crate::event::Event;
 use crate::id::{ProfileId, SetId};
+use crate::lookup::Reason;
 use crate::peer::PodSelection;
 use crate::plan::{
     AddressPlan, Content, Member, PeerSet, Piece, Plan, PlannedRule, PolicyPlan, Profile, TierRule,
 };
 use crate::pods::Pods;
-use crate::policy::{Action, ClusterNetworkPolicy, Direction, Mode, NetworkPolicy, Tier};
+use crate::policy::{
+    Action, ClusterNetworkPolicy, Connections, Direction, Mode, NetworkPolicy, Tier,
+};
 use crate::rules;
 use crate::sets::Sets;
 
@@ -168,6 +171,32 @@ impl Planner {
     #[must_use]
     pub fn cluster_policy(&self, name: &str) -> Option<&ClusterNetworkPolicy> {
         self.cluster_policies.get(name).map(|it| &**it)
+    }
+
+    /// Whether any connection may be cut.
+    #[must_use]
+    pub fn may_cut(&self, usual: Connections) -> bool {
+        let policies = self.policies.values().map(|it| it.connections);
+        let cluster = self.cluster_policies.values().map(|it| it.connections);
+        usual == Connections::Cut
+            || policies
+                .chain(cluster)
+                .any(|it| it == Some(Connections::Cut))
+    }
+
+    /// Whether an open connection that is dropped for this reason is cut: one of the policies wants it.
+    #[must_use]
+    pub fn is_cut(&self, reason: &Reason, usual: Connections) -> bool {
+        let wanted = |it: &Reference| {
+            let own = if it.name.namespace.is_empty() {
+                self.cluster_policy(&it.name.name)?.connections
+            } else {
+                self.policy(&it.name)?.connections
+            };
+            Some(own.unwrap_or(usual))
+        };
+        let mut droppers = reason.droppers().into_iter();
+        !reason.is_allowed() && droppers.any(|it| wanted(&it) == Some(Connections::Cut))
     }
 
     /// The pods that claim an address, by name; without the terminating ones if others do.

@@ -21,6 +21,8 @@ pub struct NetworkPolicy {
     pub egress: Option<Vec<Rule>>,
     /// What becomes of connections that the policy does not allow.
     pub mode: Mode,
+    /// What becomes of connections that are open when the policy begins to forbid them; `None`: what is usual on the node.
+    pub connections: Option<Connections>,
     /// `metadata.resourceVersion`, which no rule follows from; `None` for a policy of a file without one.
     pub version: Option<Arc<str>>,
 }
@@ -33,6 +35,16 @@ pub enum Mode {
     Enforce,
     /// It neither allows nor isolates: what it would drop is counted and logged.
     Audit,
+}
+
+/// What becomes of connections that are open when policies begin to forbid them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Connections {
+    /// They go on.
+    #[default]
+    Keep,
+    /// Their packets are dropped.
+    Cut,
 }
 
 impl NetworkPolicy {
@@ -78,6 +90,8 @@ pub struct ClusterNetworkPolicy {
     pub ingress: Vec<Rule>,
     /// `spec.egress`.
     pub egress: Vec<Rule>,
+    /// As in a [`NetworkPolicy`].
+    pub connections: Option<Connections>,
     /// As in a [`NetworkPolicy`].
     pub version: Option<Arc<str>>,
 }

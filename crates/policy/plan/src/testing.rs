@@ -255,6 +255,7 @@ fn policy() -> impl Strategy<Value = NetworkPolicy> {
         ingress,
         egress,
         mode,
+        connections: None,
         version: None,
     })
 }
@@ -274,6 +275,7 @@ fn cluster_policy() -> impl Strategy<Value = ClusterNetworkPolicy> {
             subject,
             ingress,
             egress,
+            connections: None,
             version: None,
         },
     )
@@ -318,6 +320,7 @@ pub fn parse(text: &str) -> World {
                     } else {
                         Mode::Audit
                     },
+                    connections: None,
                     version: None,
                 });
             }
@@ -352,6 +355,7 @@ pub fn parse(text: &str) -> World {
                     subject: PodSelection::in_namespace(&namespace.into(), pods),
                     ingress,
                     egress,
+                    connections: None,
                     version: None,
                 });
             }

@@ -172,3 +172,12 @@ pub(crate) struct WaitArgs {
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub(crate) output: Output,
 }
+
+/// Values of `--policy-connections`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ConnectionsArg {
+    /// They go on until they end
+    Keep,
+    /// They end: their packets are dropped
+    Cut,
+}

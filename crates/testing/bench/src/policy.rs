@@ -154,6 +154,7 @@ fn policy(index: u32) -> Event {
         ingress: Some(vec![rule]),
         egress: None,
         mode: Mode::Enforce,
+        connections: None,
         version: None,
     })))
 }

@@ -151,6 +151,7 @@ impl Kind for ClusterNetworkPolicy {
                 note_mode(why, &mut faults);
             }
             plan::ClusterNetworkPolicy {
+                connections: self.metadata.annotations.connections(&mut faults),
                 version: self.metadata.resource_version.as_deref().map(Arc::from),
                 ..policy
             }
@@ -179,6 +180,7 @@ fn closed(name: Arc<str>) -> plan::ClusterNetworkPolicy {
         subject: PodSelection::everywhere(),
         ingress: vec![everything()],
         egress: vec![everything()],
+        connections: None,
         version: None,
     }
 }
@@ -227,6 +229,7 @@ fn policy(spec: &Spec, name: Arc<str>, faults: &mut Faults<'_>) -> plan::Cluster
         subject,
         ingress,
         egress,
+        connections: None,
         version: None,
     }
 }

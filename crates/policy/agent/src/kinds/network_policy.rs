@@ -120,6 +120,7 @@ impl Kind for NetworkPolicy {
             });
             plan::NetworkPolicy {
                 mode: mode(&self.metadata.annotations, &mut faults),
+                connections: self.metadata.annotations.connections(&mut faults),
                 version: self.metadata.resource_version.as_deref().map(Arc::from),
                 ..policy
             }
@@ -165,6 +166,7 @@ fn policy(
         ingress: (types.0).then(|| rules(&spec.ingress, "spec.ingress", name, faults)),
         egress: (types.1).then(|| rules(&spec.egress, "spec.egress", name, faults)),
         mode: Mode::Enforce,
+        connections: None,
         version: None,
     })
 }
@@ -190,6 +192,7 @@ const fn isolating(name: NamespacedName, pods: Selector) -> plan::NetworkPolicy 
         ingress: Some(Vec::new()),
         egress: Some(Vec::new()),
         mode: Mode::Enforce,
+        connections: None,
         version: None,
     }
 }

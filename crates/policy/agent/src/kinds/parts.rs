@@ -10,7 +10,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use sluice_model::{Expression, Protocol, Selector};
-use sluice_policy_plan::{Action, Rule};
+use sluice_policy_plan::{Action, Connections, Rule};
 use sluice_source::kind::{At, Faults, nullable};
 
 /// Fields that a part does not know.
@@ -27,6 +27,25 @@ pub(super) struct Annotations {
     /// `enforce`, or `audit` for a NetworkPolicy that drops nothing.
     #[serde(rename = "sluice.dev/policy-mode")]
     pub(super) mode: Option<String>,
+    /// `keep` or `cut`: what becomes of open connections that the policy forbids.
+    #[serde(rename = "sluice.dev/policy-connections")]
+    pub(super) connections: Option<String>,
+}
+
+impl Annotations {
+    /// `None` without a word that is understood.
+    pub(super) fn connections(&self, faults: &mut Faults<'_>) -> Option<Connections> {
+        match self.connections.as_deref()? {
+            "keep" => Some(Connections::Keep),
+            "cut" => Some(Connections::Cut),
+            other => {
+                let annotations = At::top("metadata.annotations");
+                let why = format!("{other:?} is not one of keep, cut: ignored");
+                faults.note(annotations.field("sluice.dev/policy-connections"), why);
+                None
+            }
+        }
+    }
 }
 
 /// Notes what is wrong with the annotation of the mode.

@@ -1,28 +1,14 @@
-use std::sync::Arc;
-
 use sluice_model::IpFamily;
 use sluice_nft::testing::Fake;
 use sluice_nft::{Batch, Create, Family, Scope};
-use sluice_node::{Health, NodeObject, Probe};
+use sluice_node::Probe;
 use sluice_policy_nftables::Key;
-use sluice_policy_plan::testing::{NODE, events, parse};
+use sluice_policy_plan::testing::{events, parse};
 
 use sluice_reconcile::Backend as _;
 
+use super::testing::policies;
 use super::*;
-
-fn policies() -> (Policies<Fake>, Arc<Health>) {
-    let health = Arc::new(Health::new(
-        NodeObject::Optional,
-        jiff::Timestamp::UNIX_EPOCH,
-    ));
-    let clock = health.clock(Duration::from_secs(60), Instant::now());
-    let planner = Planner::new(NODE.into());
-    (
-        Policies::new(planner, PolicyTables::on(Fake::new()), clock),
-        health,
-    )
-}
 
 fn objects(text: &str) -> Vec<PolicyEvent> {
     events(&parse(text))

@@ -1,3 +1,4 @@
+use sluice_policy_plan::Connections;
 use sluice_source::kind::Interner;
 
 use super::*;
@@ -242,5 +243,29 @@ fn the_mode_is_an_annotation() {
         assert_eq!(words::faults(&converted.faults), faults, "{annotations}");
         let found = converted.object.expect("it has a name").mode;
         assert_eq!(found, mode, "{annotations}");
+    }
+}
+
+#[test]
+fn open_connections_are_an_annotation() {
+    for (word, connections, faults) in [
+        ("keep", Some(Connections::Keep), &[][..]),
+        ("cut", Some(Connections::Cut), &[]),
+        (
+            "close",
+            None,
+            &[
+                "metadata.annotations[sluice.dev/policy-connections]: \"close\" is not one of keep, cut: ignored",
+            ],
+        ),
+    ] {
+        let json = format!(
+            r#"{{"metadata": {{"name": "p", "annotations": {{"sluice.dev/policy-connections": "{word}"}}}}}}"#
+        );
+        let written: NetworkPolicy = serde_json::from_str(&json).expect("JSON");
+        let converted = written.convert(&mut Interner::default());
+        assert_eq!(words::faults(&converted.faults), faults, "{word}");
+        let found = converted.object.expect("it has a name").connections;
+        assert_eq!(found, connections, "{word}");
     }
 }
