@@ -53,6 +53,36 @@ fn a_hook_comes_before_sigterm_and_both_within_the_grace_period() {
     );
 }
 
+const DEAF: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: deaf}
+spec:
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 1
+  initContainers:
+  - name: side
+    image: any
+    restartPolicy: Always
+    command: [sh, -c, 'trap \"\" TERM; touch /tmp/deaf; while :; do sleep 0.05; done']
+    startupProbe: {exec: {command: [test, -e, /tmp/deaf]}}
+  containers:
+  - {name: c, image: any, command: ['true']}
+";
+
+#[test]
+fn a_sidecar_has_the_grace_period_once_its_pod_has_done_its_work() {
+    let Some(lab) = Lab::new() else { return };
+    lab.good(&["up", "--nodes", "1"]);
+    assert!(lab.apply(DEAF).status.success());
+    let status = lab.until("the pod has ended", || {
+        let status = lab.json(&["pod", "deaf"])["status"].clone();
+        (status["phase"] == "Succeeded").then_some(status)
+    });
+    let side = &status["initContainerStatuses"][0]["state"]["terminated"];
+    assert_eq!(side["exitCode"], 137, "{status}");
+}
+
 const FADES: &str = "
 apiVersion: v1
 kind: Pod

@@ -78,14 +78,12 @@ pub(super) struct Container {
     pub(super) run: u64,
     pauses: Waits,
     folder: PathBuf,
-    /// The run that was asked to end.
-    asked: Option<u64>,
     /// Why the container is still told to wait though its process runs: its hook `postStart` does, too.
     starting: Option<&'static str>,
     /// Whether the container has another image than the present run.
     has_changed: bool,
-    /// When the present run is killed, if it has not ended by then.
-    pub(super) kill_at: Option<Instant>,
+    /// When the present run is killed, which was asked to end.
+    kill_at: Option<Instant>,
 }
 
 /// A process that was started, to be waited for.
@@ -118,7 +116,6 @@ impl Container {
             run: 0,
             pauses: Waits::new(FIRST_PAUSE, LONGEST_PAUSE),
             folder: folder.to_owned(),
-            asked: None,
             starting: None,
             has_changed: false,
             kill_at: None,
@@ -339,9 +336,29 @@ impl Container {
         self.state = State::Terminated(self.last.take().unwrap_or(ended));
     }
 
-    /// Whether a container that runs is asked to end: true once in each run.
-    pub(super) fn is_asked_to_end(&mut self) -> bool {
-        self.is_running() && self.asked.replace(self.run) != Some(self.run)
+    /// The present run is to end, and is killed at a time. Returns `false` where nothing runs, or a run that was asked before,
+    /// whose time stays.
+    pub(super) fn end_by(&mut self, at: Instant) -> bool {
+        if !self.is_running() || self.is_ending() {
+            return false;
+        }
+        self.kill_at = Some(at);
+        true
+    }
+
+    /// Whether the present run was asked to end.
+    pub(super) fn is_ending(&self) -> bool {
+        self.kill_at.is_some()
+    }
+
+    /// Kills a run that was asked to end and took too long. Returns when that is due.
+    pub(super) fn kill_late(&self, now: Instant) -> Option<Instant> {
+        let at = self.kill_at?;
+        if at > now {
+            return Some(at);
+        }
+        self.signal(Signal::SIGKILL);
+        None
     }
 
     pub(super) fn is_running(&self) -> bool {
@@ -486,8 +503,12 @@ mod tests {
         container.begun(now);
         assert!(container.is_up() && container.is_started() && !container.is_ready());
         assert!(container.status().state.unwrap().running.is_some());
-        container.signal(Signal::SIGKILL);
-        child.wait().unwrap();
+        // Whoever asks it to end once more gives it no more time.
+        let soon = now + Duration::from_secs(1);
+        assert!(container.end_by(soon) && !container.end_by(soon + Duration::from_secs(1)));
+        assert_eq!(container.kill_late(now), Some(soon));
+        assert_eq!(container.kill_late(soon), None);
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
     }
 
     #[test]

@@ -253,7 +253,7 @@ impl Worker {
             if self.containers[position].change(wanted, now) {
                 let text = format!("Container {name} definition changed, will be restarted");
                 self.report.event(&self.pod, "Killing", &text, false);
-                self.end(position, self.grace_of_spec());
+                self.stop(position, self.grace_of_spec());
             }
         }
     }
@@ -275,11 +275,8 @@ impl Worker {
                     it.never_ran();
                 }
             }
-            let asked = (0..self.containers.len()).map(|it| self.ask(it, now));
-            return asked
-                .min()
-                .unwrap_or(deadline)
-                .min(deadline.max(now + LOOK));
+            let kept = (0..self.containers.len()).map(|it| self.keep(it, now));
+            return kept.min().unwrap_or(deadline).min(deadline.max(now + LOOK));
         }
         if self.held.is_none()
             && let Err(error) = self.make_machine()
@@ -290,6 +287,7 @@ impl Worker {
             return now + RETRY;
         }
         let mut next = self.keep_volumes(now);
+        self.end_sidecars();
         for position in 0..self.containers.len() {
             if let State::Waiting { until, .. } = self.containers[position].state
                 && self.may_start(position)
@@ -301,14 +299,8 @@ impl Worker {
                     next = next.min(until);
                 }
             }
-            next = next.min(self.ask(position, now));
-            match self.containers[position].kill_at {
-                Some(at) if at <= now => self.containers[position].signal(Signal::SIGKILL),
-                Some(at) => next = next.min(at),
-                None => {}
-            }
+            next = next.min(self.keep(position, now));
         }
-        self.end_sidecars();
         next
     }
 
@@ -330,6 +322,13 @@ impl Worker {
         }
         self.deadline = Some(self.deadline.map_or(end, |it| it.min(end)));
         self.grace = Some(grace);
+    }
+
+    /// Does what is due of a container that runs. Returns when the next action is due.
+    fn keep(&mut self, position: usize, now: Instant) -> Instant {
+        let next = self.ask(position, now);
+        let killed = self.containers[position].kill_late(now);
+        killed.map_or(next, |it| it.min(next))
     }
 
     /// Starts the probes that are due. Returns when the next one is due.
@@ -405,13 +404,13 @@ impl Worker {
             let name = &container.spec.name;
             let text = format!("Container {name} failed {kind:?} probe, will be restarted");
             self.report.event(&self.pod, "Killing", &text, false);
-            self.end(position, grace.unwrap_or_else(|| self.grace_of_spec()));
+            self.stop(position, grace.unwrap_or_else(|| self.grace_of_spec()));
         }
     }
 
     /// Whether a container has been asked to end.
     fn is_ending(&self, position: usize) -> bool {
-        self.deadline.is_some() || self.containers[position].kill_at.is_some()
+        self.deadline.is_some() || self.containers[position].is_ending()
     }
 
     fn signal(&self, signal: Signal) {

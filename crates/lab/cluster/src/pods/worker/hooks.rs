@@ -33,15 +33,9 @@ impl Worker {
         }
     }
 
-    /// Ends a container that is to start again: `grace` after its hook began, the kernel ends it.
-    pub(super) fn end(&mut self, position: usize, grace: Duration) {
-        self.containers[position].kill_at = Some(Instant::now() + grace);
-        self.stop(position, grace);
-    }
-
-    /// Asks a container to end, once in each run. Its hook has `grace` at most, as the container has.
+    /// Asks a container to end, once in each run. Its hook and the container have `grace` together, then it is killed.
     pub(super) fn stop(&mut self, position: usize, grace: Duration) {
-        if !self.containers[position].is_asked_to_end() {
+        if !self.containers[position].end_by(Instant::now() + grace) {
             return;
         }
         if grace.is_zero() || self.run_hook(position, Hook::PreStop, grace).is_none() {
@@ -94,7 +88,7 @@ impl Worker {
         }
         match hook {
             Hook::PostStart if done.is_ok() => container.begun(Instant::now()),
-            Hook::PostStart => self.end(position, self.grace_of_spec()),
+            Hook::PostStart => self.stop(position, self.grace_of_spec()),
             Hook::PreStop => container.signal(Signal::SIGTERM),
         }
         let Err(why) = done else { return };

@@ -2,15 +2,12 @@
 //! (`pkg/kubelet/kuberuntime/kuberuntime_container.go`, `computeInitContainerActions`).
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use k8s_openapi::api::core::v1::{Container as Spec, Pod, PodStatus};
 
 use super::Worker;
 use crate::pods::container::{Container, Role, State};
-
-/// The time for the hook of a sidecar whose pod has done its work: the default of `terminationGracePeriodSeconds`.
-const GRACE: Duration = Duration::from_secs(30);
 
 /// The containers of a pod, in the order of their starts.
 pub(super) fn containers(pod: &Pod, folder: &Path) -> Vec<Container> {
@@ -127,14 +124,17 @@ impl Worker {
             return;
         }
         let now = Instant::now();
-        let grace = self.deadline.map(|it| it.saturating_duration_since(now));
+        let grace = match self.deadline {
+            Some(it) => it.saturating_duration_since(now),
+            None => self.grace_of_spec(),
+        };
         for position in (0..self.containers.len()).rev() {
             let it = &mut self.containers[position];
             if it.role != Role::Sidecar {
                 continue;
             }
             if it.is_running() {
-                return self.stop(position, grace.unwrap_or(GRACE));
+                return self.stop(position, grace);
             }
             if matches!(it.state, State::Waiting { .. }) {
                 it.never_ran();
