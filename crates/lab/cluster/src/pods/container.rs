@@ -47,6 +47,8 @@ pub(super) enum State {
     Running {
         process: Identity,
         since: Timestamp,
+        /// Why the container is still told to wait: its hook `postStart` runs.
+        starting: Option<&'static str>,
     },
     /// Ended; it is not started again.
     Terminated(ContainerStateTerminated),
@@ -78,8 +80,6 @@ pub(super) struct Container {
     pub(super) run: u64,
     pauses: Waits,
     folder: PathBuf,
-    /// Why the container is still told to wait though its process runs: its hook `postStart` does, too.
-    starting: Option<&'static str>,
     /// Whether the container has another image than the present run.
     has_changed: bool,
     /// When the present run is killed, which was asked to end.
@@ -116,7 +116,6 @@ impl Container {
             run: 0,
             pauses: Waits::new(FIRST_PAUSE, LONGEST_PAUSE),
             folder: folder.to_owned(),
-            starting: None,
             has_changed: false,
             kill_at: None,
         }
@@ -130,6 +129,7 @@ impl Container {
         self.state = State::Running {
             process: process.identity.clone(),
             since: Timestamp::from_second(process.started).unwrap_or_default(),
+            starting: None,
         };
     }
 
@@ -150,7 +150,7 @@ impl Container {
 
     /// The process, as the record stores it.
     pub(super) fn process(&self) -> Option<Process> {
-        let State::Running { process, since } = &self.state else {
+        let State::Running { process, since, .. } = &self.state else {
             return None;
         };
         Some(Process {
@@ -187,20 +187,23 @@ impl Container {
         };
         self.run += 1;
         let process = Identity::of(child.id()).context("it ended at once")?;
-        self.starting = match self.state {
+        let starting = match self.state {
             State::Waiting { reason, .. } => Some(reason),
             _ => None,
         };
         self.state = State::Running {
             process,
             since: Timestamp::now(),
+            starting,
         };
         Ok(Started(child))
     }
 
     /// The present run is told to run from now on, and is probed.
     pub(super) fn begun(&mut self, now: Instant) {
-        self.starting = None;
+        if let State::Running { starting, .. } = &mut self.state {
+            *starting = None;
+        }
         self.probers = Prober::of(&self.spec, now);
     }
 
@@ -251,7 +254,7 @@ impl Container {
         again: impl Fn(i32) -> bool,
         now: Instant,
     ) -> bool {
-        let State::Running { since, process } = &self.state else {
+        let State::Running { since, process, .. } = &self.state else {
             return false;
         };
         // Kill the rest of the process group, which would keep its ports in use.
@@ -367,12 +370,18 @@ impl Container {
 
     /// Whether the process runs, and the hook `postStart`, too.
     pub(super) fn is_starting(&self) -> bool {
-        self.is_running() && self.starting.is_some()
+        matches!(
+            self.state,
+            State::Running {
+                starting: Some(_),
+                ..
+            }
+        )
     }
 
     /// Whether the container is told to run.
     pub(super) fn is_up(&self) -> bool {
-        self.is_running() && self.starting.is_none()
+        matches!(self.state, State::Running { starting: None, .. })
     }
 
     /// Whether the container is told to run and its startup probe succeeded.
@@ -402,21 +411,21 @@ impl Container {
             }),
             ..ContainerState::default()
         };
-        let state = match (&self.state, self.starting) {
-            (
-                State::Waiting {
-                    reason, message, ..
-                },
-                _,
-            ) => waits(reason, message),
-            (State::Running { .. }, Some(reason)) => waits(reason, ""),
-            (State::Running { since, .. }, None) => ContainerState {
+        let state = match &self.state {
+            State::Waiting {
+                reason, message, ..
+            } => waits(reason, message),
+            State::Running {
+                starting: Some(reason),
+                ..
+            } => waits(reason, ""),
+            State::Running { since, .. } => ContainerState {
                 running: Some(ContainerStateRunning {
                     started_at: Some(Time(*since)),
                 }),
                 ..ContainerState::default()
             },
-            (State::Terminated(ended), _) => ContainerState {
+            State::Terminated(ended) => ContainerState {
                 terminated: Some(ended.clone()),
                 ..ContainerState::default()
             },
@@ -428,7 +437,7 @@ impl Container {
             image_id: image.clone(),
             image,
             container_id: match &self.state {
-                State::Running { .. } if self.is_up() => Some(self.id()),
+                State::Running { starting: None, .. } => Some(self.id()),
                 State::Terminated(ended) => of_ended(ended),
                 _ => self.last.as_ref().and_then(of_ended),
             },
