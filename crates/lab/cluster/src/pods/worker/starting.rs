@@ -249,15 +249,17 @@ impl Worker {
         };
         let variables = variables::of_container(spec, &own, &*self.objects)?;
         let mut mounts = self.volumes.mounts(spec, &variables)?;
-        let of_image = self.machines.stand_in(spec).map(StandIn::mounts);
-        mounts.extend(of_image.into_iter().flatten());
+        let stand_in = self.machines.stand_in(spec);
+        mounts.extend(stand_in.into_iter().flat_map(StandIn::mounts));
         if let Some(run) = self.run_of_node(spec) {
             mounts.push(run);
         }
-        mounts.extend(self.pages(spec, &mounts)?);
         let mut confined = security::of_container(spec, &own)?;
         if let Some(it) = &mut confined {
             it.termination_log = Some(self.containers[position].termination_log()?);
+            if let Some(target) = command::pages(&self.pod, spec, stand_in) {
+                mounts.extend(self.pages(&spec.name, target, it.read_only, &mounts)?);
+            }
         }
         Ok(Entry {
             mounts,
@@ -268,28 +270,30 @@ impl Worker {
 
     /// An empty folder where the image has the pages that it serves, unless a volume is there: whoever writes a page finds the
     /// place, and the machine's own pages are none of the container's.
-    fn pages(&self, spec: &Spec, mounts: &[Mount]) -> Result<Option<Mount>, String> {
-        let Some(target) = command::pages(&self.pod, spec, self.machines.stand_in(spec)) else {
-            return Ok(None);
-        };
+    fn pages(
+        &self,
+        container: &str,
+        target: &str,
+        read_only: bool,
+        mounts: &[Mount],
+    ) -> Result<Option<Mount>, String> {
         let target = Path::new(target);
         let meets = |it: &Mount| it.target.starts_with(target) || target.starts_with(&it.target);
         if mounts.iter().any(meets) {
             return Ok(None);
         }
         let folder = self.machines.lab_dir().pod(&self.uid);
-        let source = folder.join(format!("{}.pages", spec.name));
+        let source = folder.join(format!("{container}.pages"));
         // What an earlier run of the container wrote is gone with it.
         match fs::remove_dir_all(&source) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
             _ => fs::create_dir(&source),
         }
         .map_err(|error| format!("{}: {error}", source.display()))?;
-        let context = spec.security_context.as_ref();
         Ok(Some(Mount {
             source,
             target: target.to_owned(),
-            read_only: context.and_then(|it| it.read_only_root_filesystem) == Some(true),
+            read_only,
         }))
     }
 
