@@ -17,7 +17,7 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Error, Message as Frame};
 
 use crate::forward::{Data, Dial, ToClient, forward};
-use crate::program::{End, Size, Start};
+use crate::program::{Size, Start};
 use crate::session::{self, Channel, Input, Message};
 use crate::{Connection, LAST, PIECE, QUEUE, pings};
 
@@ -59,10 +59,12 @@ pub(crate) async fn serve(connection: impl Connection, protocol: &str, start: St
             }
         }
     };
+    // An empty message tells the client that the streams are there.
+    let opening = vec![codec.write(STDOUT, b"")];
     let work = async {
         tokio::join!(
             session::run(start, input, to_client),
-            write(sink, output, codec, has_status)
+            send_all(sink, opening, output, |it| told(it, codec, has_status))
         )
     };
     let (mut reader, mut work) = (std::pin::pin!(reader), std::pin::pin!(work));
@@ -133,57 +135,54 @@ fn read(channel: u8, bytes: Bytes) -> Option<Input> {
     }
 }
 
-/// Sends what the session says, and pings. Ends with the session, or when the client is gone.
-async fn write<C: Connection>(
-    mut sink: SplitSink<WebSocketStream<C>, Frame>,
-    mut output: Receiver<Message>,
-    codec: Codec,
-    has_status: bool,
-) {
-    let mut pings = pings();
-    // An empty message tells the client that the streams are there.
-    let mut next = Some(codec.write(STDOUT, b""));
-    while let Some(frame) = next.take() {
-        if sink.send(frame).await.is_err() {
-            return;
-        }
-        next = tokio::select! {
-            said = output.recv() => match said {
-                Some(Message::Output(Channel::Stdout, bytes)) => Some(codec.write(STDOUT, &bytes)),
-                Some(Message::Output(Channel::Stderr, bytes)) => Some(codec.write(STDERR, &bytes)),
-                Some(Message::End(end)) => return finish(sink, &end, codec, has_status).await,
-                None => None,
-            },
-            _ = pings.tick() => Some(Frame::Ping(Bytes::new())),
-        };
-    }
-}
-
-async fn finish<C: Connection>(
-    mut sink: SplitSink<WebSocketStream<C>, Frame>,
-    end: &End,
-    codec: Codec,
-    has_status: bool,
-) {
+/// The frame of what a session says; `None`: its end has no text.
+fn told(said: Message, codec: Codec, has_status: bool) -> Option<Frame> {
+    let end = match said {
+        Message::Output(Channel::Stdout, bytes) => return Some(codec.write(STDOUT, &bytes)),
+        Message::Output(Channel::Stderr, bytes) => return Some(codec.write(STDERR, &bytes)),
+        Message::End(end) => end,
+    };
     let text = if has_status {
         Some(end.status().to_string())
     } else {
         end.text()
     };
-    if let Some(text) = text {
-        // The client may be gone.
-        let _ = sink.send(codec.write(ERROR, text.as_bytes())).await;
-    }
-    // The client may be gone.
-    let _ = close(sink).await;
+    text.map(|it| codec.write(ERROR, it.as_bytes()))
 }
 
-async fn close<C: Connection>(mut sink: SplitSink<WebSocketStream<C>, Frame>) -> Result<(), Error> {
-    let close = CloseFrame {
-        code: CloseCode::Normal,
-        reason: "".into(),
+/// Sends the first frames, then the frame of each message, and pings. Ends with the messages, and closes the WebSocket, or
+/// when the client is gone.
+async fn send_all<C: Connection, M>(
+    mut sink: SplitSink<WebSocketStream<C>, Frame>,
+    first: Vec<Frame>,
+    mut output: Receiver<M>,
+    frame: impl Fn(M) -> Option<Frame>,
+) {
+    let work = async {
+        for it in first {
+            sink.send(it).await?;
+        }
+        let mut pings = pings();
+        loop {
+            let next = tokio::select! {
+                said = output.recv() => match said {
+                    Some(it) => frame(it),
+                    None => break,
+                },
+                _ = pings.tick() => Some(Frame::Ping(Bytes::new())),
+            };
+            if let Some(it) = next {
+                sink.send(it).await?;
+            }
+        }
+        let close = CloseFrame {
+            code: CloseCode::Normal,
+            reason: "".into(),
+        };
+        sink.send(Frame::Close(Some(close))).await
     };
-    sink.send(Frame::Close(Some(close))).await
+    // The client may be gone.
+    let _: Result<(), Error> = work.await;
 }
 
 /// The way to a client of [`serve_ports`]: channels do not end.
@@ -207,8 +206,8 @@ pub(crate) async fn serve_ports(
     dial: Dial,
 ) {
     let codec = Codec::of(protocol);
-    let (mut sink, mut frames) = open(connection).await.split();
-    let (to_client, mut output) = channel(QUEUE);
+    let (sink, mut frames) = open(connection).await.split();
+    let (to_client, output) = channel(QUEUE);
     let (mut inputs, mut connections) = (Vec::new(), JoinSet::new());
     for (stream, port) in (0..).step_by(2).zip(ports.iter().copied()) {
         let (input, sent) = channel(QUEUE);
@@ -231,25 +230,9 @@ pub(crate) async fn serve_ports(
             }
         }
     };
-    let writer = async {
-        for (channel, port) in (0..=u8::MAX).zip(ports.iter().flat_map(|it| [it, it])) {
-            sink.send(codec.write(channel, &port.to_le_bytes())).await?;
-        }
-        let mut pings = pings();
-        loop {
-            let frame = tokio::select! {
-                said = output.recv() => match said {
-                    Some(frame) => frame,
-                    None => break,
-                },
-                _ = pings.tick() => Frame::Ping(Bytes::new()),
-            };
-            sink.send(frame).await?;
-        }
-        close(sink).await
-    };
-    // The client may be gone.
-    let writer = async { writer.await.unwrap_or(()) };
+    let channels = (0..=u8::MAX).zip(ports.iter().flat_map(|it| [it, it]));
+    let opening = channels.map(|(channel, port)| codec.write(channel, &port.to_le_bytes()));
+    let writer = send_all(sink, opening.collect(), output, Some);
     let (mut reader, mut writer) = (std::pin::pin!(reader), std::pin::pin!(writer));
     tokio::select! {
         () = &mut reader => {}
