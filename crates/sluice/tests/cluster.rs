@@ -64,15 +64,15 @@ fn node(cluster: &Cluster) -> Value {
 }
 
 /// A node of a cluster with its API server, two pods that serve, and a client.
-struct World {
-    api: MiniApi,
+pub(crate) struct World {
+    pub(crate) api: MiniApi,
     files: TempDir,
     _servers: Vec<Server>,
     cluster: Cluster,
 }
 
 impl World {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let builder = Cluster::builder().node("node-a").client("client");
         let builder = builder.pod("one", "node-a").pod("two", "node-a");
         let cluster = builder.build().unwrap();
@@ -110,7 +110,7 @@ impl World {
         self.files.path().join(name)
     }
 
-    fn netns(&self) -> &Netns {
+    pub(crate) fn netns(&self) -> &Netns {
         self.cluster.node("node-a").netns()
     }
 
@@ -126,7 +126,7 @@ impl World {
     }
 
     #[track_caller]
-    fn start(&self, flags: &[&str]) -> Agent {
+    pub(crate) fn start(&self, flags: &[&str]) -> Agent {
         let kubeconfig = self.path("kubeconfig");
         let mut command = self.command(flags);
         command.arg("--kubeconfig").arg(kubeconfig);
@@ -203,7 +203,7 @@ impl World {
 }
 
 /// A running agent, killed when dropped.
-struct Agent(Child);
+pub(crate) struct Agent(Child);
 
 impl Agent {
     fn end(mut self, signal: Signal) -> Option<i32> {

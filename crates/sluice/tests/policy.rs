@@ -97,13 +97,8 @@ impl Bed {
     /// Waits for a section of the status about policies.
     #[track_caller]
     fn await_policies(&self, what: &str, wanted: impl Fn(&serde_json::Value) -> bool) {
-        let mut last = None;
-        let found = eventually(WITHIN, || {
-            last = self.files.status_as::<serde_json::Value>();
-            let section = last.as_ref()?.get("network_policy")?;
-            wanted(section).then_some(())
-        });
-        assert!(found.is_some(), "{what}: {last:#?}");
+        let has = |it: &serde_json::Value| it.get("network_policy").is_some_and(&wanted);
+        self.files.await_status_as(what, has);
     }
 
     /// `sluice explain` from a pod has these words.

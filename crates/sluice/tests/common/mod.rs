@@ -1,5 +1,6 @@
 //! An agent in a namespace, with a folder of manifests.
 
+use std::fmt::Debug;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -64,9 +65,19 @@ impl Files {
     /// Asks for the status until it is as wanted.
     #[track_caller]
     pub(crate) fn await_status(&self, what: &str, wanted: impl Fn(&Status) -> bool) -> Status {
-        let mut last = None;
+        self.await_status_as(what, wanted)
+    }
+
+    /// The same of the part of it that this type reads.
+    #[track_caller]
+    pub(crate) fn await_status_as<T: Clone + Debug + DeserializeOwned>(
+        &self,
+        what: &str,
+        wanted: impl Fn(&T) -> bool,
+    ) -> T {
+        let mut last: Option<T> = None;
         let found = eventually(WITHIN, || {
-            last = self.status();
+            last = self.status_as();
             last.clone().filter(|it| wanted(it))
         });
         found.unwrap_or_else(|| panic!("{what}: {last:#?}"))

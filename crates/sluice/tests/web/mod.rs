@@ -10,11 +10,11 @@ mod world;
 use std::fs;
 
 use nix::sys::signal::Signal;
-use serde_json::{Value, json};
-use sluice_lab::{Cluster, eventually};
-use sluice_miniapi::{MiniApi, Options};
+use serde_json::Value;
+use sluice_lab::eventually;
 
-use crate::common::{Agent, Files, SLUICE, WITHIN};
+use crate::cluster;
+use crate::common::WITHIN;
 use browser::{Browser, ENTER, TAB};
 use world::{TOKEN, URL, World};
 
@@ -201,33 +201,10 @@ fn what_was_known_stays_when_the_agent_ends() {
 #[test]
 fn objects_that_may_be_old_are_the_first_that_the_page_says() {
     require_browser!();
-    let cluster = Cluster::builder().node("node-a").build().unwrap();
-    let netns = cluster.node("node-a").netns();
-    let api = netns.run(|| MiniApi::start(Options::default())).unwrap();
-    let service = json!({"apiVersion": "v1", "kind": "Service",
-        "metadata": {"name": "web", "namespace": "default"},
-        "spec": {"clusterIP": "10.96.0.10", "ports": [{"port": 80}]}});
-    let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-        "metadata": {"name": "web-1", "namespace": "default",
-            "labels": {"kubernetes.io/service-name": "web"}},
-        "addressType": "IPv4", "ports": [{"port": 80}], "endpoints": []});
-    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"},
-        "status": {"addresses": [
-            {"type": "InternalIP", "address": cluster.node("node-a").ipv4()}]}});
-    // A list without objects is asked for again with growing waits.
-    let namespace =
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
-    api.put_all([namespace, node, service, slice]).unwrap();
-    let files = Files::new();
-    let kubeconfig = files.0.path().join("kubeconfig");
-    fs::write(&kubeconfig, api.kubeconfig()).unwrap();
-    let mut proxy = netns.command(SLUICE, &["proxy", "--hostname-override=node-a"]);
-    proxy.args(["--conntrack-max-per-core=0", "--oom-score-adj=0"]);
-    proxy.arg("--web-bind-address=127.0.0.1:10261");
-    proxy.arg("--socket").arg(files.socket());
-    proxy.arg("--kubeconfig").arg(kubeconfig);
-    let _agent = Agent::run(&files, proxy);
-    let browser = Browser::start(netns);
+    let world = cluster::World::new();
+    let _agent = world.start(&["--web-bind-address=127.0.0.1:10261"]);
+    let api = &world.api;
+    let browser = Browser::start(world.netns());
     browser.open(URL);
     browser.until_text("#service-list", "default/web");
     browser.until_text("#state", "in sync");
