@@ -43,6 +43,7 @@ mod status;
 mod store;
 mod table;
 mod tokens;
+mod unverified;
 mod user;
 mod validation;
 pub mod watch;
@@ -66,5 +67,6 @@ pub use store::{
     Store,
 };
 pub use tokens::Tokens;
+pub use unverified::unverified_client;
 pub use user::User;
 pub use validation::complete;

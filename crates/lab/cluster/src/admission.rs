@@ -222,7 +222,6 @@ impl sluice_api::Admission for Admission {
             "ServiceCIDR" => self.take_cidrs(old, new),
             "IPAddress" => self.take_address(new),
             "Pod" => {
-                unknown_probes(new)?;
                 if old.is_none() {
                     self.accounts.admit(new)?;
                 }
@@ -330,23 +329,6 @@ fn complete<T: Typed>(
     *new = object.write();
     let errors = validate(&object, old.as_ref()).into_iter();
     checked(new, errors.map(|it| (it.field, it.why)))
-}
-
-/// Refuses probes of types that the lab's kubelets do not implement.
-fn unknown_probes(pod: &Value) -> Result<(), Status> {
-    let mut causes = Vec::new();
-    let containers = pod["spec"]["containers"].as_array();
-    for (position, container) in containers.into_iter().flatten().enumerate() {
-        for kind in ["startupProbe", "livenessProbe", "readinessProbe"] {
-            let field = format!("spec.containers[{position}].{kind}");
-            let why = "the lab asks over HTTP, TCP and by a command".to_owned();
-            let probe = &container[kind];
-            if probe["grpc"].is_object() || probe["httpGet"]["scheme"] == "HTTPS" {
-                causes.push((field, why));
-            }
-        }
-    }
-    checked(pod, causes)
 }
 
 /// Refuses an object if there are any causes: field and reason.

@@ -49,5 +49,6 @@ mod reports;
 mod resume;
 pub mod serve;
 mod terminal;
+mod timed;
 mod usage;
 mod zones;

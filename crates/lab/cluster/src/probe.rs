@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::timed::Timed;
+
 /// Bytes of an answer that are read.
-const LARGEST: usize = 64 * 1024;
+const LARGEST: u64 = 64 * 1024;
 
 /// The requests of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,64 +103,23 @@ impl Answers {
 }
 
 fn ask_http(request: &Request) -> io::Result<(String, Duration)> {
-    let host = request.target.to_string();
-    let answer = get(request.target, "/", &host, request.timeout)?;
-    if answer.status != 200 {
-        return Err(io::Error::other(format!("HTTP status {}", answer.status)));
-    }
-    let line = answer.body.lines().next().unwrap_or_default().to_owned();
-    Ok((line, answer.connected))
-}
-
-/// The HTTP status of a request, as a probe of kubelet sends it.
-pub(crate) fn http_status(
-    target: SocketAddr,
-    path: &str,
-    host: &str,
-    timeout: Duration,
-) -> io::Result<u16> {
-    get(target, path, host, timeout).map(|it| it.status)
-}
-
-struct Answer {
-    status: u16,
-    body: String,
-    /// Time from the first packet to the connection.
-    connected: Duration,
-}
-
-/// Sends one request on a connection of its own. `timeout` is for all of it.
-fn get(target: SocketAddr, path: &str, host: &str, timeout: Duration) -> io::Result<Answer> {
     let started = Instant::now();
-    let mut stream = TcpStream::connect_timeout(&target, timeout)?;
+    let mut stream = Timed::connect(request.target, request.timeout)?;
     let connected = started.elapsed();
-    let left = || {
-        let left = timeout.checked_sub(started.elapsed());
-        left.filter(|it| !it.is_zero())
-            .ok_or_else(|| io::Error::from(io::ErrorKind::TimedOut))
-    };
-    let text = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    stream.set_write_timeout(Some(left()?))?;
+    let host = request.target;
+    let text = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     stream.write_all(text.as_bytes())?;
     let mut answer = Vec::new();
-    let mut chunk = [0; 4096];
-    while answer.len() < LARGEST {
-        stream.set_read_timeout(Some(left()?))?;
-        match stream.read(&mut chunk)? {
-            0 => break,
-            length => answer.extend_from_slice(&chunk[..length]),
-        }
-    }
+    stream.take(LARGEST).read_to_end(&mut answer)?;
     let answer = String::from_utf8_lossy(&answer);
     let broken = || io::Error::other("closed before an answer");
     let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(broken)?;
-    let status = head.split_whitespace().nth(1);
-    let status = status.and_then(|it| it.parse().ok()).ok_or_else(broken)?;
-    Ok(Answer {
-        status,
-        body: body.to_owned(),
-        connected,
-    })
+    let status = head.split_whitespace().nth(1).ok_or_else(broken)?;
+    if status != "200" {
+        return Err(io::Error::other(format!("HTTP status {status}")));
+    }
+    let line = body.lines().next().unwrap_or_default().to_owned();
+    Ok((line, connected))
 }
 
 fn ask_datagram(request: &Request) -> io::Result<String> {

@@ -14,6 +14,7 @@ mod names;
 mod pcap;
 mod pictures;
 mod policies;
+mod probes;
 mod streams;
 mod system;
 mod tutorials;

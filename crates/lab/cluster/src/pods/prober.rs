@@ -1,5 +1,8 @@
 //! Probes of containers: schedule, execution and results.
 
+mod grpc;
+mod http;
+
 use std::io::{self, Read as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt as _;
@@ -15,7 +18,7 @@ use nix::unistd::Pid;
 use sluice_lab::Netns;
 
 use crate::enter::Pids;
-use crate::probe::http_status;
+use http::Get;
 
 /// Delay before the first probe of a liveness: a server needs a moment to listen. kubelet waits for a random part of the period.
 const MOMENT: Duration = Duration::from_millis(200);
@@ -40,12 +43,10 @@ pub(super) enum Kind {
 
 /// What a probe does.
 pub(super) enum Question {
-    Http {
-        target: SocketAddr,
-        path: String,
-        host: String,
-    },
+    Http(Get),
     Tcp(SocketAddr),
+    /// The name of a service, or nothing.
+    Grpc(SocketAddr, String),
     Exec(Command, Pids),
 }
 
@@ -127,6 +128,11 @@ impl Prober {
             let target = address(&tcp.host, &tcp.port, container, ip)?;
             return Some(Question::Tcp(target));
         }
+        if let Some(grpc) = &self.probe.grpc {
+            let target = SocketAddr::new(ip, u16::try_from(grpc.port).ok()?);
+            let service = grpc.service.clone().unwrap_or_default();
+            return Some(Question::Grpc(target, service));
+        }
         exec.map(|(command, pids)| Question::Exec(command, pids))
     }
 
@@ -187,24 +193,15 @@ impl Prober {
 impl Question {
     /// A request to a container of a pod with this address; `None` when no port has the name.
     pub(super) fn http(http: &HTTPGetAction, container: &Container, ip: IpAddr) -> Option<Self> {
-        Some(Self::Http {
-            target: address(&http.host, &http.port, container, ip)?,
-            path: http.path.clone().unwrap_or_else(|| "/".to_owned()),
-            host: http.host.clone().unwrap_or_else(|| ip.to_string()),
-        })
+        let target = address(&http.host, &http.port, container, ip)?;
+        Some(Self::Http(Get::of(http, target)))
     }
 
     /// Runs the probe from `node`, as kubelet does. The error is the reason of the failure.
     pub(super) fn ask(self, node: &Netns, timeout: Duration) -> Result<(), String> {
         match self {
-            Self::Http { target, path, host } => {
-                let status = node.run(|| http_status(target, &path, &host, timeout));
-                match status {
-                    Ok(200..=399) => Ok(()),
-                    Ok(status) => Err(format!("HTTP probe failed with statuscode: {status}")),
-                    Err(error) => Err(format!("Get \"http://{target}{path}\": {error}")),
-                }
-            }
+            Self::Http(get) => node.run(|| get.ask(timeout)),
+            Self::Grpc(target, service) => node.run(|| grpc::check(target, &service, timeout)),
             Self::Tcp(target) => {
                 let dialled = node.run(|| TcpStream::connect_timeout(&target, timeout));
                 dialled
