@@ -2,15 +2,14 @@
 //! nothing else of the machine.
 
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 
 use nix::errno::Errno;
 use nix::libc;
-use nix::sched::{CloneFlags, unshare};
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
 use nix::sys::wait::waitpid;
-use nix::unistd::{ForkResult, Pid, fork};
+use nix::unistd::Pid;
 use sluice_route::Namespace;
 
 /// `NS_GET_USERNS` of `ioctl_ns(2)`.
@@ -44,60 +43,72 @@ fn same(own: &str) -> String {
     lines.collect()
 }
 
-/// A process in the new namespaces: only a process with one thread can make a user namespace. It ends with the value.
+/// A process in the new namespaces: no thread of this process can enter a user namespace. It ends with the value.
+///
+/// It has this process's memory: a copy of the page tables of a lab's server takes longer than all else, for each pod. It
+/// makes no call but two, on a stack of its own, and runs no handler of a signal.
 struct Maker {
     child: Pid,
+    /// The child ends when this is closed, also with this process.
     _hold: io::PipeWriter,
+    /// What the child uses until it has ended: a [`Pipe`] at the start, and its stack from the end.
+    _memory: Vec<u128>,
 }
+
+/// The ends of a pipe, for reading and for writing.
+type Pipe = [RawFd; 2];
+
+/// The size of a maker's memory in units of 16 bytes, to which a stack is aligned.
+const MEMORY: usize = 1024;
 
 impl Maker {
     fn start() -> io::Result<Self> {
-        let (mut made, tell) = io::pipe()?;
-        let (mut held, hold) = io::pipe()?;
+        let (held, hold) = io::pipe()?;
+        let mut memory = vec![0_u128; MEMORY];
+        let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
         #[expect(
             unsafe_code,
-            reason = "the child makes system calls only and never returns, as it must where other threads may hold locks"
+            reason = "the memory belongs to the child until `drop` has waited for its end"
         )]
-        let forked = unsafe { fork() }?;
-        let child = match forked {
-            ForkResult::Parent { child } => child,
-            ForkResult::Child => {
-                drop(hold);
-                let flags = CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET;
-                let errno = unshare(flags).err().map_or(0, |it| it as u8);
-                // If nobody reads it, there is nothing to wait for either.
-                let _ = (&tell).write_all(&[errno]);
-                let _ = held.read(&mut [0]);
-                exit_now();
-            }
+        let child = unsafe {
+            let start = memory.as_mut_ptr();
+            start
+                .cast::<Pipe>()
+                .write([held.as_raw_fd(), hold.as_raw_fd()]);
+            let flags = libc::CLONE_VM | libc::CLONE_NEWUSER | libc::CLONE_NEWNET | libc::SIGCHLD;
+            libc::clone(wait, start.add(MEMORY).cast(), flags, start.cast())
         };
-        drop((tell, held));
-        let maker = Self { child, _hold: hold };
-        let mut errno = [0];
-        made.read_exact(&mut errno)?;
-        match errno[0] {
-            0 => Ok(maker),
-            it => Err(io::Error::from_raw_os_error(i32::from(it))),
-        }
+        let made = Errno::result(child).map(|it| Self {
+            child: Pid::from_raw(it),
+            _hold: hold,
+            _memory: memory,
+        });
+        mask.thread_set_mask()?;
+        Ok(made?)
     }
+}
+
+/// Waits until nobody else holds the pipe open.
+extern "C" fn wait(pipe: *mut libc::c_void) -> libc::c_int {
+    #[expect(
+        unsafe_code,
+        reason = "`start` wrote the pipe, and the descriptors are the child's own; neither call fails, which would write \
+                  the `errno` of the thread that made it"
+    )]
+    unsafe {
+        let [held, hold] = pipe.cast::<Pipe>().read();
+        libc::close(hold);
+        let mut byte = 0_u8;
+        libc::read(held, (&raw mut byte).cast(), 1);
+    }
+    0
 }
 
 impl Drop for Maker {
     fn drop(&mut self) {
         // It may end by itself meanwhile.
         let _ = kill(self.child, Signal::SIGKILL);
-        let _ = waitpid(self.child, None);
-    }
-}
-
-/// Ends this process without running anything of the one that it is a copy of.
-fn exit_now() -> ! {
-    #[expect(
-        unsafe_code,
-        reason = "the standard library's exit runs handlers of other threads"
-    )]
-    unsafe {
-        libc::_exit(0)
+        while waitpid(self.child, None) == Err(Errno::EINTR) {}
     }
 }
 

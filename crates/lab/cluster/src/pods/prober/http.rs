@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_request_has_the_headers_of_kubelet_and_of_the_probe() {
-        let plain = |it| Box::new(it) as Box<dyn Stream>;
+        let plain = |it: TcpStream| Box::new(it) as Box<dyn Stream>;
         let probe = json!({"port": 1, "path": "healthz", "httpHeaders": [
             {"name": "Custom-Header", "value": "Awesome"}, {"name": "host", "value": "web"}]});
         let ok = "HTTP/1.1 302 Found\r\n\r\n";
@@ -184,7 +184,7 @@ mod tests {
         let names = ["elsewhere.example".to_owned()];
         let pems = Pems::make("nobody", &names, "client").unwrap();
         let identity = Identity::new(pems, ClientCertificates::Ignored).unwrap();
-        let tls = |stream| {
+        let tls = |stream: TcpStream| {
             let connection = ServerConnection::new(identity.server()).unwrap();
             Box::new(StreamOwned::new(connection, stream)) as Box<dyn Stream>
         };
