@@ -54,13 +54,17 @@ pub(super) fn status(
     let init_failed = init_failed
         .filter_map(|it| terminated(it))
         .any(|it| it != 0);
+    let is_over = all_ended
+        && !init
+            .iter()
+            .any(|it| it.role == Role::Sidecar && it.is_running());
     let phase = if init_failed {
         "Failed"
-    } else if all_ended && codes.iter().all(|it| *it == 0) {
+    } else if is_over && codes.iter().all(|it| *it == 0) {
         "Succeeded"
-    } else if all_ended {
+    } else if is_over {
         "Failed"
-    } else if apps().any(started) {
+    } else if all_ended || apps().any(started) {
         "Running"
     } else {
         "Pending"
@@ -84,7 +88,7 @@ pub(super) fn status(
         let text = format!("containers with incomplete status: [{incomplete}]");
         Err(("ContainersNotInitialized", text))
     };
-    let ready = match (waiting.is_empty(), all_ended && phase == "Succeeded") {
+    let ready = match (waiting.is_empty(), phase == "Succeeded") {
         (true, _) => Ok(()),
         (false, true) => Err(("PodCompleted", String::new())),
         (false, false) => Err((
