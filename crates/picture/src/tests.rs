@@ -136,6 +136,7 @@ fn texts(drawing: &Drawing) -> Vec<(u32, u32, u32)> {
         let font = match of("class").unwrap().1.split(' ').next() {
             Some("name") => Font::Bold,
             Some("mono") => Font::Mono,
+            _ if of("class").unwrap().1.ends_with("share") => Font::Bold,
             _ => Font::Small,
         };
         let (x, width) = (number("x"), font.width(&it.text));
@@ -354,6 +355,24 @@ fn a_service_whose_endpoints_all_refuse_is_not_green() {
         assert_eq!(drawing.contains("all refuse"), dead, "{drawing}");
         assert_eq!(drawing.contains("and all refuse connections"), dead);
     }
+}
+
+#[test]
+fn an_endpoint_that_refuses_is_not_green() {
+    let objects = objects(|_, _| ());
+    let refuses = |it: SocketAddr| it.ip().to_string() == "10.244.0.2";
+    let way = way(&objects, &question("client")).refused(refuses);
+    let seen = way.endpoints.iter().map(|it| (it.refuses, &*it.reason));
+    let fine = (false, "");
+    let refused = (true, "nothing listens at its port");
+    assert_eq!(seen.collect::<Vec<_>>(), [refused, fine, fine]);
+    let drawing = way.drawing(920);
+    assert!(
+        drawing
+            .description
+            .contains("web-a on node-a gets 33 %, and refuses it.")
+    );
+    assert_eq!(drawing.to_string().matches("box refused").count(), 1);
 }
 
 #[test]

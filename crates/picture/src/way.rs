@@ -65,7 +65,9 @@ pub struct Target {
     pub zone: Option<String>,
     /// It gets connections of this client.
     pub included: bool,
-    /// Why not, or why though it is not ready; else empty.
+    /// It gets connections, and refuses them.
+    pub refuses: bool,
+    /// Why it gets nothing, why it gets something though it is not ready, or why it refuses; else empty.
     pub reason: String,
     /// Its part of the connections, 0 to 1: measured, or else planned. `None` where it gets nothing, and where
     /// the client chooses.
@@ -154,6 +156,19 @@ impl Way {
             target.share = (target.included || count > 0).then(|| count as f64 / all as f64);
         }
         self.measured = Some(measured);
+        self
+    }
+
+    /// Marks the endpoints that get connections and refuse them: `refuses` says whether nothing listens at an address. Only
+    /// TCP does.
+    #[must_use]
+    pub fn refused(mut self, refuses: impl Fn(SocketAddr) -> bool) -> Self {
+        let is_tcp = self.dialled.ends_with("/tcp");
+        let refusing = |it: &&mut Target| is_tcp && it.included && refuses(it.address);
+        for target in self.endpoints.iter_mut().filter(refusing) {
+            target.refuses = true;
+            target.reason = "nothing listens at its port".to_owned();
+        }
         self
     }
 
@@ -248,6 +263,7 @@ fn targets(answer: &Explanation, detail: &ServiceDetail) -> Vec<Target> {
             .find(|known| known.address == it.address)
             .and_then(|it| it.zone.clone()),
         included: it.included,
+        refuses: false,
         reason: it.reason.clone(),
         share: it.included.then(|| 1.0 / included as f64),
         sees: it.included.then(|| {
@@ -298,6 +314,7 @@ fn headless(
         node: it.node.as_deref().map(str::to_owned),
         zone: it.zone.as_deref().map(str::to_owned),
         included: it.conditions.ready,
+        refuses: false,
         reason: match (it.conditions.ready, it.conditions.terminating) {
             (true, _) => String::new(),
             (false, true) => "terminating".to_owned(),

@@ -200,7 +200,9 @@ async fn way(State(lab): Shared, headers: HeaderMap, Query(question): Query<Aske
             &question.from,
             given(question.via),
         );
-        let way = lab.view()?.way(&question)?;
+        let view = lab.view()?;
+        let listening = Listening::of(&view.pods());
+        let way = view.way(&question)?.refused(|it| listening.refuses(it));
         let drawing = way.drawing(width);
         Ok(json!({"way": way, "drawing": drawing}))
     });

@@ -161,9 +161,10 @@ impl Way {
         for it in &self.endpoints {
             let name = it.pod.clone().unwrap_or_else(|| it.address.to_string());
             let node = it.node.as_deref().unwrap_or("no node");
+            let refuses = if it.refuses { ", and refuses it" } else { "" };
             words += &if it.included {
                 match it.percent() {
-                    Some(share) => format!(" {name} on {node} gets {share}."),
+                    Some(share) => format!(" {name} on {node} gets {share}{refuses}."),
                     None => format!(" {name} on {node} is one of them."),
                 }
             } else {
@@ -319,6 +320,7 @@ fn lines(target: &Target, width: u32) -> u32 {
 
 fn draw_target(canvas: &mut Canvas, target: &Target, at: Rectangle) {
     let class = match (target.included, target.share) {
+        _ if target.refuses => "box refused",
         // It should have answered, and did not.
         (true, Some(0.0)) => "box refused",
         (true, _) => "box used",
