@@ -10,10 +10,8 @@ pub const STYLE: &str = include_str!("drawing/style.css");
 /// The variables in a file of its own; the web page has the same.
 const COLOURS: &str = include_str!("drawing/colours.css");
 
-/// The width of one letter, in pixels: the widest of the usual fonts, so that a text stays in its box.
+/// The width of a letter of [`Font::Mono`] in pixels: that of the widest of the usual fonts, so that a text stays in its box.
 const MONO: f64 = 7.25;
-const SMALL: f64 = 6.5;
-const BOLD: f64 = 8.4;
 
 /// A picture. Lengths are pixels.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -57,21 +55,29 @@ impl Font {
         }
     }
 
-    fn letter(self) -> f64 {
-        match self {
-            Self::Bold => BOLD,
-            Self::Mono => MONO,
-            Self::Small => SMALL,
-        }
-    }
-
-    /// The letters that fit into a width.
-    pub(crate) fn letters(self, width: u32) -> usize {
-        (f64::from(width) / self.letter()) as usize
-    }
-
+    /// The most that a text is wide, in pixels.
     pub(crate) fn width(self, text: &str) -> u32 {
-        (text.chars().count() as f64 * self.letter()).ceil() as u32
+        let letters = text.chars().map(|it| match self {
+            Self::Bold => 13.5 * em(it),
+            Self::Mono => MONO,
+            // Of the same family, and not bold.
+            Self::Small => 12.0 * 0.9 * em(it),
+        });
+        letters.sum::<f64>().ceil() as u32
+    }
+}
+
+/// The width of a letter in bold, in parts of the font's size: the most in its group in DejaVu Sans, the widest of the usual
+/// fonts.
+fn em(letter: char) -> f64 {
+    match letter {
+        'i' | 'j' | 'l' | ' ' | '.' | ',' | '/' => 0.39,
+        'f' | 't' | 'I' | 'J' | '-' | '(' | ')' | '[' | ']' | '•' | '·' => 0.48,
+        'r' | ':' | ';' | '!' => 0.5,
+        'a' | 'c' | 'e' | 'k' | 'o' | 's' | 'v' | 'x'..='z' => 0.69,
+        'b' | 'd' | 'g' | 'h' | 'n' | 'p' | 'q' | 'u' | '0'..='9' => 0.72,
+        'A'..='L' | 'N'..='V' | 'X'..='Z' => 0.86,
+        _ => 1.11,
     }
 }
 
@@ -125,12 +131,7 @@ impl Canvas {
 
     /// A text from `x` on, of at most `width`: the middle of a longer one is left out.
     pub(crate) fn text(&mut self, font: Font, (x, y): (u32, u32), width: u32, text: &str) {
-        self.word(
-            font.class(),
-            (x, y),
-            "start",
-            cut(text, font.letters(width)),
-        );
+        self.word(font.class(), (x, y), "start", cut(text, font, width));
     }
 
     /// A name from `x` on, and a word that ends at `right` in a colour: `good`, `warn`, `bad` or `share`. The name leaves
@@ -219,15 +220,12 @@ impl Canvas {
 
 /// A text in lines that fit into a width. A word that is longer than a line has its middle left out.
 pub(crate) fn wrapped(text: &str, font: Font, width: u32) -> Vec<String> {
-    let letters = font.letters(width);
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
-        let word = cut(word, letters);
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + word.chars().count() < letters => {
-                line.push(' ');
-                line.push_str(&word);
-            }
+        let word = cut(word, font, width);
+        let longer = lines.last().map(|it| format!("{it} {word}"));
+        match (lines.last_mut(), longer) {
+            (Some(line), Some(longer)) if font.width(&longer) <= width => *line = longer,
             _ => lines.push(word),
         }
     }
@@ -235,15 +233,18 @@ pub(crate) fn wrapped(text: &str, font: Font, width: u32) -> Vec<String> {
 }
 
 /// A text without its middle, if it is too long: both ends of a name tell most.
-fn cut(text: &str, letters: usize) -> String {
-    let count = text.chars().count();
-    if count <= letters {
+fn cut(text: &str, font: Font, width: u32) -> String {
+    if font.width(text) <= width {
         return text.to_owned();
     }
-    let half = letters.saturating_sub(1) / 2;
-    let start: String = text.chars().take(half).collect();
-    let end: String = text.chars().skip(count - half).collect();
-    format!("{start}…{end}")
+    let count = text.chars().count();
+    let mut halves = (1..=count / 2).rev().map(|half| {
+        let start: String = text.chars().take(half).collect();
+        let end: String = text.chars().skip(count - half).collect();
+        format!("{start}…{end}")
+    });
+    let fits = |it: &String| font.width(it) <= width;
+    halves.find(fits).unwrap_or_else(|| "…".to_owned())
 }
 
 /// An SVG file.

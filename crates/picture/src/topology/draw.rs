@@ -203,19 +203,19 @@ fn pod(canvas: &mut Canvas, pod: &PodBox, at: Rectangle) {
         .first()
         .map_or("no address yet", String::as_str);
     canvas.text(Font::Mono, (x, at.y + 35), 116, address);
-    let services = services(pod, Font::Small.letters(width - 120));
+    let services = services(pod, width - 120);
     canvas.text(Font::Small, (x + 120, at.y + 35), width - 120, &services);
 }
 
-/// The Services of a pod by name, or how many there are.
-fn services(pod: &PodBox, letters: usize) -> String {
+/// The Services of a pod by name, or how many there are if their names do not fit into a width.
+fn services(pod: &PodBox, width: u32) -> String {
     let own = format!("{}/", pod.namespace);
     let names = pod.services.iter();
     let names: Vec<&str> = names
         .map(|it| it.strip_prefix(&own).unwrap_or(it))
         .collect();
     let all = names.join(", ");
-    if all.chars().count() <= letters {
+    if names.len() == 1 || Font::Small.width(&all) <= width {
         all
     } else {
         format!("{} Services", names.len())

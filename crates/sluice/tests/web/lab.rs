@@ -6,6 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, fs};
 
+use serde_json::json;
 use sluice_lab::Netns;
 
 use crate::common::SLUICE;
@@ -100,6 +101,19 @@ impl Drop for LabPage {
         self.lab(&["down"]);
     }
 }
+
+/// The texts of the drawing that leave their box, or are on another one.
+const CROWDED: &str = r"(() => {
+  const drawing = document.querySelector('section:not([hidden]) .drawing');
+  const texts = [...drawing.querySelectorAll('text')].map((it) => [it.textContent, it.getBBox()]);
+  const boxes = [...drawing.querySelectorAll('rect')].map((it) => it.getBBox());
+  const shared = (a, b, from, size) => Math.min(a[from] + a[size], b[from] + b[size]) - Math.max(a[from], b[from]);
+  const isOn = (a, b) => shared(a, b, 'x', 'width') > 1 && shared(a, b, 'y', 'height') > 3;
+  const leaves = (it, box) => isOn(it, box) && it.x >= box.x && it.x + it.width > box.x + box.width;
+  const isCrowded = ([, it], at) => boxes.some((box) => leaves(it, box))
+    || texts.slice(at + 1).some(([, other]) => isOn(it, other));
+  return texts.filter(isCrowded).map(([text]) => text);
+})()";
 
 /// One lab for both: to start one takes longer than either.
 #[test]
@@ -210,6 +224,30 @@ fn services_and_agents_are_seen_live(page: &LabPage, browser: &Browser<'_>) {
     browser.open(&format!("{url}#lab"));
     browser.until_text("#tiles > div:last-child dd", &before);
 
+    // Names of any length and width stay in their boxes.
+    let long = files.path().join("long.yaml");
+    let name = "wwwwwwwwwwwwwwwwwwww-recommendation-engine-v895v-mmmmmmmmmmmm";
+    fs::write(
+        &long,
+        format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}, labels: {{app: long}}}}, spec: {{containers: [{{name: c, image: any}}]}}}}\n---\n\
+             {{apiVersion: v1, kind: Service, metadata: {{name: {name}}}, spec: {{selector: {{app: long}}, ports: [{{port: 80}}]}}}}"
+        ),
+    )
+    .unwrap();
+    page.good(&["apply", "-f", long.to_str().unwrap()]);
+    for width in [400, 800, 1200] {
+        browser.resize(width, 800);
+        let way = format!("service/default/{name}");
+        for (view, shown) in [("lab", "wwww"), (&*way, "100 %")] {
+            browser.open(&format!("{url}#{view}"));
+            let text = "document.querySelector('section:not([hidden]) .drawing')?.textContent";
+            browser.until(&format!("{text}?.includes('{shown}')"));
+            assert_eq!(browser.value(CROWDED), json!([]), "{view} at {width}");
+        }
+    }
+    page.good(&["delete", "-f", long.to_str().unwrap()]);
+
     // A pod ends while the page is open, and a screen reader hears of it.
     browser.open(&format!("{url}#service/default/web?from=shop"));
     browser.until("document.querySelectorAll('#way-box .drawing .box.used').length === 4");
@@ -259,6 +297,8 @@ fn golden_pictures_of_a_lab() {
             browser.resize(1200, height);
             browser.open(&format!("{}#{}", page.url, VIEWS[at].0));
             browser.until(VIEWS[at].1);
+            // A machine that was busy shows what was known before.
+            browser.until("document.getElementById('banner').hidden");
             // The name of the test's lab is nothing to show.
             browser.value("document.getElementById('name').textContent = 'lab'");
             fs::write(file(name, scheme), browser.screenshot()).unwrap();

@@ -76,7 +76,7 @@ function showLab() {
     el('dd', { 'data-tone': good < all ? 'warn' : null }, `${count(good)} of ${count(all)}`))));
   replace(byId('lab-picture'), picture(drawing));
   replace(byId('service-list'), table('Services', [['Service'], ['Type', 'wide'], ['Frontends', 'wide'], ['Ready', 'number'], ['Issues']], services.map((it) => [
-    el('a', { href: `#service/${it.name}`, 'data-key': it.name }, it.name), it.kind,
+    el('a', { href: `#service/${it.name}`, 'data-key': it.name }, breakable(it.name)), it.kind,
     el('span', { class: 'mono' }, it.frontends.join(', ')), `${count(it.ready)}/${count(it.endpoints)}`,
     [isSilent(it) ? badge('no endpoint answers', 'bad') : null, refusing.includes(it.name) ? ' nothing listens at their port ' : null,
       it.issues.join('; ')]])));
@@ -85,8 +85,9 @@ function showLab() {
     el('span', { class: 'mono' }, it.addresses.join(', ')), it.zone ?? '–', it.mode, count(it.pods.length)])));
   const rows = nodes.flatMap((node) => node.pods.map((it) => [it, node.name])).concat(topology.unscheduled.map((it) => [it, '–']));
   replace(byId('pod-list'), table('Pods', [['Pod'], ['State'], ['Address', 'wide'], ['Node', 'word'], ['Services', 'wide']], rows.map(([it, node]) => [
-    `${it.namespace}/${it.name}`, badge(it.state.replace('-', ' '), it.state === 'ready' ? 'good' : 'warn'),
-    el('span', { class: 'mono' }, it.addresses.join(', ')), node, it.services.join(', ')])));
+    breakable(`${it.namespace}/${it.name}`), badge(it.state.replace('-', ' '), it.state === 'ready' ? 'good' : 'warn'),
+    el('span', { class: 'mono' }, it.addresses.join(', ')), node,
+    it.services.flatMap((service, at) => [at ? ', ' : '', ...breakable(service)])])));
 }
 
 /** Tells screen readers which Services have more or fewer endpoints, and which nodes come and go. */

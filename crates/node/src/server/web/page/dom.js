@@ -36,6 +36,9 @@ function badge(text, tone = 'quiet') {
   return el('span', { class: 'badge', 'data-tone': tone }, text);
 }
 
+/** A name whose line may end after the namespace. */
+const breakable = (name) => name.split('/').flatMap((it, at, all) => (at < all.length - 1 ? [`${it}/`, el('wbr')] : [it]));
+
 /** A table of texts and elements, in a frame that scrolls. Columns: [title, class]. */
 function table(caption, columns, rows) {
   const head = columns.map(([title, kind]) => el('th', { scope: 'col', class: kind }, title));

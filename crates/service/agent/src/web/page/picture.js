@@ -199,7 +199,7 @@ function endpointColumn(endpoints, { x, w }, shares, isWide) {
     return draw('g', {}, draw('title', {}, [endpoint.address, endpoint.pod, endpoint.reason].filter(Boolean).join('\n')),
       draw('rect', { class: `box ${endpoint.included ? 'used' : 'unused'}`, x: x + pad, y: middle - high / 2, width: w - 2 * pad, height: high, rx: 9 }),
       draw('text', { class: 'mono', x: x + pad + 9, y: top }, cut(endpoint.address, letters(isTwo ? 110 : isWide ? 60 : 18, 7.6))),
-      draw('text', { class: 'small', x: x + pad + 9, y: top + 17 }, cut(second, letters(isLine ? 22 : isTwo ? 110 : 60, 6.6))),
+      draw('text', { class: 'small', x: x + pad + 9, y: top + 17 }, cut(second, letters(isLine ? 22 : isTwo ? 110 : 68, 6.6))),
       texts.map((it, at) => draw('text', { class: isSplit ? 'small' : 'share', x: x + w - pad - 9, 'text-anchor': 'end',
         y: isLine ? top + 34 : isTwo ? top + at * 17 : isWide ? middle + 4 : top + 17 }, it)));
   };

@@ -103,7 +103,7 @@ function makeRow(name) {
   const [namespace, short] = name.split('/');
   const cells = { kind: el('td', { class: 'wide' }), frontends: el('td', { class: 'wide' }), ready: el('td', { class: 'number' }),
     rate: el('td', { class: 'number' }), issues: el('td', { class: 'wide issues' }), under: el('span', { class: 'under quiet' }) };
-  const link = el('a', { href: `#service/${name}` }, el('span', { class: 'quiet' }, `${namespace}/`), short);
+  const link = el('a', { href: `#service/${name}` }, el('span', { class: 'quiet' }, `${namespace}/`), el('wbr'), short);
   const element = el('tr', {}, el('th', { scope: 'row' }, link, cells.under),
     cells.kind, cells.frontends, cells.ready, cells.rate, cells.issues);
   element.addEventListener('animationend', () => element.classList.remove('changed'));
