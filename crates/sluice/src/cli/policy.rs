@@ -23,12 +23,11 @@ pub(crate) enum PolicyCommand {
   sluice policy wait api-from-web
   sluice policy wait default-deny -n shop --timeout 10s && echo closed
   sluice policy wait tenants --cluster
-  sluice policy wait api-from-web --resource-version \
-    $(kubectl get networkpolicy api-from-web -o jsonpath={.metadata.resourceVersion})
+  sluice policy wait api-from-web --resource-version 48151
   sluice policy wait api-from-web --lab
 
 A policy that was changed is in force as it was before until the agent learns of the change: --resource-version waits for
-that. Each agent answers for the pods of its node; name --socket once for each, or --lab for all nodes of a lab.
+that. `kubectl apply -o jsonpath={.metadata.resourceVersion}` prints it. Each agent answers for the pods of its node; name --socket once for each, or --lab for all nodes of a lab.
 Exit status: 0 when the policy is in force on all of them, 1 when it was not in time, with the reason.")]
     Wait(WaitArgs),
     /// Show packets as policies drop them, or in audit mode would drop them

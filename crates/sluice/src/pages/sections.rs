@@ -90,6 +90,17 @@ pub(super) fn extra(page: &str) -> Extra {
             files: &["/run/netns/: Names of the network namespaces, while the lab runs."],
             ..Extra::default()
         },
+        "sluice-policy" => Extra {
+            files: &[SOCKET_FILE],
+            ..Extra::default()
+        },
+        "sluice-policy-wait" => Extra {
+            exit: &[
+                "0: The policy is in force on every node that was asked.",
+                "1: It was not in time on one of them, which is named with the reason.",
+            ],
+            ..Extra::default()
+        },
         page if page.starts_with("sluice-lab") => Extra {
             files: &[LABS],
             ..Extra::default()
