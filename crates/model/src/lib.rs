@@ -6,6 +6,7 @@
 mod announcement;
 mod duration;
 mod endpoint;
+pub mod label;
 mod labels;
 mod local;
 mod name;
@@ -22,6 +23,7 @@ mod service;
 pub use announcement::Announcement;
 pub use duration::parse_go_duration;
 pub use endpoint::{AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice, Hints};
+pub use label::is_label_value;
 pub use labels::Labels;
 pub use local::{LocalDetector, LocalTraffic};
 pub use name::{NamespacedName, ServicePortName, is_label, is_label_of_any_length, is_subdomain};
@@ -32,7 +34,7 @@ pub use notice::Notice;
 pub use object::{Change, KindName, Model, Owner, Reference};
 pub use pod::{ContainerPort, ContainerPorts, DnsPolicy, Namespace, Pod, PodDns};
 pub use request::ApiRequest;
-pub use selector::{BadSelector, Expression, Requirement, Selector, is_label_value};
+pub use selector::{Expression, Requirement, Selector};
 pub use service::{
     Algorithm, ClusterIps, Forwarding, IpMode, LoadBalancerIngress, Service, ServiceKind,
     ServicePort, SessionAffinity, TrafficPolicy,

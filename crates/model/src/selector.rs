@@ -1,11 +1,13 @@
 //! Label selectors, in both of the forms that Kubernetes has: `a=b,c in (d,e),!f`, and an object with
 //! `matchLabels` and `matchExpressions`.
 
+mod parse;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::name::is_subdomain;
+use crate::label::{key_problems, value_problems};
 
 /// A selector of objects by their labels. The empty one, the default, selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -25,6 +27,10 @@ pub enum Requirement {
     Exists(Arc<str>),
     /// The label is absent.
     Absent(Arc<str>),
+    /// The label is a whole number above this one.
+    Above(Arc<str>, i64),
+    /// The label is a whole number below this one.
+    Below(Arc<str>, i64),
 }
 
 /// One of `matchExpressions`.
@@ -36,34 +42,17 @@ pub struct Expression<'a> {
     pub values: Vec<&'a str>,
 }
 
-/// A requirement that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{why}")]
-pub struct BadSelector {
-    /// The requirement, as it is written.
-    pub requirement: String,
-    /// What is wrong with it.
-    pub why: String,
-}
-
 impl Selector {
-    /// Reads `a=b`, `a==b`, `a!=b`, `a in (b,c)`, `a notin (b)`, `a` and `!a`, joined by commas: what `kubectl get -l`
-    /// takes. A text without anything selects everything.
+    /// Reads `a=b`, `a==b`, `a!=b`, `a in (b,c)`, `a notin (b)`, `a`, `!a`, `a>1` and `a<1`, joined by commas: what
+    /// `kubectl get -l` takes. A text without anything selects everything.
     ///
     /// # Errors
     ///
-    /// The first requirement that cannot be read.
-    pub fn parse(text: &str) -> Result<Self, BadSelector> {
-        let mut requirements = Vec::new();
-        if !text.trim().is_empty() {
-            for part in parts(text) {
-                let read = requirement(part.trim());
-                requirements.push(read.map_err(|why| bad(part, why))?);
-            }
-        }
+    /// What is wrong, in the words of Kubernetes' own parser.
+    pub fn parse(text: &str) -> Result<Self, String> {
         Ok(Self {
             text: text.into(),
-            requirements,
+            requirements: parse::requirements(text)?,
         })
     }
 
@@ -71,19 +60,19 @@ impl Selector {
     ///
     /// # Errors
     ///
-    /// The first label or expression that cannot be read.
+    /// The first label or expression that cannot be read, and what is wrong with it.
     pub fn of<'a>(
         labels: impl IntoIterator<Item = (&'a str, &'a str)>,
         expressions: impl IntoIterator<Item = Expression<'a>>,
-    ) -> Result<Self, BadSelector> {
+    ) -> Result<Self, String> {
         let equal = labels.into_iter().map(|(key, value)| Expression {
             key,
             operator: "In",
             values: vec![value],
         });
         let read = |it: Expression<'a>| {
-            let part = format!("{} {} ({})", it.key, it.operator, it.values.join(","));
-            expression(&it).map_err(|why| bad(&part, why))
+            let values = it.values.join(",");
+            expression(&it).map_err(|why| format!("{} {} ({values}): {why}", it.key, it.operator))
         };
         let all = equal.chain(expressions).map(read);
         let requirements: Vec<Requirement> = all.collect::<Result<_, _>>()?;
@@ -131,11 +120,14 @@ impl Selector {
         let is_among = |key: &str, values: &BTreeSet<Arc<str>>| {
             value(key).is_some_and(|it| values.contains(it))
         };
+        let number = |key: &str| value(key).and_then(|it| it.parse::<i64>().ok());
         self.requirements.iter().all(|it| match it {
             Requirement::In(key, values) => is_among(key, values),
             Requirement::NotIn(key, values) => !is_among(key, values),
             Requirement::Exists(key) => value(key).is_some(),
             Requirement::Absent(key) => value(key).is_none(),
+            Requirement::Above(key, bound) => number(key).is_some_and(|it| it > *bound),
+            Requirement::Below(key, bound) => number(key).is_some_and(|it| it < *bound),
         })
     }
 }
@@ -159,71 +151,9 @@ impl fmt::Display for Requirement {
             Self::NotIn(key, values) => write!(f, "{key} notin ({})", set(values)),
             Self::Exists(key) => f.write_str(key),
             Self::Absent(key) => write!(f, "!{key}"),
+            Self::Above(key, bound) => write!(f, "{key}>{bound}"),
+            Self::Below(key, bound) => write!(f, "{key}<{bound}"),
         }
-    }
-}
-
-fn bad(requirement: &str, why: String) -> BadSelector {
-    BadSelector {
-        requirement: requirement.trim().to_owned(),
-        why,
-    }
-}
-
-/// At most 80 characters of a text, in quotes and in one line.
-fn quoted(text: &str) -> String {
-    match text.char_indices().nth(80) {
-        Some((end, _)) => format!("{:?}...", &text[..end]),
-        None => format!("{text:?}"),
-    }
-}
-
-/// The text between commas that are not in parentheses.
-fn parts(text: &str) -> impl Iterator<Item = &str> {
-    let mut depth = 0_u32;
-    text.split(move |it| {
-        match it {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        it == ',' && depth == 0
-    })
-}
-
-fn requirement(part: &str) -> Result<Requirement, String> {
-    if part.contains('(') && !part.ends_with(')') {
-        return Err("\")\" is missing".to_owned());
-    }
-    if let Some(key) = part.strip_prefix('!') {
-        return Ok(Requirement::Absent(self::key(key)?));
-    }
-    if let Some((key, value)) = part.split_once("!=") {
-        return Ok(Requirement::NotIn(
-            self::key(key)?,
-            [self::value(value)?].into(),
-        ));
-    }
-    if let Some((key, value)) = part.split_once("==").or_else(|| part.split_once('=')) {
-        return Ok(Requirement::In(
-            self::key(key)?,
-            [self::value(value)?].into(),
-        ));
-    }
-    let Some((key, rest)) = part.split_once(char::is_whitespace) else {
-        return Ok(Requirement::Exists(self::key(part)?));
-    };
-    let set = rest
-        .trim_end()
-        .strip_suffix(')')
-        .and_then(|it| it.split_once('('));
-    match set.map(|(operator, values)| (operator.trim(), values)) {
-        Some(("in", set)) => Ok(Requirement::In(self::key(key)?, values(set.split(','))?)),
-        Some(("notin", set)) => Ok(Requirement::NotIn(self::key(key)?, values(set.split(','))?)),
-        _ => Err(format!(
-            "{} is no requirement such as a=b or a in (b,c)",
-            quoted(part)
-        )),
     }
 }
 
@@ -237,159 +167,26 @@ fn expression(it: &Expression<'_>) -> Result<Requirement, String> {
         ("In" | "NotIn", true) => Err(format!("{} needs values", it.operator)),
         ("Exists" | "DoesNotExist", false) => Err(format!("{} takes no values", it.operator)),
         (other, _) => Err(format!(
-            "{} is not one of In, NotIn, Exists, DoesNotExist",
-            quoted(other)
+            "{other:?} is not one of In, NotIn, Exists, DoesNotExist"
         )),
     }
 }
 
-/// A label's key: a name of at most 63 characters, with a domain before a slash if one is there.
 fn key(text: &str) -> Result<Arc<str>, String> {
-    let text = text.trim();
-    let (domain, name) = match text.split_once('/') {
-        Some((domain, name)) => (Some(domain), name),
-        None => (None, text),
-    };
-    let is_key = domain.is_none_or(is_subdomain) && !name.is_empty() && is_label_value(name);
-    is_key
-        .then(|| text.into())
-        .ok_or_else(|| format!("{} is no key of a label", quoted(text)))
+    or_problems(text, key_problems(text))
 }
 
 fn values<'a>(texts: impl Iterator<Item = &'a str>) -> Result<BTreeSet<Arc<str>>, String> {
+    let value = |it| or_problems(it, value_problems(it));
     texts.map(value).collect()
 }
 
-/// A label's value, which may be empty.
-fn value(text: &str) -> Result<Arc<str>, String> {
-    let text = text.trim();
-    let is_value = is_label_value(text);
-    is_value
-        .then(|| text.into())
-        .ok_or_else(|| format!("{} is no value of a label", quoted(text)))
-}
-
-/// Whether a text is a value of a label: at most 63 of `[A-Za-z0-9._-]`, the ends alphanumeric, or empty.
-#[must_use]
-pub fn is_label_value(text: &str) -> bool {
-    let ends = |it: Option<u8>| it.is_none_or(|it| it.is_ascii_alphanumeric());
-    let inside = |it: u8| it.is_ascii_alphanumeric() || b"-_.".contains(&it);
-    text.len() <= 63
-        && text.bytes().all(inside)
-        && ends(text.bytes().next())
-        && ends(text.bytes().last())
+fn or_problems(text: &str, problems: Vec<String>) -> Result<Arc<str>, String> {
+    if problems.is_empty() {
+        return Ok(text.into());
+    }
+    Err(format!("{text:?}: {}", problems.join("; ")))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn selects(selector: &Selector) -> bool {
-        let labels = [("app", "web"), ("tier", "front"), ("empty", "")];
-        selector.selects(|key| labels.iter().find(|it| it.0 == key).map(|it| it.1))
-    }
-
-    #[test]
-    fn requirements_are_tested() {
-        for (text, expect) in [
-            ("", true),
-            ("app", true),
-            ("!app", false),
-            ("!other", true),
-            ("app=web", true),
-            ("app==web,tier=front", true),
-            ("app=web,tier=back", false),
-            ("app!=web", false),
-            ("other!=web", true),
-            ("empty=", true),
-            ("app in (db, web),tier", true),
-            ("app in (db)", false),
-            ("other in (db)", false),
-            ("app notin (db,web)", false),
-            ("app notin (db),other notin (x)", true),
-            ("!service.kubernetes.io/headless,app", true),
-        ] {
-            let selector = Selector::parse(text).unwrap();
-            assert_eq!(selects(&selector), expect, "{text}");
-            assert_eq!(selector.as_str(), text);
-            let shown: Vec<String> = selector
-                .requirements()
-                .iter()
-                .map(|it| it.to_string())
-                .collect();
-            let again = Selector::parse(&shown.join(",")).unwrap();
-            assert_eq!(again.requirements(), selector.requirements(), "{text}");
-        }
-    }
-
-    #[test]
-    fn bad_requirements_are_named() {
-        for (text, requirement, why) in [
-            ("=web", "=web", "\"\" is no key of a label"),
-            (
-                "app in web",
-                "app in web",
-                "\"app in web\" is no requirement such as a=b or a in (b,c)",
-            ),
-            ("tier,app in (web", "app in (web", "\")\" is missing"),
-            (
-                "a b",
-                "a b",
-                "\"a b\" is no requirement such as a=b or a in (b,c)",
-            ),
-            ("app,,tier", "", "\"\" is no key of a label"),
-            ("!", "!", "\"\" is no key of a label"),
-            ("a=b=c", "a=b=c", "\"b=c\" is no value of a label"),
-        ] {
-            let error = Selector::parse(text).unwrap_err();
-            assert_eq!(
-                (&*error.requirement, &*error.why),
-                (requirement, why),
-                "{text}"
-            );
-        }
-    }
-
-    #[test]
-    fn the_object_form_is_the_same_selector() {
-        let of = |labels: &[(&'static str, &'static str)],
-                  expressions: &[(&'static str, &'static str, &[&'static str])]| {
-            let expressions = expressions
-                .iter()
-                .map(|(key, operator, values)| Expression {
-                    key,
-                    operator,
-                    values: values.to_vec(),
-                });
-            Selector::of(labels.iter().copied(), expressions)
-        };
-        let selector = of(
-            &[("app", "web")],
-            &[
-                ("tier", "In", &["front", "back"]),
-                ("app", "NotIn", &["db"]),
-                ("app", "Exists", &[]),
-                ("old", "DoesNotExist", &[]),
-            ],
-        );
-        let selector = selector.unwrap();
-        assert_eq!(
-            selector.as_str(),
-            "app=web,tier in (back,front),app notin (db),app,!old"
-        );
-        assert_eq!(Selector::parse(selector.as_str()), Ok(selector.clone()));
-        assert!(selects(&selector) && of(&[], &[]).unwrap().is_empty());
-        for (operator, values, why) in [
-            ("In", &[][..], "In needs values"),
-            ("Exists", &["a"], "Exists takes no values"),
-            (
-                "Like",
-                &["a"],
-                "\"Like\" is not one of In, NotIn, Exists, DoesNotExist",
-            ),
-        ] {
-            let error = of(&[], &[("app", operator, values)]).unwrap_err();
-            assert_eq!(error.to_string(), why);
-        }
-    }
-}
+mod tests;

@@ -644,17 +644,22 @@ fn kubernetes_and_hosts() {
     option(
         "kubernetes a",
         "labels a in (b",
-        "labels: label selector \"a in (b\": \")\" is missing",
+        "labels: label selector \"a in (b\": unable to parse requirement: found '', expected: ',' or ')'",
     );
     option(
         "kubernetes a",
         "labels a=b=c",
-        "labels: label selector \"a=b=c\": \"b=c\" is no value of a label",
+        "labels: label selector \"a=b=c\": found '=', expected: ',' or 'end of string'",
     );
     option(
         "kubernetes a",
         "labels a like b",
-        "labels: label selector \"a like b\": \"a like b\" is no requirement such as a=b or a in (b,c)",
+        "labels: label selector \"a like b\": unable to parse requirement: found 'like', expected: in, notin, =, ==, !=, gt, lt",
+    );
+    option(
+        "kubernetes a",
+        "labels a>1",
+        "labels: label selector \"a>1\": a>1 compares numbers, which this plugin does not",
     );
     option("hosts", "ttl 0", "ttl: \"0\" is no number from 1 to 65535");
     option("hosts", "10.0.0.1", "10.0.0.1: an argument is missing");

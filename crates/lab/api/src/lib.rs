@@ -59,7 +59,7 @@ pub use identity::{CertificateError, ClientCertificates, Identity, Pems, kubecon
 pub use object::{Key, Object};
 pub use resource::{KINDS, NameRule, Registry, Resource, Subresource};
 pub use route::Target;
-pub use selector::{FieldSelector, Filter, LabelSelector, selector_text};
+pub use selector::{FieldSelector, Filter, selector_text};
 pub use server::Server;
 pub use status::{Cause, Status};
 pub use store::{

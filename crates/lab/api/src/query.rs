@@ -2,8 +2,10 @@
 
 use std::num::{IntErrorKind, ParseIntError};
 
+use sluice_model::Selector;
+
 use crate::resource::Resource;
-use crate::selector::{FieldSelector, Filter, LabelSelector};
+use crate::selector::{FieldSelector, Filter};
 use crate::status::{Cause, Status};
 
 /// Parameter `resourceVersionMatch`.
@@ -58,7 +60,7 @@ impl Query {
                 "sendInitialEvents" => query.initial_events = Some(boolean(&value)),
                 _ if value.is_empty() => {}
                 "labelSelector" => {
-                    let labels = LabelSelector::parse(&value);
+                    let labels = Selector::parse(&value);
                     query.filter.labels = labels.map_err(Status::bad_request)?;
                 }
                 "fieldSelector" => {

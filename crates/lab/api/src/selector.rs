@@ -1,10 +1,8 @@
 //! The objects that a list or watch selects.
 
 mod field;
-mod label;
 
 pub use field::FieldSelector;
-pub use label::LabelSelector;
 use serde_json::Value;
 use sluice_model::{Expression, Selector};
 
@@ -17,7 +15,7 @@ pub struct Filter {
     pub namespace: Option<String>,
     /// Only the object of this name.
     pub name: Option<String>,
-    pub labels: LabelSelector,
+    pub labels: Selector,
     pub fields: FieldSelector,
 }
 
@@ -27,7 +25,9 @@ impl Filter {
             |wanted: &Option<String>, real: &str| wanted.as_deref().is_none_or(|it| it == real);
         is(&self.namespace, &object.key.namespace)
             && is(&self.name, &object.key.name)
-            && self.labels.matches(&object.labels)
+            && self
+                .labels
+                .selects(|key| object.labels.get(key).map(|it| &**it))
             && self.fields.matches(object)
     }
 

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use sluice_model::label::{SUBDOMAIN, key_problems, subdomain_problems, value_problems};
 use sluice_model::{is_label_of_any_length, is_subdomain};
 
 /// Most bytes of all annotations, keys and values.
@@ -131,20 +132,14 @@ impl Format {
                     (!is_label_of_any_length(text) || !has_letter, LABEL_1035),
                 ]
             }
-            Self::Subdomain => vec![
-                (length > 253, LONG_SUBDOMAIN),
-                (!text.split('.').all(is_label_of_any_length), SUBDOMAIN),
-            ],
+            Self::Subdomain => return subdomain_problems(text),
             Self::Path => vec![
                 (text == ".", "may not be '.'"),
                 (text == "..", "may not be '..'"),
                 (text.contains('/'), "may not contain '/'"),
                 (text.contains('%'), "may not contain '%'"),
             ],
-            Self::LabelValue => vec![
-                (length > 63, "must be no more than 63 bytes"),
-                (!text.is_empty() && !is_name(text), LABEL_VALUE),
-            ],
+            Self::LabelValue => return value_problems(text),
             Self::Operator => {
                 let known = ["In", "NotIn", "Exists", "DoesNotExist"];
                 vec![(!known.contains(&text), "not a valid selector operator")]
@@ -257,7 +252,7 @@ impl Format {
                 let mixed = "may have mixed case, but should otherwise match";
                 return problems.iter().map(|it| format!("{mixed}: {it}")).collect();
             }
-            Self::Qualified => return qualified(text),
+            Self::Qualified => return key_problems(text),
             Self::Labels
             | Self::Annotations
             | Self::Resources
@@ -367,46 +362,8 @@ fn signer(text: &str) -> Vec<String> {
     found
 }
 
-/// What is wrong with the key of a label (`IsLabelKey`).
-fn qualified(text: &str) -> Vec<String> {
-    let (prefix, name) = match text.split_once('/') {
-        Some((_, name)) if name.contains('/') => {
-            return vec![format!(
-                "a valid label key {NAME} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-            )];
-        }
-        Some((prefix, name)) => (Some(prefix), name),
-        None => (None, text),
-    };
-    let mut found = Vec::new();
-    match prefix {
-        Some("") => found.push("prefix part must be non-empty".to_owned()),
-        Some(prefix) => {
-            let problems = Format::Subdomain.problems(prefix);
-            found.extend(problems.iter().map(|it| format!("prefix part {it}")));
-        }
-        None => {}
-    }
-    for (is_wrong, why) in [
-        (name.is_empty(), "must be non-empty"),
-        (name.len() > 63, "must be no more than 63 bytes"),
-        (!is_name(name), NAME),
-    ] {
-        if is_wrong {
-            found.push(format!("name part {why}"));
-        }
-    }
-    found
-}
-
 fn is_inside(letter: u8) -> bool {
     letter.is_ascii_alphanumeric() || b"-_.".contains(&letter)
-}
-
-/// The name part of a label.
-fn is_name(text: &str) -> bool {
-    let is_end = |it: char| it.is_ascii_alphanumeric();
-    text.bytes().all(is_inside) && text.starts_with(is_end) && text.ends_with(is_end)
 }
 
 const PORT_LETTERS: &str = "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)";
@@ -430,14 +387,5 @@ const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alpha
 const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
     alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
     validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
-const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
-    and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
-    '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-const NAME: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
-    alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
-    '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \
-    and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used \
-    for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 const CONFIG_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. \
     'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";

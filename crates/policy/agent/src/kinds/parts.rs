@@ -138,8 +138,7 @@ impl LabelSelector {
             operator: &it.operator,
             values: it.values.iter().map(String::as_str).collect(),
         });
-        let selector = Selector::of(labels.map(|(key, value)| (&**key, &**value)), expressions);
-        selector.map_err(|error| format!("{}: {error}", error.requirement))
+        Selector::of(labels.map(|(key, value)| (&**key, &**value)), expressions)
     }
 }
 

@@ -1,15 +1,14 @@
 use super::*;
 
-fn labels() -> BTreeMap<String, String> {
-    let all = [
+fn selects(selector: &Selector) -> bool {
+    let labels = [
         ("app", "web"),
         ("tier", "front"),
         ("empty", ""),
         ("age", "7"),
         ("in", "in"),
     ];
-    all.map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .into()
+    selector.selects(|key| labels.iter().find(|it| it.0 == key).map(|it| it.1))
 }
 
 #[test]
@@ -41,9 +40,15 @@ fn requirements_are_tested() {
         ("age > 7", false),
         ("app>1", false),
         ("other<1", false),
+        ("!service.kubernetes.io/headless,app", true),
     ] {
-        let selector = LabelSelector::parse(text).unwrap();
-        assert_eq!(selector.matches(&labels()), expect, "{text}");
+        let selector = Selector::parse(text).unwrap();
+        assert_eq!(selects(&selector), expect, "{text}");
+        assert_eq!(selector.as_str(), text);
+        let requirements = selector.requirements().iter();
+        let shown: Vec<String> = requirements.map(ToString::to_string).collect();
+        let again = Selector::parse(&shown.join(",")).unwrap();
+        assert_eq!(again.requirements(), selector.requirements(), "{text}");
     }
 }
 
@@ -111,12 +116,59 @@ fn what_cannot_be_read_is_told_in_kubernetes_words() {
             ),
         ),
         (
+            "a>-5",
+            format!("{bad}values[0][a]: Invalid value: \"-5\": {value}"),
+        ),
+        (
             "a>b",
             format!(
                 "{bad}values[0]: Invalid value: \"b\": for 'Gt', 'Lt' operators, the value must be an integer"
             ),
         ),
     ] {
-        assert_eq!(LabelSelector::parse(text).unwrap_err(), expect, "{text}");
+        assert_eq!(Selector::parse(text).unwrap_err(), expect, "{text}");
+    }
+}
+
+#[test]
+fn the_object_form_is_the_same_selector() {
+    let of = |labels: &[(&'static str, &'static str)],
+              expressions: &[(&'static str, &'static str, &[&'static str])]| {
+        let expressions = expressions
+            .iter()
+            .map(|(key, operator, values)| Expression {
+                key,
+                operator,
+                values: values.to_vec(),
+            });
+        Selector::of(labels.iter().copied(), expressions)
+    };
+    let selector = of(
+        &[("app", "web")],
+        &[
+            ("tier", "In", &["front", "back"]),
+            ("app", "NotIn", &["db"]),
+            ("app", "Exists", &[]),
+            ("old", "DoesNotExist", &[]),
+        ],
+    );
+    let selector = selector.unwrap();
+    assert_eq!(
+        selector.as_str(),
+        "app=web,tier in (back,front),app notin (db),app,!old"
+    );
+    assert_eq!(Selector::parse(selector.as_str()), Ok(selector.clone()));
+    assert!(selects(&selector) && of(&[], &[]).unwrap().is_empty());
+    for (operator, values, why) in [
+        ("In", &[][..], "app In (): In needs values"),
+        ("Exists", &["a"], "app Exists (a): Exists takes no values"),
+        (
+            "Like",
+            &["a"],
+            "app Like (a): \"Like\" is not one of In, NotIn, Exists, DoesNotExist",
+        ),
+    ] {
+        let error = of(&[], &[("app", operator, values)]).unwrap_err();
+        assert_eq!(error, why);
     }
 }
