@@ -244,3 +244,15 @@ pub struct Fragment {
 }
 
 layout!(Fragment, 4, source_port @ 0, destination_port @ 2);
+
+/// Value of ALLOWANCES: what a client, which had a large part of FLOWS, may open.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Allowance {
+    /// It holds until this time, in seconds of `CLOCK_MONOTONIC`.
+    pub until: u32,
+    /// How many connections more. The programs count it down; the agent renews it.
+    pub left: u32,
+}
+
+layout!(Allowance, 8, until @ 0, left @ 4);

@@ -28,7 +28,9 @@ mod user;
 
 pub use address::Addr;
 pub use dns::{Dns, MAX_DNS_ADDRESSES};
-pub use flow::{Flow, FlowKind, Fragment, FragmentKey, STREAM_SECONDS, Tuple, flow_flags};
+pub use flow::{
+    Allowance, Flow, FlowKind, Fragment, FragmentKey, STREAM_SECONDS, Tuple, flow_flags,
+};
 pub use node::{
     Cidr, Counter, Event, EventKind, FamilyNode, Hook, Interface, MAX_CIDRS, Node, PortRange,
     ROUTED_PREFIX, RoutedKey, interface_flags, node_flags,

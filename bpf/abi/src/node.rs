@@ -226,7 +226,7 @@ pub enum Counter {
     /// Packets of TCP of a known connection whose numbers or checksums are not those of its sides. They are rewritten, and
     /// nothing is learned from them.
     Unbelieved = 30,
-    /// Dropped: the connection's client is in LIMITED, because FLOWS fills up and it has a large part of it.
+    /// Dropped: the connection's client has nothing left in ALLOWANCES, because FLOWS fills up and it has a large part of it.
     ClientLimit = 32,
     /// Packets from pods that would open or end a connection, and whose source is routed to another interface. They pass.
     ForeignSource = 34,

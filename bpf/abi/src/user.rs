@@ -3,9 +3,9 @@
 use aya::Pod;
 
 use crate::{
-    Addr, AddressKey, Affinity, AffinityKey, Dns, Endpoint, EndpointKey, Event, Flow, Fragment,
-    FragmentKey, Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey, Node, Peer,
-    PeerKey, Ports, RoutedKey, SourceKey, Tuple,
+    Addr, AddressKey, Affinity, AffinityKey, Allowance, Dns, Endpoint, EndpointKey, Event, Flow,
+    Fragment, FragmentKey, Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey,
+    Node, Peer, PeerKey, Ports, RoutedKey, SourceKey, Tuple,
 };
 
 macro_rules! pod {
@@ -19,6 +19,6 @@ macro_rules! pod {
 }
 
 pod! {
-    Addr AddressKey Affinity AffinityKey Dns Endpoint EndpointKey Event Flow Fragment FragmentKey Frontend
+    Addr AddressKey Affinity AffinityKey Allowance Dns Endpoint EndpointKey Event Flow Fragment FragmentKey Frontend
     FrontendKey Interface MaglevChunk MaglevKey MemberKey Node Peer PeerKey Ports RoutedKey SourceKey Tuple
 }

@@ -6,7 +6,7 @@ use aya_ebpf::programs::TcContext;
 use sluice_bpf_abi::{Addr, Counter, Flow, FlowKind, STREAM_SECONDS, TCP, Tuple, UDP, flow_flags};
 
 use crate::global::global;
-use crate::maps::{Draft, FLOWS, INTERFACES, LIMITED, draft, node};
+use crate::maps::{ALLOWANCES, Draft, FLOWS, INTERFACES, draft, node};
 use crate::origin::ifindex;
 use crate::packet::{ACK, FIN, Packet, RST, SYN};
 use crate::service::family;
@@ -224,7 +224,7 @@ pub enum Entered {
     NoRoom,
     /// No source port is free for the connection.
     NoPort,
-    /// The client has opened as many connections as the limit allows.
+    /// The client has opened as many connections as it may.
     Limited,
 }
 
@@ -241,15 +241,24 @@ impl Entered {
     }
 }
 
-/// Whether a client opens no connection for now. The draft is overwritten.
+/// Whether a client may open no connection more; counts this one if it may. The draft is overwritten.
 #[inline(always)]
 fn is_limited(client: &Addr) -> bool {
     let Some(Draft { answer, .. }) = draft() else {
         return false;
     };
     answer.source.set(client);
-    // SAFETY: the value is one word.
-    unsafe { LIMITED.get(&answer.source) }.is_some_and(|until| now() < *until)
+    let Some(allowance) = ALLOWANCES.get_ptr_mut(&answer.source) else {
+        return false;
+    };
+    // SAFETY: the value is there while this program runs. Processors that count at once may let some more in.
+    let allowance = unsafe { &mut *allowance };
+    if now() >= allowance.until {
+        return false;
+    }
+    let is_limited = allowance.left == 0;
+    allowance.left = allowance.left.saturating_sub(1);
+    is_limited
 }
 
 global!(

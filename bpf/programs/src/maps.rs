@@ -4,9 +4,9 @@ use aya_ebpf::bindings::BPF_F_NO_PREALLOC;
 use aya_ebpf::btf_maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, RingBuf};
 use aya_ebpf::macros::btf_map;
 use sluice_bpf_abi::{
-    Addr, AddressKey, Affinity, AffinityKey, Counter, Dns, Endpoint, EndpointKey, Event, Flow,
-    Fragment, FragmentKey, Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey,
-    Node, Peer, PeerKey, Ports, RoutedKey, SourceKey, Tuple,
+    Addr, AddressKey, Affinity, AffinityKey, Allowance, Counter, Dns, Endpoint, EndpointKey, Event,
+    Flow, Fragment, FragmentKey, Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey,
+    MemberKey, Node, Peer, PeerKey, Ports, RoutedKey, SourceKey, Tuple,
 };
 
 use crate::early::{self, Early};
@@ -59,10 +59,9 @@ pub static AFFINITY: LruHashMap<AffinityKey, Affinity, 1024> = LruHashMap::new()
 #[btf_map]
 pub static FLOWS: HashMap<Tuple, Flow, 1024, GROWING> = HashMap::new();
 
-/// Clients that open no connection until this time, in seconds of `CLOCK_MONOTONIC`. The agent writes it while FLOWS fills
-/// up.
+/// What clients may open that had a large part of FLOWS while it filled up.
 #[btf_map]
-pub static LIMITED: HashMap<Addr, u32, 1024, GROWING> = HashMap::new();
+pub static ALLOWANCES: HashMap<Addr, Allowance, 1024, GROWING> = HashMap::new();
 
 #[btf_map]
 pub static FRAGMENTS: LruHashMap<FragmentKey, Fragment, 1024> = LruHashMap::new();

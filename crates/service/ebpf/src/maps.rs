@@ -4,18 +4,17 @@ use std::fmt;
 
 use sluice_bpf::{BpfError, Counters, Pins, Prefix, Ring, Single, Table};
 use sluice_bpf_abi::{
-    Addr, AddressKey, Affinity, AffinityKey, Counter, Dns, Endpoint, EndpointKey, Event, Flow,
-    Fragment, FragmentKey, Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey,
-    Node, Peer, PeerKey, Ports, RoutedKey, SourceKey, Tuple,
+    Addr, AddressKey, Affinity, AffinityKey, Allowance, Counter, Dns, Endpoint, EndpointKey, Event,
+    Flow, Fragment, FragmentKey, Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey,
+    MemberKey, Node, Peer, PeerKey, Ports, RoutedKey, SourceKey, Tuple,
 };
 
 /// The map whose entries the programs write while it grows.
 pub(crate) const FLOWS: &str = "FLOWS";
 /// The node's addresses, and the broadcasts of their networks (hash by [`Addr`], value `u32` 1).
 pub(crate) const OWN: &str = "OWN";
-/// The clients that open no connection for now (hash by [`Addr`], value `u32`: the end of that in seconds of
-/// `CLOCK_MONOTONIC`).
-pub(crate) const LIMITED: &str = "LIMITED";
+/// What clients may open that had a large part of FLOWS (hash by [`Addr`], value [`Allowance`]).
+pub(crate) const ALLOWANCES: &str = "ALLOWANCES";
 /// The endpoints that clients stay with.
 pub(crate) const AFFINITY: &str = "AFFINITY";
 /// The frontends that sockets dialled.
@@ -35,7 +34,7 @@ pub(crate) const NAMES: [&str; 20] = [
     "SOURCES",
     "ADDRESSES",
     FLOWS,
-    LIMITED,
+    ALLOWANCES,
     AFFINITY,
     "INTERFACES",
     OWN,
@@ -71,8 +70,8 @@ pub struct Maps {
     pub affinity: Table<AffinityKey, Affinity>,
     /// Connections.
     pub flows: Table<Tuple, Flow>,
-    /// Clients that open no connection until this second of `CLOCK_MONOTONIC`.
-    pub limited: Table<Addr, u32>,
+    /// What clients may open that had a large part of the connections.
+    pub allowances: Table<Addr, Allowance>,
     /// Ports of fragmented datagrams.
     pub fragments: Table<FragmentKey, Fragment>,
     /// Frontends that sockets dialled.
@@ -109,7 +108,7 @@ impl Maps {
             routed: Table::open(pins, "ROUTED")?,
             affinity: Table::open(pins, AFFINITY)?,
             flows: Table::open(pins, FLOWS)?,
-            limited: Table::open(pins, LIMITED)?,
+            allowances: Table::open(pins, ALLOWANCES)?,
             fragments: Table::open(pins, "FRAGMENTS")?,
             peers: Table::open(pins, PEERS)?,
             senders: Table::open(pins, SENDERS)?,

@@ -229,7 +229,8 @@ fn flood(client: &Netns, ports: std::ops::Range<u16>) {
 }
 
 /// A client that opens many more connections than the table holds ends none that is open, also those that are idle. What
-/// finds no room is dropped, counted and told. While the client goes on, it is limited, and others are served.
+/// finds no room is dropped, counted and told. While the client goes on, also on the same ports, it is limited, and others
+/// are served.
 #[test]
 fn a_flood_ends_no_open_connection() {
     const FLOWS: u32 = 4096;
@@ -248,11 +249,7 @@ fn a_flood_ends_no_open_connection() {
             ..Sizes::default()
         };
         let plane = crate::common::open(Patterns::none(), sizes, Facts::default());
-        let timeouts = Timeouts {
-            udp: Duration::from_secs(1),
-            ..Timeouts::default()
-        };
-        let mut proxy = Proxy::new(golden::settings(), plane.with_timeouts(timeouts));
+        let mut proxy = Proxy::new(golden::settings(), plane);
         proxy.change(web(&cluster, "udp", &pods));
         proxy.change(web(&cluster, "tcp", &pods));
         proxy

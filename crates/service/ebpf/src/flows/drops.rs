@@ -22,7 +22,7 @@ pub(super) struct Dropping {
     share: Option<Instant>,
     /// Packets were dropped since the last listing.
     is_full: bool,
-    /// The clients that the last listing limited.
+    /// The clients that were limited after the last listing.
     clients: BTreeSet<Addr>,
 }
 

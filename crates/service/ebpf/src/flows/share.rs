@@ -1,13 +1,13 @@
-//! Which clients have so large a part of a table that fills up that they open nothing more for a while. Pure.
+//! Which clients have so large a part of a table that fills up that they have a limit for a while. Pure.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use sluice_bpf_abi::{Addr, Flow, TCP, Tuple, flow_flags};
 
 use super::is_first;
 use super::sweep::ENTRIES;
 
-/// A client may have this part of the connections that the table has room for.
+/// A client may have one in so many of the connections that the table has room for.
 const PART: u64 = 8;
 
 /// How many connections each client has. Of TCP those count that no endpoint has answered: many clients may have the address
@@ -23,12 +23,22 @@ impl Clients {
         }
     }
 
-    /// Those that have more than an eighth of the connections that a table of this capacity holds.
-    pub(super) fn exceeding(&self, capacity: u64) -> BTreeSet<Addr> {
-        let most = capacity / ENTRIES / PART;
+    /// How many more than this the clients have that have too many.
+    pub(super) fn surplus(&self, most: u64) -> HashMap<Addr, u64> {
         let exceeding = self.0.iter().filter(|(_, count)| **count > most);
-        exceeding.map(|(client, _)| *client).collect()
+        exceeding.map(|(it, count)| (*it, count - most)).collect()
     }
+
+    /// How many connections a client may open until it has this many.
+    pub(super) fn left(&self, client: &Addr, most: u64) -> u32 {
+        let count = self.0.get(client).copied().unwrap_or_default();
+        u32::try_from(most.saturating_sub(count)).unwrap_or(u32::MAX)
+    }
+}
+
+/// How many connections a client may have in a table with room for so many entries: an eighth of what it holds.
+pub(super) fn most(capacity: u64) -> u64 {
+    capacity / ENTRIES / PART
 }
 
 /// Whether this is the first entry of a connection of TCP that its endpoint has answered.
@@ -68,12 +78,17 @@ mod tests {
         entries.extend(connections(2, 10, protocol, flags));
         let mut clients = Clients::default();
         entries.iter().for_each(|(key, it)| clients.count(key, it));
-        let exceeding = clients.exceeding(10 * PART * ENTRIES);
-        assert_eq!(exceeding, expected.iter().map(|it| Addr::v4(*it)).collect());
+        let most = most(10 * PART * ENTRIES);
+        let surplus = clients.surplus(most);
+        let expected: HashMap<Addr, u64> = expected.iter().map(|it| (Addr::v4(*it), 1)).collect();
+        assert_eq!(surplus, expected);
+        let left = [1, 2, 3].map(|it| clients.left(&Addr::v4(it), most));
+        let counted = if expected.is_empty() { 10 } else { 0 };
+        assert_eq!(left, [counted, counted, 10]);
     }
 
     #[test]
-    fn who_has_more_than_its_part_opens_nothing() {
+    fn who_has_more_than_its_part_is_limited() {
         let open = flow_flags::ESTABLISHED;
         check(UDP, 0, &[1]);
         check(UDP, open, &[1]);

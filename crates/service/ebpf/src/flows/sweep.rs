@@ -3,7 +3,7 @@
 //! A listing takes a quarter of a second for 262,144 entries. [`Pace`] says when it is worth that. While the table fills up,
 //! most sweeps are only of what was never open ([`sweep_brief`]).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
@@ -11,20 +11,21 @@ use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 use sluice_bpf::BpfError;
-use sluice_bpf_abi::{Addr, Affinity, AffinityKey, Counter, Flow, Tuple, flow_flags};
+use sluice_bpf_abi::{Addr, Affinity, AffinityKey, Allowance, Counter, Flow, Tuple, flow_flags};
 use sluice_plane::Drops;
 use tracing::{debug, warn};
 
 use super::drops::Dropping;
 use super::pace::{LONGEST, LOOK, Pace, State};
-use super::share::Clients;
+use super::share::{Clients, most};
 use super::{Timeouts, is_first, keys, rewritten};
 use crate::fills::{Fills, fill};
 use crate::maps::{AFFINITY, CounterTable, FLOWS, Maps};
 
 /// Entries of a connection, at most.
 pub(crate) const ENTRIES: u64 = 4;
-/// How long a client that has too large a part of the table opens no connection, unless the next listing says otherwise.
+/// How long a client that had too large a part of the table gets no larger one: without a limit it fills the table again
+/// before the next listing.
 const LIMITED_SECONDS: u32 = 30;
 
 /// The thread; it ends when the value is dropped.
@@ -42,7 +43,8 @@ impl Sweeper {
         let (stop, stopped) = mpsc::channel();
         let mut watched = Watched {
             table: maps.flows,
-            limited: maps.limited,
+            allowances: maps.allowances,
+            limited: BTreeMap::new(),
             affinity: maps.affinity,
             counters: maps.counters,
             swept: None,
@@ -76,7 +78,9 @@ impl Sweeper {
 /// The table, and what the last listing found.
 struct Watched {
     table: sluice_bpf::Table<Tuple, Flow>,
-    limited: sluice_bpf::Table<Addr, u32>,
+    allowances: sluice_bpf::Table<Addr, Allowance>,
+    /// The clients that have a limit, and until which second. Those of an earlier agent begin anew.
+    limited: BTreeMap<Addr, u32>,
     /// Counted with it.
     affinity: sluice_bpf::Table<AffinityKey, Affinity>,
     counters: CounterTable,
@@ -127,19 +131,22 @@ impl Watched {
         };
         let is_whole = !is_pressed || self.swept_whole.is_none_or(|it| it.elapsed() >= LONGEST);
         let begin = cpu_time();
-        let swept = if is_whole {
+        let mut swept = if is_whole {
             self.swept_whole = Some(Instant::now());
             sweep(&mut self.table, &timeouts)?
         } else {
             sweep_brief(&mut self.table, &timeouts)?
         };
-        let exceeding = if is_pressed {
-            swept.clients.exceeding(state.capacity)
-        } else {
-            BTreeSet::new()
-        };
-        self.limit(&exceeding)?;
-        self.dropping.listed(exceeding);
+        let most = most(state.capacity);
+        if is_pressed {
+            let surplus = swept.clients.surplus(most);
+            swept.forget(cut(&mut self.table, &surplus)?);
+            let end = now().saturating_add(LIMITED_SECONDS);
+            self.limited.extend(surplus.into_keys().map(|it| (it, end)));
+        }
+        self.limit(&swept.clients, most)?;
+        let limited = self.limited.keys().copied().collect();
+        self.dropping.listed(limited);
         let cost = cpu_time().saturating_sub(begin);
         let [removed, left] =
             [swept.removed, swept.left].map(|it| u64::try_from(it).unwrap_or(u64::MAX));
@@ -157,16 +164,20 @@ impl Watched {
         Ok(self.counters.read(counter)?.iter().sum())
     }
 
-    /// These clients open no connection for now, and no others.
-    fn limit(&mut self, clients: &BTreeSet<Addr>) -> Result<(), BpfError> {
-        for (client, _) in self.limited.entries()? {
-            if !clients.contains(&client) {
-                self.limited.remove(&client)?;
+    /// Writes what limited clients may open until the next listing: the rest of what any client may have.
+    fn limit(&mut self, clients: &Clients, most: u64) -> Result<(), BpfError> {
+        let now = now();
+        self.limited.retain(|_, until| *until > now);
+        for (client, _) in self.allowances.entries()? {
+            if !self.limited.contains_key(&client) {
+                self.allowances.remove(&client)?;
             }
         }
-        let until = now().saturating_add(LIMITED_SECONDS);
-        let mut clients = clients.iter();
-        clients.try_for_each(|it| self.limited.insert(it, &until))
+        for (client, until) in &self.limited {
+            let (until, left) = (*until, clients.left(client, most));
+            self.allowances.insert(client, &Allowance { until, left })?;
+        }
+        Ok(())
     }
 
     /// Says once that the table fills up.
@@ -199,6 +210,14 @@ pub(crate) struct Swept {
     pub(crate) left: usize,
     /// Whose connections are left.
     clients: Clients,
+}
+
+impl Swept {
+    /// So many entries more were removed.
+    fn forget(&mut self, removed: usize) {
+        self.removed += removed;
+        self.left -= removed.min(self.left);
+    }
 }
 
 /// The table of connections, which packets change at the same time.
@@ -276,9 +295,8 @@ fn sweep_brief(table: &mut impl Table, timeouts: &Timeouts) -> Result<Swept, Bpf
     for (key, first) in due {
         let connection = connection(&key, &first, table)?;
         let expired = timeouts.expired(&connection, now).concat();
-        // One that leads to another connection, which is not of this first entry, stays until the next whole sweep.
-        let is_alone = connection.values().filter(|it| is_first(it)).count() == 1;
-        let removed = if is_alone {
+        // One that leads to another connection stays until the next whole sweep.
+        let removed = if is_alone(&connection) {
             remove(&expired, &connection, table)?
         } else {
             0
@@ -286,10 +304,44 @@ fn sweep_brief(table: &mut impl Table, timeouts: &Timeouts) -> Result<Swept, Bpf
         if removed == 0 {
             swept.clients.count(&key, &first);
         }
-        swept.removed += removed;
+        swept.forget(removed);
     }
-    swept.left -= swept.removed.min(swept.left);
     Ok(swept)
+}
+
+/// Removes so many connections of each client, unless they go on (UDP) or an endpoint has answered (TCP), as netfilter makes
+/// room in a full table (`early_drop` of `nf_conntrack_core.c`). A client that sends on each of them would keep the table
+/// full. Returns how many entries were removed.
+fn cut(table: &mut impl Table, surplus: &HashMap<Addr, u64>) -> Result<usize, BpfError> {
+    if surplus.is_empty() {
+        return Ok(0);
+    }
+    let mut surplus = surplus.clone();
+    let mut due = Vec::new();
+    table.each(|key, flow| {
+        if is_first(&flow)
+            && flow.flags & flow_flags::ESTABLISHED == 0
+            && let Some(left) = surplus.get_mut(&key.source).filter(|it| **it > 0)
+        {
+            *left -= 1;
+            due.push((key, flow));
+        }
+    })?;
+    let mut removed = 0;
+    for (key, first) in due {
+        let connection = connection(&key, &first, table)?;
+        if is_alone(&connection) {
+            let keys = keys(&key, &first, |it| connection.get(it).copied());
+            let keys: Vec<Tuple> = keys.filter(|it| connection.contains_key(it)).collect();
+            removed += remove(&keys, &connection, table)?;
+        }
+    }
+    Ok(removed)
+}
+
+/// Whether these entries are of one connection.
+fn is_alone(connection: &HashMap<Tuple, Flow>) -> bool {
+    connection.values().filter(|it| is_first(it)).count() == 1
 }
 
 /// The entries of a connection, and that of one beside it.
@@ -468,6 +520,29 @@ mod tests {
             table.entries.insert(key, flow);
         };
         assert_eq!(swept(TCP, [0; 4], 5, beside), 0);
+    }
+
+    /// Who has too many loses what is not assured, and no more than that.
+    #[test]
+    fn what_a_client_has_too_much_is_cut() {
+        let open = flow_flags::ESTABLISHED;
+        let cut = |protocol, flags: [u8; 4], client, surplus| {
+            let mut table = Changing::idle();
+            table.entries = connection(protocol, [now(); 4], flags);
+            table.listed = table.entries.clone();
+            let surplus = HashMap::from([(Addr::v4(client), surplus)]);
+            let removed = super::cut(&mut table, &surplus).expect("nothing fails");
+            assert_eq!(removed + table.entries.len(), 4);
+            removed
+        };
+        let (client, another) = (CLIENT.0, CLIENT.0 + 9);
+        for protocol in [UDP, TCP] {
+            assert_eq!(cut(protocol, [0; 4], client, 1), 4);
+            assert_eq!(cut(protocol, [0, open, open, open], client, 1), 4);
+            assert_eq!(cut(protocol, [open; 4], client, 1), 0);
+            assert_eq!(cut(protocol, [0; 4], client, 0), 0);
+            assert_eq!(cut(protocol, [0; 4], another, 1), 0);
+        }
     }
 
     /// A packet that goes through the tunnel changes the entry of the request alone.

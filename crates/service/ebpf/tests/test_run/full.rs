@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use sluice_bpf_abi::{Addr, Counter, Flow, STREAM_SECONDS, Tuple, UDP, flow_flags};
+use sluice_bpf_abi::{Addr, Allowance, Counter, Flow, STREAM_SECONDS, Tuple, UDP, flow_flags};
 use sluice_ebpf::CounterTable;
 
 use crate::test_run::harness::{Bench, DROP, GO_ON, REDIRECT, families, run};
@@ -91,26 +91,32 @@ fn a_connection_without_room_for_its_way_back_is_refused() {
     });
 }
 
-/// A client that is limited opens nothing, and goes on with what it has. Another client, and it later on, is served.
+/// A client that is limited opens what it may, and goes on with what it has. Another client, and it later on, is served.
 #[test]
-fn a_limited_client_opens_nothing() {
+fn a_limited_client_opens_what_it_may() {
     run("share", |bench| {
         let [it, _] = families();
         let open = packet(Kind::Datagram, it.client, it.open);
         assert_eq!(bench.arrive(&open).action, GO_ON);
         let addr = Addr::from(it.client.ip());
-        let limited = &mut bench.maps_mut().limited;
-        limited.insert(&addr, &u32::MAX).expect("there is room");
-        let from = |ip: IpAddr| packet(Kind::Syn, SocketAddr::new(ip, 41_000), it.open);
-        assert_eq!(bench.arrive(&from(it.client.ip())).action, DROP);
+        let limit = |bench: &mut Bench, until| {
+            let limited = Allowance { until, left: 1 };
+            let allowances = &mut bench.maps_mut().allowances;
+            allowances.insert(&addr, &limited).expect("there is room");
+        };
+        limit(bench, u32::MAX);
+        let from = |ip: IpAddr, port| packet(Kind::Syn, SocketAddr::new(ip, port), it.open);
+        assert_eq!(bench.arrive(&from(it.client.ip(), 41_000)).action, GO_ON);
+        assert_eq!(bench.arrive(&from(it.client.ip(), 41_001)).action, DROP);
         assert_eq!(counted(bench, Counter::ClientLimit), 1);
         assert_eq!(bench.arrive(&open).action, GO_ON);
-        let another = from("192.0.2.8".parse().expect("an address"));
+        let another = from("192.0.2.8".parse().expect("an address"), 41_000);
         assert_eq!(bench.arrive(&another).action, GO_ON);
         // That time has passed.
-        let limited = &mut bench.maps_mut().limited;
-        limited.insert(&addr, &0).expect("it is there");
-        assert_eq!(bench.arrive(&from(it.client.ip())).action, GO_ON);
+        limit(bench, 0);
+        for port in [41_001, 41_002] {
+            assert_eq!(bench.arrive(&from(it.client.ip(), port)).action, GO_ON);
+        }
     });
 }
 
