@@ -173,15 +173,15 @@ fn expression(it: &Expression<'_>) -> Result<Requirement, String> {
 }
 
 fn key(text: &str) -> Result<Arc<str>, String> {
-    or_problems(text, key_problems(text))
+    or_problems(text, &key_problems(text))
 }
 
 fn values<'a>(texts: impl Iterator<Item = &'a str>) -> Result<BTreeSet<Arc<str>>, String> {
-    let value = |it| or_problems(it, value_problems(it));
+    let value = |it| or_problems(it, &value_problems(it));
     texts.map(value).collect()
 }
 
-fn or_problems(text: &str, problems: Vec<String>) -> Result<Arc<str>, String> {
+fn or_problems(text: &str, problems: &[String]) -> Result<Arc<str>, String> {
     if problems.is_empty() {
         return Ok(text.into());
     }
