@@ -87,12 +87,7 @@ impl Admission {
         };
         let refusals = completed.err().unwrap_or_default();
         checked(new, refusals.into_iter().map(|it| (it.field, it.why)))?;
-        // As they were given: a condition without a time would get the first of all times.
-        let conditions = new["status"]["conditions"].clone();
         *new = service.write();
-        if !conditions.is_null() {
-            new["status"]["conditions"] = conditions;
-        }
         let errors = validate_service(&service, before.as_ref()).into_iter();
         let valid = checked(new, errors.map(|it| (it.field, it.why)));
         if valid.is_err() {

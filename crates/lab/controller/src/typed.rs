@@ -40,7 +40,10 @@ macro_rules! typed {
             }
 
             fn write(&self) -> Value {
-                serde_json::to_value(self).expect("maps with texts as keys become JSON")
+                let mut value =
+                    serde_json::to_value(self).expect("maps with texts as keys become JSON");
+                exchange_times(&mut value, &NEVER.into(), &Value::Null);
+                value
             }
         })*
     };
@@ -56,8 +59,9 @@ fn read<T: DeserializeOwned>(value: &Value) -> Result<T, FieldError> {
         Ok(read) => return Ok(read),
         Err(error) => error,
     };
-    // Kubernetes writes a condition's time that nobody gave as null, which k8s-openapi does not read.
-    T::deserialize(with_times(value)).map_err(|_| FieldError {
+    let mut timed = value.clone();
+    exchange_times(&mut timed, &Value::Null, &NEVER.into());
+    T::deserialize(&timed).map_err(|_| FieldError {
         field: wrong_field(value, &|it| T::deserialize(it).is_err())
             .trim_start_matches('.')
             .to_owned(),
@@ -65,20 +69,24 @@ fn read<T: DeserializeOwned>(value: &Value) -> Result<T, FieldError> {
     })
 }
 
-/// The value with the first of all times in place of times of conditions that are null.
-fn with_times(value: &Value) -> Value {
+/// Go's zero time. Kubernetes writes it as null (`Time.MarshalJSON` in `apis/meta/v1/time.go`): a condition whose time nobody
+/// gave has it. k8s-openapi reads no null there.
+const NEVER: &str = "0001-01-01T00:00:00Z";
+
+/// Replaces `from` by `to` where it is the time of a condition.
+fn exchange_times(value: &mut Value, from: &Value, to: &Value) {
     match value {
         Value::Object(fields) => {
-            let fields = fields.iter().map(|(name, it)| match it {
-                Value::Null if name == "lastTransitionTime" => {
-                    (name.clone(), "1970-01-01T00:00:00Z".into())
+            for (name, it) in fields {
+                if name == "lastTransitionTime" && it == from {
+                    it.clone_from(to);
+                } else {
+                    exchange_times(it, from, to);
                 }
-                it => (name.clone(), with_times(it)),
-            });
-            fields.collect()
+            }
         }
-        Value::Array(items) => items.iter().map(with_times).collect(),
-        other => other.clone(),
+        Value::Array(items) => items.iter_mut().for_each(|it| exchange_times(it, from, to)),
+        _ => {}
     }
 }
 
@@ -140,7 +148,8 @@ mod tests {
         let condition = json!({"type": "Ready", "status": "True", "lastTransitionTime": null});
         let service = json!({"status": {"conditions": [condition]}});
         let read = Service::read(&service).unwrap();
-        let conditions = read.status.unwrap().conditions.unwrap();
-        assert_eq!(conditions[0].type_, "Ready");
+        // Who writes the whole status back changes nothing of it.
+        let time = "/status/conditions/0/lastTransitionTime";
+        assert_eq!(read.write().pointer(time), Some(&Value::Null));
     }
 }

@@ -372,8 +372,6 @@ fn difference(a: &Value, b: &Value, path: &str) -> Option<String> {
             items.find_map(|(at, (a, b))| difference(a, b, &format!("{path}[{at}]")))
         }
         _ if a == b => None,
-        // Our types have a time in the place of null.
-        (_, Value::Null) if path.ends_with(".lastTransitionTime") => None,
         _ => Some(format!("{path}: {a} is not {b}")),
     }
 }
