@@ -3,7 +3,6 @@
 mod accounts;
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 use ipnet::IpNet;
@@ -18,9 +17,9 @@ use sluice_controller::workloads::{
     validate_deployment, validate_job, validate_pod, validate_replica_set, validate_stateful_set,
 };
 use sluice_controller::{
-    Allocator, FieldError, Typed, is_allocated, set_defaults, validate_service, validate_slice,
+    Allocator, FieldError, Refusal, Typed, is_allocated, set_defaults, validate_service,
+    validate_slice,
 };
-use sluice_model::NamespacedName;
 
 use accounts::Accounts;
 
@@ -85,8 +84,13 @@ impl Admission {
             let mut allocator = self.allocator.lock().expect("nobody panics with it");
             allocator.complete(&mut service, before.as_ref())
         };
-        let refusals = completed.err().unwrap_or_default();
-        checked(new, refusals.into_iter().map(|it| (it.field, it.why)))?;
+        match completed {
+            Ok(()) => {}
+            Err(Refusal::Failed(why)) => return Err(Status::internal(why)),
+            Err(Refusal::Fields(found)) => {
+                checked(new, found.into_iter().map(|it| (it.field, it.why)))?;
+            }
+        }
         *new = service.write();
         let errors = validate_service(&service, before.as_ref()).into_iter();
         let valid = checked(new, errors.map(|it| (it.field, it.why)));
@@ -108,49 +112,38 @@ impl Admission {
         Ok(())
     }
 
-    /// Refuses an IPAddress without a reference, and one for an address that a Service has.
+    /// Keeps the address of an IPAddress from Services. That of a Service has an IPAddress, or gets it soon.
     fn take_address(&mut self, new: &Value) -> Result<(), Status> {
         let address: IPAddress = typed(new)?;
         let name = address.metadata.name.clone().unwrap_or_default();
-        let parent = &address.spec.parent_ref;
-        let mut causes = Vec::new();
-        if name.parse::<IpAddr>().map(|it| it.to_string()) != Ok(name.clone()) {
-            let why = "must be an address as Kubernetes writes it".to_owned();
-            causes.push(("metadata.name".to_owned(), why));
-        }
-        for (field, value) in [("name", &parent.name), ("resource", &parent.resource)] {
-            if value.is_empty() {
-                let field = format!("spec.parentRef.{field}");
-                causes.push((field, "is required".to_owned()));
-            }
-        }
-        checked(new, causes)?;
         if is_allocated(&address) {
             self.forget_address(&name);
             return Ok(());
         }
-        self.addresses.insert(name.clone(), address);
-        let taken = self.tell_addresses();
-        let taken = taken
-            .into_iter()
-            .find(|(_, it)| it.why.starts_with(&format!("{name} ")));
-        let Some((service, _)) = taken else {
-            return Ok(());
-        };
-        self.forget_address(&name);
-        let why = format!("is the address of Service {service}");
-        checked(new, [("metadata.name".to_owned(), why)])
+        let is_taken = name.parse().is_ok_and(|ip| {
+            let allocator = self.allocator.lock().expect("nobody panics with it");
+            allocator.has_given(ip)
+        });
+        if is_taken && !self.addresses.contains_key(&name) {
+            let kind = KINDS.of_kind("networking.k8s.io/v1", "IPAddress");
+            let kind = kind.ok_or_else(Status::no_resource)?;
+            return Err(Status::already_exists(kind, &name));
+        }
+        self.addresses.insert(name, address);
+        self.tell_addresses();
+        Ok(())
     }
 
     fn forget_address(&mut self, name: &str) {
         if self.addresses.remove(name).is_some() {
-            drop(self.tell_addresses());
+            self.tell_addresses();
         }
     }
 
-    fn tell_addresses(&self) -> Vec<(NamespacedName, FieldError)> {
+    fn tell_addresses(&self) {
         let mut allocator = self.allocator.lock().expect("nobody panics with it");
-        allocator.set_reserved(self.addresses.values())
+        // Whoever had an address before keeps it.
+        drop(allocator.set_reserved(self.addresses.values()));
     }
 
     fn forget_cidrs(&mut self, object: &Value) {

@@ -8,6 +8,7 @@ mod related;
 mod reserved;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
@@ -52,7 +53,34 @@ impl Claims {
     }
 }
 
+/// Why a Service gets no addresses and ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// What is wrong with its fields.
+    Fields(Vec<FieldError>),
+    /// What kube-apiserver calls an internal error: a range is full.
+    Failed(String),
+}
+
+impl Refusal {
+    /// The refusal as what is wrong with fields.
+    #[must_use]
+    pub fn fields(self) -> Vec<FieldError> {
+        match self {
+            Self::Fields(found) => found,
+            Self::Failed(why) => vec![FieldError::new("spec", why)],
+        }
+    }
+
+    fn invalid(field: &str, value: impl fmt::Display, why: &str) -> Self {
+        let mut problems = Problems::default();
+        problems.invalid(field, value, why);
+        Self::Fields(problems.found)
+    }
+}
+
 const TAKEN: &str = "provided port is already allocated";
+const FULL: &str = "range is full";
 
 /// Allocates addresses and ports to Services.
 #[derive(Clone, Debug)]
@@ -140,12 +168,12 @@ impl Allocator {
     ///
     /// # Errors
     ///
-    /// Every field whose value cannot be allocated.
+    /// All that is wrong with addresses and families, or the first that cannot be allocated.
     pub fn complete(
         &mut self,
         service: &mut Service,
         old: Option<&Service>,
-    ) -> Result<(), Vec<FieldError>> {
+    ) -> Result<(), Refusal> {
         let key = meta::key(&service.metadata);
         let mut new = service.clone();
         let mut problems = Problems::default();
@@ -159,18 +187,13 @@ impl Allocator {
         if let Some(old) = old_spec.filter(|_| problems.found.is_empty()) {
             families::stay(spec, old, &mut problems);
         }
-        let mut claims = Claims::default();
-        if problems.found.is_empty() {
-            self.cluster_ips(&key, spec, &mut claims, &mut problems);
-        }
-        if problems.found.is_empty() {
-            let is_new = old.is_none();
-            self.node_ports(&key, spec, is_new, &mut claims, &mut problems);
-            self.load_balancer(&key, &mut new, &mut claims, &mut problems);
-        }
         if !problems.found.is_empty() {
-            return Err(problems.found);
+            return Err(Refusal::Fields(problems.found));
         }
+        let mut claims = Claims::default();
+        self.cluster_ips(&key, spec, &mut claims)?;
+        self.node_ports(&key, spec, old.is_none(), &mut claims)?;
+        self.load_balancer(&key, &mut new, &mut claims)?;
         self.release(&key);
         self.hold(key, claims);
         *service = new;
@@ -193,6 +216,12 @@ impl Allocator {
             .map(|it| format!("Service {it} has it"))
             .chain(kept)
             .collect()
+    }
+
+    /// Whether a Service has an address.
+    #[must_use]
+    pub fn has_given(&self, ip: IpAddr) -> bool {
+        self.ips.contains_key(&ip)
     }
 
     /// Releases the addresses and ports of a deleted Service.
@@ -247,31 +276,33 @@ impl Allocator {
         key: &NamespacedName,
         spec: &mut ServiceSpec,
         claims: &mut Claims,
-        problems: &mut Problems,
-    ) {
+    ) -> Result<(), Refusal> {
         let mut ips = spec.cluster_ips.clone().unwrap_or_default();
         let has_none = ips.first().is_some_and(|it| it == "None");
         if has_none || !previous::needs_cluster_ip(spec) {
-            return;
+            return Ok(());
         }
         let families = spec.ip_families.clone().unwrap_or_default();
         ips.resize(ips.len().max(families.len()), String::new());
         let asked = json!(ips);
         for (i, family) in families.iter().enumerate() {
             let nets = of_family(&self.pools.service_cidrs, family);
-            match self.address(key, &ips[i], &nets) {
-                Ok(ip) => {
-                    ips[i] = ip.to_string();
-                    claims.ips.insert(ip);
+            let ip = self.address(key, &ips[i], &nets).map_err(|why| {
+                if ips[i].is_empty() {
+                    let name = &key.name;
+                    Refusal::Failed(format!(
+                        "failed to allocate a serviceIP for Service \"{name}\": {why}"
+                    ))
+                } else {
+                    Refusal::invalid("spec.clusterIPs", &asked, &why)
                 }
-                Err(why) => {
-                    problems.invalid("spec.clusterIPs", asked, &why);
-                    return;
-                }
-            }
+            })?;
+            ips[i] = ip.to_string();
+            claims.ips.insert(ip);
         }
         spec.cluster_ip = ips.first().cloned();
         spec.cluster_ips = Some(ips);
+        Ok(())
     }
 
     /// The address `wanted`, or any free one if that is empty. The error is why there is none
@@ -290,7 +321,7 @@ impl Allocator {
             let seed = meta::hash(&[&key.namespace, &key.name]);
             let addresses = nets.iter().flat_map(|it| bands::addresses(it, seed));
             let free = { addresses }.find(is_free);
-            return free.ok_or_else(|| "failed to allocate IP: range is full".to_owned());
+            return free.ok_or_else(|| FULL.to_owned());
         }
         let wrong = |why: &str| Err(format!("failed to allocate IP {wanted}: {why}"));
         let Ok(ip) = wanted.parse() else {
@@ -319,8 +350,7 @@ impl Allocator {
         spec: &mut ServiceSpec,
         is_new: bool,
         claims: &mut Claims,
-        problems: &mut Problems,
-    ) {
+    ) -> Result<(), Refusal> {
         // One search for all ports of the Service.
         let seed = meta::hash(&[&key.namespace, &key.name]);
         // What the Service asks for at one place is not given to it at another.
@@ -361,9 +391,14 @@ impl Allocator {
                         given.insert((port.port, number.into()));
                     }
                     refused => {
-                        let field = format!("spec.ports[{i}].nodePort");
                         let why = refused.err().unwrap_or_else(|| TAKEN.to_owned());
-                        problems.invalid(field, wanted.unwrap_or_default(), &why);
+                        let field = format!("spec.ports[{i}].nodePort");
+                        return Err(match wanted {
+                            Some(wanted) => Refusal::invalid(&field, wanted, &why),
+                            None => {
+                                Refusal::Failed(format!("failed to allocate a nodePort: {why}"))
+                            }
+                        });
                     }
                 }
             }
@@ -379,11 +414,17 @@ impl Allocator {
                 }
                 refused => {
                     let why = refused.err().unwrap_or_else(|| TAKEN.to_owned());
-                    let field = "spec.healthCheckNodePort";
-                    problems.invalid(field, wanted.unwrap_or_default(), &why);
+                    return Err(match wanted {
+                        // kube-apiserver calls this an internal error, too, although the client chose the port.
+                        Some(wanted) => Refusal::invalid("spec.healthCheckNodePort", wanted, &why),
+                        None => Refusal::Failed(format!(
+                            "failed to allocate a HealthCheck NodePort 0: {why}"
+                        )),
+                    });
                 }
             }
         }
+        Ok(())
     }
 
     /// The port `wanted`, or the next free one. The error is why there is none (`registry/core/service/portallocator`).
@@ -398,7 +439,7 @@ impl Allocator {
         let Some(wanted) = wanted else {
             return free
                 .find(|it| !claims.ports.contains(it))
-                .ok_or_else(|| "failed to allocate a nodePort: range is full".to_owned());
+                .ok_or_else(|| FULL.to_owned());
         };
         let number = u16::try_from(wanted).ok().filter(|it| range.contains(it));
         let number = number.ok_or_else(|| {
@@ -418,18 +459,18 @@ impl Allocator {
         key: &NamespacedName,
         service: &mut Service,
         claims: &mut Claims,
-        problems: &mut Problems,
-    ) {
-        const FIELD: &str = "spec.loadBalancerIP";
+    ) -> Result<(), Refusal> {
+        let refused =
+            |ip: &str, why: &str| Refusal::invalid("spec.loadBalancerIP", format!("{ip:?}"), why);
         let spec = service.spec.clone().unwrap_or_default();
         if self.pools.load_balancers.is_empty() || spec.load_balancer_class.is_some() {
-            return;
+            return Ok(());
         }
         if spec.type_.as_deref() != Some("LoadBalancer") {
             if let Some(status) = &mut service.status {
                 status.load_balancer = None;
             }
-            return;
+            return Ok(());
         }
         let held: Vec<IpAddr> = ingress_ips(service).collect();
         let mut wanted = spec.load_balancer_ip.unwrap_or_default();
@@ -451,26 +492,24 @@ impl Allocator {
             if nets.is_empty() && text.is_empty() {
                 continue;
             }
-            match self.address(key, &text, &nets) {
-                Ok(ip) => {
-                    claims.ips.insert(ip);
-                    ingress.push(LoadBalancerIngress {
-                        ip: Some(ip.to_string()),
-                        ip_mode: Some("VIP".to_owned()),
-                        ..LoadBalancerIngress::default()
-                    });
-                }
-                Err(why) => problems.invalid(FIELD, format!("{text:?}"), &why),
-            }
+            let ip = self.address(key, &text, &nets);
+            let ip = ip.map_err(|why| refused(&text, &why))?;
+            claims.ips.insert(ip);
+            ingress.push(LoadBalancerIngress {
+                ip: Some(ip.to_string()),
+                ip_mode: Some("VIP".to_owned()),
+                ..LoadBalancerIngress::default()
+            });
         }
         if !wanted.is_empty() {
             let why = "must be an address of the Service's families";
-            problems.invalid(FIELD, format!("{wanted:?}"), why);
+            return Err(refused(&wanted, why));
         }
         let status = service.status.get_or_insert_with(ServiceStatus::default);
         status.load_balancer = Some(LoadBalancerStatus {
             ingress: Some(ingress),
         });
+        Ok(())
     }
 }
 

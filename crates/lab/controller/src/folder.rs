@@ -198,7 +198,7 @@ impl Folder {
                 }
                 Err(more) => {
                     let owners = self.allocator.owners(&service);
-                    let more = more.into_iter().map(|it| of(it, &owners));
+                    let more = more.fields().into_iter().map(|it| of(it, &owners));
                     refusals.extend(more.map(|it| (key.clone(), it)));
                 }
             }

@@ -35,7 +35,7 @@ mod typed;
 mod validation;
 pub mod workloads;
 
-pub use allocation::{Allocator, Pools, is_allocated};
+pub use allocation::{Allocator, Pools, Refusal, is_allocated};
 pub use controller::{Change, Controller, Object};
 pub use defaults::set_defaults;
 pub use field::FieldError;

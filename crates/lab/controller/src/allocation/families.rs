@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::ServiceSpec;
 use serde_json::json;
 use sluice_model::IpFamily;
 
-use super::previous::{list, needs_cluster_ip};
+use super::previous::{families_of, list, needs_cluster_ip, one};
 use super::related;
 use crate::field::Problems;
 
@@ -23,7 +23,7 @@ pub(crate) fn choose(
     if !needs_cluster_ip(spec) || old.is_some_and(|it| is_settled(spec, it)) {
         return;
     }
-    let is_headless = spec.cluster_ip.as_deref() == Some("None");
+    let is_headless = one(spec) == "None";
     // Its endpoints may be of any family.
     let is_free = is_headless && spec.selector.as_ref().is_none_or(|it| it.is_empty());
     let policy = spec.ip_family_policy.get_or_insert_with(|| {
@@ -99,10 +99,6 @@ pub(crate) fn choose(
     }
     spec.cluster_ips = Some(ips);
     spec.ip_families = Some(families);
-}
-
-fn families_of(spec: &ServiceSpec) -> &[String] {
-    spec.ip_families.as_deref().unwrap_or_default()
 }
 
 /// Whether a Service with any number of families stays as it is, although the cluster may have others by now

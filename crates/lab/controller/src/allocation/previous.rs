@@ -50,8 +50,12 @@ pub(crate) fn adopt(spec: &mut ServiceSpec, old: Option<&ServiceSpec>) {
     }
 }
 
-fn one(spec: &ServiceSpec) -> &str {
+pub(super) fn one(spec: &ServiceSpec) -> &str {
     spec.cluster_ip.as_deref().unwrap_or_default()
+}
+
+pub(super) fn families_of(spec: &ServiceSpec) -> &[String] {
+    spec.ip_families.as_deref().unwrap_or_default()
 }
 
 /// The addresses of a Service.

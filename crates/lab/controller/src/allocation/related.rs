@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::ServiceSpec;
 use serde_json::json;
 use sluice_model::IpFamily;
 
-use super::previous::list;
+use super::previous::{families_of, list, one};
 use crate::Format;
 use crate::field::Problems;
 
@@ -15,7 +15,7 @@ const FIELD: &str = "spec.clusterIPs";
 
 pub(super) fn check(spec: &ServiceSpec, old: Option<&ServiceSpec>, problems: &mut Problems) {
     let ips = list(spec);
-    let one = spec.cluster_ip.as_deref().unwrap_or_default();
+    let one = one(spec);
     match ips.first() {
         None if !one.is_empty() => problems.required(FIELD, ""),
         Some(_) if one.is_empty() => {
@@ -30,7 +30,7 @@ pub(super) fn check(spec: &ServiceSpec, old: Option<&ServiceSpec>, problems: &mu
         }
         _ => {}
     }
-    let families = spec.ip_families.as_deref().unwrap_or_default();
+    let families = families_of(spec);
     for (at, family) in families.iter().enumerate() {
         let field = format!("spec.ipFamilies[{at}]");
         problems.one_of(&*field, Some(family), &["IPv4", "IPv6"]);

@@ -51,8 +51,8 @@ fn update(
 ) -> Result<Service, String> {
     let mut service = service(name, &spec);
     let done = allocator.complete(&mut service, old);
-    let text = |it: Vec<super::FieldError>| {
-        let lines: Vec<String> = it.iter().map(ToString::to_string).collect();
+    let text = |it: super::Refusal| {
+        let lines: Vec<String> = it.fields().iter().map(ToString::to_string).collect();
         lines.join("; ")
     };
     done.map(|()| service).map_err(text)
@@ -394,13 +394,27 @@ fn who_asks_for_nothing_gets_none_of_the_static_band() {
     assert_eq!(numbers.iter().collect::<BTreeSet<_>>().len(), 254);
     assert_eq!(
         create(&mut allocator, "more", json!({})).unwrap_err(),
-        "spec.clusterIPs: Invalid value: [\"\"]: failed to allocate IP: range is full"
+        "spec: failed to allocate a serviceIP for Service \"more\": range is full"
     );
     allocator.release(&meta::key(&service("s7", &json!({})).metadata));
     create(&mut allocator, "more", json!({})).unwrap();
     // 86 of 2,768 NodePorts are for requests (KEP-3668).
     let port = node_ports(&create(&mut dual(), "p", json!({"type": "NodePort"})).unwrap())[0];
     assert!(port >= 30_086, "{port}");
+}
+
+#[test]
+fn node_ports_come_to_an_end() {
+    let mut allocator = Allocator::new(Pools {
+        node_ports: 30_000..=30_000,
+        ..pools(&["10.96.0.0/24"])
+    });
+    let spec = json!({"type": "NodePort"});
+    create(&mut allocator, "a", spec.clone()).unwrap();
+    assert_eq!(
+        create(&mut allocator, "b", spec).unwrap_err(),
+        "spec: failed to allocate a nodePort: range is full"
+    );
 }
 
 #[test]

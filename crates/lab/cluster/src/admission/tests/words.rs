@@ -225,3 +225,35 @@ fn what_a_service_had_may_stay() {
     admission.admit(Some(&old), &mut new.clone()).unwrap();
     admission.admit(None, &mut new.clone()).unwrap_err();
 }
+
+/// A range that is full is no fault of the Service (`apierrors.NewInternalError` in
+/// `pkg/registry/core/service/storage/alloc.go`).
+#[test]
+fn of_full_ranges() {
+    let store = Store::new(Settings {
+        admission: Box::new(admission()),
+        ..Settings::default()
+    });
+    let service = |name: &str, spec: Value| {
+        let mut made = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec});
+        made["spec"]["ports"] = json!([{"port": 80}]);
+        store.create(made)
+    };
+    let said = |status: Status| {
+        let body = status.body();
+        let cause = &body["details"]["causes"][0]["message"];
+        (
+            status.code.as_u16(),
+            status.reason(),
+            format!("{} | {cause}", body["message"]),
+        )
+    };
+    // Two addresses are for Services.
+    store.create(cidr("first", "10.96.0.0/30")).unwrap();
+    service("a", json!({})).unwrap();
+    service("b", json!({})).unwrap();
+    let why = r#"failed to allocate a serviceIP for Service \"c\": range is full"#;
+    let expected = format!("\"Internal error occurred: {why}\" | \"{why}\"");
+    let refused = service("c", json!({})).unwrap_err();
+    assert_eq!(said(refused), (500, "InternalError", expected));
+}
