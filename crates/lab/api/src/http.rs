@@ -157,7 +157,7 @@ impl Call<'_> {
         match *method {
             Method::GET => self.read(None),
             Method::POST => self.create(),
-            Method::DELETE => self.delete_collection(),
+            Method::DELETE if self.resource.deletes_collections => self.delete_collection(),
             _ => Err(Status::method_not_allowed()),
         }
     }
@@ -167,22 +167,16 @@ impl Call<'_> {
             return (computed.answer)(self, method, Some(name));
         }
         match *method {
-            Method::GET => self.read(Some(name)),
-            Method::PUT => self.replace(name, writing::Part::Whole),
-            Method::PATCH => self.patch(name, writing::Part::Whole),
             Method::DELETE => self.delete(name),
-            _ => Err(Status::method_not_allowed()),
+            _ => self.read_or_write(method, name, writing::Part::Whole),
         }
     }
 
     fn part(&self, method: &Method, name: &str, part: &str) -> Result<Answer, Status> {
         match (part, &self.resource.scale) {
-            ("status", _) if self.resource.status == Subresource::Served => match *method {
-                Method::GET => self.read(Some(name)),
-                Method::PUT => self.replace(name, writing::Part::Status),
-                Method::PATCH => self.patch(name, writing::Part::Status),
-                _ => Err(Status::method_not_allowed()),
-            },
+            ("status", _) if self.resource.status == Subresource::Served => {
+                self.read_or_write(method, name, writing::Part::Status)
+            }
             ("scale", Some(scale)) => self.scale(scale, method, name),
             _ => {
                 let found = self.resource.parts.iter().find(|it| it.name == part);

@@ -6,7 +6,9 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+use crate::query::unsigned;
 use crate::resource::Resource;
+use crate::status::Status;
 
 /// Namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,6 +24,18 @@ impl Key {
             namespace: namespace.into(),
             name: name.into(),
         }
+    }
+}
+
+/// The version that an object names; 0: none (`ObjectResourceVersion` in `apiserver/pkg/storage/api_object_versioner.go`).
+///
+/// # Errors
+///
+/// 500: it is no number.
+pub(crate) fn version_of(object: &Value) -> Result<u64, Status> {
+    match object["metadata"]["resourceVersion"].as_str() {
+        None | Some("") => Ok(0),
+        Some(text) => unsigned(text).map_err(Status::failed),
     }
 }
 

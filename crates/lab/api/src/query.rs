@@ -199,13 +199,19 @@ fn number(value: &str) -> Result<u64, Status> {
 }
 
 fn version(value: &str) -> Result<u64, Status> {
-    let wrong = |it| {
-        let why = unread("ParseUint", value, &it);
+    let wrong = |why| {
         Status::bad_request(format!(
             "invalid resource version: resourceVersion: Invalid value: {value:?}: {why}"
         ))
     };
-    value.parse().map_err(wrong)
+    unsigned(value).map_err(wrong)
+}
+
+/// A number as `strconv.ParseUint` reads it. The error is in its words.
+pub(crate) fn unsigned(value: &str) -> Result<u64, String> {
+    // Go takes no sign.
+    let digits = if value.starts_with('+') { "" } else { value };
+    digits.parse().map_err(|it| unread("ParseUint", value, &it))
 }
 
 /// Why a number is none, in the words of Go's `strconv`.

@@ -220,10 +220,15 @@ impl Status {
         Self::new(code, "RequestEntityTooLarge", message)
     }
 
+    /// 500 without a reason: kube-apiserver's answer to an error that has no status of its own (`ErrorToAPIStatus` in
+    /// `endpoints/handlers/responsewriters/status.go`).
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+    }
+
     /// 500: an object is larger than etcd stores.
     pub(crate) fn too_large_to_store() -> Self {
-        let message = "etcdserver: request is too large";
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+        Self::failed("etcdserver: request is too large")
     }
 
     /// 415: the content type is not one of these.
@@ -288,10 +293,12 @@ impl Status {
         (self.reason == "Invalid").then(|| causes.collect())
     }
 
-    /// 500: a failure of the server.
-    pub fn internal(message: impl fmt::Display) -> Self {
-        let message = format!("Internal error occurred: {message}");
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
+    /// 500: a failure of the server (`NewInternalError` in `apimachinery/pkg/api/errors/errors.go`).
+    pub fn internal(why: impl fmt::Display) -> Self {
+        let message = format!("Internal error occurred: {why}");
+        let mut status = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message);
+        status.details = json!({"causes": [{"message": why.to_string()}]});
+        status
     }
 
     /// 504: the version is in the future.
@@ -320,9 +327,11 @@ impl Status {
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
             "code": self.code.as_u16(),
         });
+        if !self.reason.is_empty() {
+            body["reason"] = self.reason.into();
+        }
         if !self.details.is_null() {
             body["details"] = self.details.clone();
         }
@@ -339,7 +348,7 @@ impl Status {
 }
 
 /// The causes as the message of a refusal lists them.
-fn each(causes: &[Cause]) -> String {
+pub(crate) fn each(causes: &[Cause]) -> String {
     let each = causes
         .iter()
         .map(|it| format!("{}: {}", it.field, it.message));

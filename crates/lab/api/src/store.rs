@@ -9,6 +9,7 @@ mod hooks;
 mod names;
 pub(crate) mod namespaces;
 mod options;
+mod pods;
 mod restore;
 mod write;
 mod writer;
@@ -134,6 +135,15 @@ impl Store {
     /// See [`update`](Self::update).
     pub fn add_containers(&self, pod: Value, effect: Effect) -> Result<Arc<Value>, Status> {
         self.write(|it| it.add_containers(pod, effect))
+    }
+
+    /// Replaces the resources of a Pod's containers, and nothing else (`pods/resize`).
+    ///
+    /// # Errors
+    ///
+    /// 422: the change is none of CPU and memory, or would give the Pod another class. See also [`update`](Self::update).
+    pub fn resize(&self, pod: Value, effect: Effect) -> Result<Arc<Value>, Status> {
+        self.write(|it| it.resize(pod, effect))
     }
 
     /// Replaces the finalizers of a Namespace, in `spec` too. One that is being deleted goes with the last of them,

@@ -238,3 +238,45 @@ fn preconditions_of_a_deletion() {
     let right = json!({"preconditions": {"uid": uid, "resourceVersion": version}});
     assert_eq!(client.json("DELETE", &format!("{maps}/a"), &right).0, 200);
 }
+
+/// `ObjectResourceVersion` and `ErrorToAPIStatus`: what is no version is an error of the server, which has no reason.
+#[test]
+fn a_version_is_a_number() {
+    let client = Client::new();
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    let object = |version: &str| json!({"metadata": {"name": "a", "resourceVersion": version}});
+    let (code, status) = client.json("POST", maps, &object("7"));
+    let said = "resourceVersion should not be set on objects to be created";
+    assert_eq!((code, &status["message"]), (500, &json!(said)));
+    assert_eq!(client.json("POST", maps, &object("abc")).0, 201);
+    assert_eq!(
+        client.json("PUT", &format!("{maps}/b"), &object("abc")).0,
+        400
+    );
+    for (version, why) in [
+        ("abc", "invalid syntax"),
+        ("+7", "invalid syntax"),
+        ("18446744073709551616", "value out of range"),
+    ] {
+        let said = format!("strconv.ParseUint: parsing {version:?}: {why}");
+        // The Lease does not exist: a PUT would create it.
+        for path in [maps, leases] {
+            let (code, status) = client.json("PUT", &format!("{path}/a"), &object(version));
+            assert_eq!((code, &status["message"]), (500, &json!(said)), "{path}");
+            assert_eq!(status["reason"], Value::Null);
+        }
+        let merge = "application/merge-patch+json";
+        let patch = object(version).to_string();
+        let (code, status) = client.send("PATCH", &format!("{maps}/a"), merge, patch.as_bytes());
+        assert_eq!((code, &status["message"]), (500, &json!(said)));
+    }
+    assert_eq!(client.get(&format!("{leases}/a")).0, 404);
+    let (_, stored) = client.get(&format!("{maps}/a"));
+    let version = stored["metadata"]["resourceVersion"].as_str().unwrap();
+    // Versions are compared as numbers.
+    let same = object(&format!("0{version}"));
+    assert_eq!(client.json("PUT", &format!("{maps}/a"), &same).0, 200);
+    let (code, status) = client.json("PUT", &format!("{maps}/a"), &object("1"));
+    assert_eq!((code, &status["reason"]), (409, &json!("Conflict")));
+}

@@ -15,7 +15,7 @@
 //! - A write that is refused or lost is asked for again.
 //! - When nothing changes from outside, the writes come to an end.
 //!
-//! Not here: binding of volumes, resources of nodes, preemption, PodDisruptionBudgets.
+//! Not here: binding of volumes, preemption, PodDisruptionBudgets.
 
 mod accounts;
 mod counts;
@@ -32,6 +32,7 @@ mod ownership;
 mod plan;
 pub(crate) mod pods;
 mod replica_set;
+mod resize;
 mod revisions;
 mod scheduler;
 mod stateful_set;
@@ -60,6 +61,7 @@ pub use defaults::{
     default_replica_set, default_stateful_set,
 };
 pub use plan::{Failure, Plan, Workload, Write};
+pub use resize::resize;
 pub use validation::{
     validate_cron_job, validate_daemon_set, validate_deployment, validate_job, validate_pod,
     validate_replica_set, validate_stateful_set,

@@ -76,7 +76,7 @@ impl Fields {
         }
     }
 
-    /// What is written by the server, or identifies the object, has no manager.
+    /// Fields that the server writes, or that identify the object, have no manager.
     fn forget_identity(&mut self) {
         self.own = false;
         self.below.retain(|element, _| !is_identity(&[element]));
@@ -114,7 +114,7 @@ impl Fields {
         }
     }
 
-    /// The paths that both have.
+    /// The paths that are in both sets.
     pub(super) fn shared(&self, other: &Self) -> Self {
         let mut shared = Self {
             own: self.own && other.own,
@@ -205,12 +205,12 @@ impl Fields {
     }
 }
 
-/// What two versions of an object differ in, but for its identity (`typed/compare.go` of structured-merge-diff).
+/// The differences between two versions of an object, but for its identity (`typed/compare.go` of structured-merge-diff).
 #[derive(Debug, Default)]
 pub(super) struct Difference {
-    /// What the new version has with another value, or has and the old one lacks: also maps and lists as such.
+    /// Fields of the new version that the old one lacks or has with another value, maps and lists as such included.
     pub(super) changed: Fields,
-    /// What the new version lacks.
+    /// Fields of the old version that the new one lacks.
     pub(super) removed: Fields,
 }
 

@@ -9,7 +9,7 @@ use crate::resource::Resource;
 /// Most managers of one object that wrote by other means than apply (`DefaultMaxUpdateManagers`).
 const MOST_UPDATES: usize = 10;
 
-/// The manager that has what more of them owned.
+/// The manager that gets the fields of the oldest managers.
 const ANCIENT: &str = "ancient-changes";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use hyper::StatusCode;
 use serde_json::Value;
 
 use super::fields;
@@ -51,7 +50,7 @@ pub(crate) fn untyped(config: &Value, why: &str) -> Status {
         text(&metadata["name"]),
         text(&config["kind"]),
     );
-    Status::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+    Status::failed(message)
 }
 
 /// Says which lists have items without their keys, or with those of another item.

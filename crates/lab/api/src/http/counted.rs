@@ -34,7 +34,7 @@ const SECONDS: [f64; 23] = [
     10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
 ];
 
-/// What becomes a connection of its own.
+/// Subresources whose request becomes a connection of its own.
 const CONNECTIONS: [&str; 4] = ["attach", "exec", "portforward", "proxy"];
 
 /// The requests for objects that were answered.

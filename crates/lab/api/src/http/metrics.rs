@@ -48,7 +48,7 @@ impl Call<'_> {
         query.filter.namespace = self.namespace.clone();
         query.filter.name = name.map(str::to_owned);
         let history = self.api.store.history();
-        // What is measured has the names and labels of the core group's objects.
+        // Measurements have the names and labels of the Pods and Nodes of the core group.
         let measured = history.registry();
         let measured = measured.of_path("", "v1", &self.resource.plural);
         let objects: Vec<_> = measured.map_or_else(Vec::new, |it| {

@@ -145,16 +145,10 @@ impl Call<'_> {
         let conflicts = conflicts(options);
         let manager = manager(options, part);
         let new = applied(&self.resource, old, &config, &manager, conflicts, &now())?;
-        let store = &self.api.store;
-        let stored = match (old, part) {
-            (None, _) => store.create_with(new, options.effect),
-            (Some(_), Part::Whole | Part::Scale | Part::Finalizers) => {
-                store.update_with(new, options.effect)
-            }
-            (Some(_), Part::Ephemeral) => store.add_containers(new, options.effect),
-            (Some(_), Part::Status | Part::Approval) => {
-                store.update_status_with(new, options.effect)
-            }
+        self.check_version(old, &new)?;
+        let stored = match old {
+            None => self.api.store.create_with(new, options.effect),
+            Some(_) => self.store_part(new, part, options.effect),
         };
         let is_latest = config["metadata"]["resourceVersion"].is_null();
         Ok((stored.map_err(|it| Refused::of(it, is_latest))?, warnings))

@@ -1,4 +1,4 @@
-//! Subresources of Pods: log, eviction, binding, ephemeral containers.
+//! Subresources of Pods: log, eviction, binding, ephemeral containers, resize.
 
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -7,12 +7,13 @@ use super::Call;
 use super::options::Verb;
 use super::proxy::OF_PODS;
 use super::streams;
-use super::writing::{Part as Written, content};
+use super::writing::{Part as Written, content, with_warnings};
 use crate::answer::{Answer, Content, Pieces, success, with_type};
+use crate::body;
 use crate::history::now;
 use crate::query::boolean;
-use crate::resource::Part;
-use crate::status::Status;
+use crate::resource::{BINDING, Computed, Part};
+use crate::status::{Cause, Status, each};
 
 /// Reads the logs of Pods.
 pub trait Logs: Send + Sync {
@@ -50,7 +51,7 @@ pub(crate) const PARTS: &[Part] = &[
         api_version: "",
         kind: "Binding",
         verbs: &["create"],
-        answer: |call, method, name| call.post(method)?.bind(name),
+        answer: |call, method, name| call.post(method)?.bind(Some(name)),
     },
     Part {
         name: "eviction",
@@ -74,18 +75,29 @@ pub(crate) const PARTS: &[Part] = &[
         api_version: "",
         kind: "Pod",
         verbs: &["get", "patch", "update"],
-        answer: |call, method, name| match *method {
-            Method::GET => call.read(Some(name)),
-            Method::PUT => call.replace(name, Written::Ephemeral),
-            Method::PATCH => call.patch(name, Written::Ephemeral),
-            _ => Err(Status::method_not_allowed()),
-        },
+        answer: |call, method, name| call.read_or_write(method, name, Written::Ephemeral),
+    },
+    Part {
+        name: "resize",
+        api_version: "",
+        kind: "Pod",
+        verbs: &["get", "patch", "update"],
+        answer: |call, method, name| call.read_or_write(method, name, Written::Resize),
     },
     OF_PODS,
     streams::EXEC,
     streams::ATTACH,
     streams::PORT_FORWARD,
 ];
+
+/// Bindings of Pods by their names, as schedulers wrote them before `pods/binding`.
+pub(crate) const OF_BINDINGS: Option<Computed> = Some(Computed {
+    verbs: &["create"],
+    answer: |call, method, name| match name {
+        None => call.post(method)?.bind(None),
+        Some(_) => Err(Status::no_resource()),
+    },
+});
 
 impl Call<'_> {
     /// Refuses all methods but POST.
@@ -129,21 +141,40 @@ impl Call<'_> {
         Ok(created())
     }
 
-    /// Assigns the Pod to a node. What the binding has of metadata is added to that of the Pod.
-    fn bind(&self, name: &str) -> Result<Answer, Status> {
-        let options = self.options(Verb::Create)?;
-        let binding = content("Binding", self.content_type, self.body)?;
-        let target = &binding["target"];
-        let Some(node) = target["name"].as_str().filter(|it| !it.is_empty()) else {
-            return Err(Status::bad_request("target.name: Required value"));
+    /// Assigns a Pod to a node: the Pod of the path, or that with the name of the binding. What the binding has of metadata
+    /// is added to that of the Pod (`BindingREST` in `pkg/registry/core/pod/storage/storage.go`).
+    fn bind(&self, path: Option<&str>) -> Result<Answer, Status> {
+        let Some(namespace) = self.namespace.as_deref() else {
+            return Err(Status::method_not_allowed());
         };
-        let kind = target["kind"].as_str().unwrap_or_default();
-        if !["", "Node"].contains(&kind) {
-            return Err(Status::bad_request(format!(
-                "target.kind: Unsupported value: {kind:?}: supported values: \"<empty>\", \"Node\""
-            )));
+        let options = self.options(Verb::Create)?;
+        let mut binding = content(&BINDING.kind, self.content_type, self.body)?;
+        body::fit(&BINDING, Some(namespace), &mut binding)?;
+        let warnings = self.check(&BINDING, &mut binding, &options)?;
+        let name = binding["metadata"]["name"].as_str().unwrap_or_default();
+        if path.is_some_and(|it| it != name) {
+            let why = "name in URL does not match name in Binding object";
+            return Err(Status::bad_request(why));
         }
-        let mut bound = Value::clone(&*self.find(name)?);
+        if name.is_empty() {
+            return Err(Status::bad_request("Name parameter required."));
+        }
+        let target = &binding["target"];
+        let text = |field: &str| target[field].as_str().unwrap_or_default();
+        let (kind, node) = (text("kind"), text("name"));
+        let mut causes = Vec::new();
+        if !["", "Node"].contains(&kind) {
+            let why =
+                format!("Unsupported value: {kind:?}: supported values: \"<empty>\", \"Node\"");
+            causes.push(Cause::new("target.kind", why));
+        }
+        if node.is_empty() {
+            causes.push(Cause::new("target.name", "Required value"));
+        }
+        if !causes.is_empty() {
+            return Err(Status::failed(each(&causes)));
+        }
+        let mut bound = Value::clone(&*self.api.object("Pod", namespace, name)?);
         for field in ["resourceVersion", "uid"] {
             if let Some(given) = binding["metadata"][field].as_str() {
                 bound["metadata"][field] = given.into();
@@ -165,8 +196,11 @@ impl Call<'_> {
                 all.push(scheduled);
             }
         }
+        if let Some(status) = bound["status"].as_object_mut() {
+            status.remove("nominatedNodeName");
+        }
         self.api.store.bind(bound, options.effect)?;
-        Ok(created())
+        Ok(with_warnings(created(), &warnings))
     }
 }
 

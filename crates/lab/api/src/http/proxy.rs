@@ -53,11 +53,11 @@ pub trait Dial: Send + Sync {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// The error of the system call: refused, unreachable, timed out.
     fn dial(&self, target: SocketAddr) -> io::Result<std::net::TcpStream>;
 }
 
-/// What HTTP is spoken on.
+/// A TCP connection, or TLS over one.
 trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<C: AsyncRead + AsyncWrite + Send + Unpin> Connection for C {}

@@ -82,7 +82,7 @@ impl Call<'_> {
     }
 }
 
-/// What the client of a `Scale` knows of the workload must be true.
+/// Gives the workload the version and uid of a client's `Scale`, as preconditions of the write.
 fn known(workload: &mut Value, scale: &Value) {
     for field in ["resourceVersion", "uid"] {
         let given = scale["metadata"][field].as_str();

@@ -12,9 +12,11 @@ use crate::answer::{Answer, json_value};
 use crate::apply::{self, Manager};
 use crate::body;
 use crate::history::now;
+use crate::object::version_of;
 use crate::protobuf;
 use crate::resource::{self, Resource, Subresource};
 use crate::status::Status;
+use crate::store::Effect;
 use crate::validation;
 use crate::yaml;
 
@@ -30,6 +32,8 @@ pub(super) enum Part {
     Finalizers,
     /// `spec.ephemeralContainers` of a Pod.
     Ephemeral,
+    /// The resources of a Pod's containers.
+    Resize,
     /// The status of a CertificateSigningRequest, whose conditions say who approved it.
     Approval,
 }
@@ -42,6 +46,7 @@ impl Part {
             Self::Scale => "scale",
             Self::Finalizers => "finalize",
             Self::Ephemeral => "ephemeralcontainers",
+            Self::Resize => "resize",
             Self::Approval => "approval",
         }
     }
@@ -82,15 +87,25 @@ pub(crate) const OF_REQUESTS: &[resource::Part] = &[resource::Part {
     api_version: "",
     kind: "CertificateSigningRequest",
     verbs: &["get", "patch", "update"],
-    answer: |call, method, name| match *method {
-        Method::GET => call.read(Some(name)),
-        Method::PUT => call.replace(name, Part::Approval),
-        Method::PATCH => call.patch(name, Part::Approval),
-        _ => Err(Status::method_not_allowed()),
-    },
+    answer: |call, method, name| call.read_or_write(method, name, Part::Approval),
 }];
 
 impl Call<'_> {
+    /// Answers a request for a part that can be read with the object, replaced and patched.
+    pub(super) fn read_or_write(
+        &self,
+        method: &Method,
+        name: &str,
+        part: Part,
+    ) -> Result<Answer, Status> {
+        match *method {
+            Method::GET => self.read(Some(name)),
+            Method::PUT => self.replace(name, part),
+            Method::PATCH => self.patch(name, part),
+            _ => Err(Status::method_not_allowed()),
+        }
+    }
+
     pub(super) fn create(&self) -> Result<Answer, Status> {
         if self.resource.namespaced && self.namespace.is_none() {
             return Err(Status::method_not_allowed());
@@ -102,12 +117,17 @@ impl Call<'_> {
         Ok(with_warnings(self.make(object, &options)?, &warnings))
     }
 
+    /// Checks the rules of this version, if objects are stored in another one, which has rules of its own.
+    pub(super) fn check_version(&self, old: Option<&Value>, new: &Value) -> Result<(), Status> {
+        match self.resource.conversion {
+            Some(_) => validation::check(&self.resource, old, new),
+            None => Ok(()),
+        }
+    }
+
     /// Stores a new object and records the field manager.
     fn make(&self, mut object: Value, options: &WriteOptions) -> Result<Answer, Status> {
-        if self.resource.conversion.is_some() {
-            // Later it is an object of another version, with other rules.
-            validation::check(&self.resource, None, &object)?;
-        }
+        self.check_version(None, &object)?;
         let manager = manager(options, Part::Whole);
         apply::created(&self.resource, &mut object, &manager, &now());
         let stored = self.api.store.create_with(object, options.effect)?;
@@ -137,7 +157,7 @@ impl Call<'_> {
         Ok(with_warnings(answer, &warnings))
     }
 
-    /// Creates the object of a PUT. Its version counts for nothing, and a uid must be that of an object
+    /// Creates the object of a PUT. Its version, if it is one, counts for nothing, and a uid must be that of an object
     /// (`Store.Update` in `registry/generic/registry/store.go`).
     fn make_by_put(
         &self,
@@ -145,11 +165,12 @@ impl Call<'_> {
         mut object: Value,
         options: &WriteOptions,
     ) -> Result<Answer, Status> {
-        let metadata = &mut object["metadata"];
-        if let Some(uid) = metadata["uid"].as_str().filter(|it| !it.is_empty()) {
+        let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+        if !uid.is_empty() {
             return Err(Status::other_uid(&self.resource, &self.key(name), uid, ""));
         }
-        if let Some(metadata) = metadata.as_object_mut() {
+        version_of(&object)?;
+        if let Some(metadata) = object["metadata"].as_object_mut() {
             metadata.remove("resourceVersion");
         }
         self.make(object, options)
@@ -164,20 +185,33 @@ impl Call<'_> {
         options: &WriteOptions,
     ) -> Result<Arc<Value>, Status> {
         let manager = manager(options, part);
-        let version = &new["metadata"]["resourceVersion"];
-        if self.resource.versioned && [None, Some(""), Some("0")].contains(&version.as_str()) {
+        if self.resource.versioned && version_of(&new)? == 0 {
             let name = new["metadata"]["name"].as_str().unwrap_or_default();
             return Err(Status::unversioned(&self.resource, name));
         }
         if part.is_status() {
-            let whole = apply::status_replaced(&self.resource, old, new, &manager, &now());
-            return self.api.store.update_status_with(whole, options.effect);
+            new = apply::status_replaced(&self.resource, old, new, &manager, &now());
+        } else {
+            self.check_version(Some(old), &new)?;
+            apply::replaced(&self.resource, old, &mut new, &manager, &now());
         }
-        apply::replaced(&self.resource, old, &mut new, &manager, &now());
+        self.store_part(new, part, options.effect)
+    }
+
+    /// Stores a part of `new`.
+    pub(super) fn store_part(
+        &self,
+        new: Value,
+        part: Part,
+        effect: Effect,
+    ) -> Result<Arc<Value>, Status> {
+        let store = &self.api.store;
         match part {
-            Part::Finalizers => self.api.store.finalize(new, options.effect),
-            Part::Ephemeral => self.api.store.add_containers(new, options.effect),
-            _ => self.api.store.update_with(new, options.effect),
+            Part::Whole | Part::Scale => store.update_with(new, effect),
+            Part::Status | Part::Approval => store.update_status_with(new, effect),
+            Part::Finalizers => store.finalize(new, effect),
+            Part::Ephemeral => store.add_containers(new, effect),
+            Part::Resize => store.resize(new, effect),
         }
     }
 
@@ -277,7 +311,7 @@ impl Call<'_> {
         Ok(told)
     }
 
-    /// What is said of each field that the body gives twice.
+    /// The warnings for fields that the body gives twice.
     fn twice(&self) -> Vec<String> {
         match media_type(self.content_type) {
             YAML | APPLY => yaml::duplicates(self.body),

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use hyper::StatusCode;
 use serde_json::{Map, Value};
 
 use super::go;
@@ -237,5 +236,5 @@ fn list(directive: &str, value: Value) -> Result<Vec<Value>, Status> {
 
 /// 500, which is what kube-apiserver makes of these errors (`interpretStrategicMergePatchError` in `handlers/patch.go`).
 fn broken(message: String) -> Status {
-    Status::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+    Status::failed(message)
 }

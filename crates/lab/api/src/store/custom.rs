@@ -157,8 +157,7 @@ impl Writer {
         let all = state.collection(resource).objects.values();
         let all: usize = all.map(|it| it.bare.len()).sum();
         if new > old && all + new - old > MOST {
-            let message = "etcdserver: mvcc: database space exceeded";
-            return Err(Status::new(StatusCode::INTERNAL_SERVER_ERROR, "", message));
+            return Err(Status::failed("etcdserver: mvcc: database space exceeded"));
         }
         Ok(())
     }

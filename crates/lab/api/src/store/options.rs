@@ -2,7 +2,7 @@
 
 use super::{Admission, AdmitAll, Journal};
 
-/// What a [`Store`](super::Store) is made with.
+/// Parts and limits of a [`Store`](super::Store).
 pub struct Settings {
     /// Most changes that a collection keeps, for watches and
     /// [`changes_since`](super::Store::changes_since). Each costs about 10 kB for a Pod. All collections together keep

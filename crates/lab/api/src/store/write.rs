@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use hyper::StatusCode;
 use serde_json::Value;
 
 use super::custom::is_definition;
@@ -10,9 +9,9 @@ use super::delete::has_finalizers;
 use super::writer::{Chore, Writer};
 use super::{Effect, namespaces, unknown_kind};
 use crate::history::now;
-use crate::object::{Key, Object};
+use crate::object::{Key, Object, version_of};
 use crate::resource::{Resource, Subresource};
-use crate::status::{Cause, Status};
+use crate::status::Status;
 use crate::validation;
 
 /// Metadata that only the server sets.
@@ -25,24 +24,21 @@ const OWN: [&str; 5] = [
 ];
 
 /// A stored object that is to be replaced.
-struct Replaced {
-    resource: Arc<Resource>,
-    key: Key,
-    old: Arc<Object>,
+pub(super) struct Replaced {
+    pub(super) resource: Arc<Resource>,
+    pub(super) key: Key,
+    pub(super) old: Arc<Object>,
 }
 
 impl Writer {
     pub(super) fn create(&mut self, mut new: Value, effect: Effect) -> Result<Arc<Value>, Status> {
         let resource = &self.place(&mut new)?;
-        let metadata = &mut new["metadata"];
-        if metadata["resourceVersion"]
-            .as_str()
-            .is_some_and(|it| !it.is_empty())
-        {
-            let message = "resourceVersion should not be set on objects to be created";
-            // kube-apiserver has no reason for it (`ErrResourceVersionSetOnCreate`).
-            return Err(Status::new(StatusCode::INTERNAL_SERVER_ERROR, "", message));
+        // What is no version counts for nothing (`store.Create` in `storage/etcd3/store.go`).
+        if version_of(&new).is_ok_and(|it| it != 0) {
+            let why = "resourceVersion should not be set on objects to be created";
+            return Err(Status::failed(why));
         }
+        let metadata = &mut new["metadata"];
         if let Some(metadata) = metadata.as_object_mut() {
             metadata.retain(|field, _| !OWN.contains(&field.as_str()));
         }
@@ -64,7 +60,7 @@ impl Writer {
         new["metadata"]["uid"] = self.history.lock().next_uid().into();
         let completed = self.complete(resource, None, None, &mut new);
         if let Some(taken) = self.get(resource, &key) {
-            // Whatever the cluster gave to this name is that of the object that has it.
+            // Addresses and ports that admission gave to this name belong to the object that has the name.
             self.abandon(resource, Some(&taken.value()), &new);
             completed?;
             return Err(Status::already_exists(resource, &key.name));
@@ -96,7 +92,7 @@ impl Writer {
         self.replace(&resource, key, &old, &stored, new, effect)
     }
 
-    /// Replaces what holds a Namespace: its finalizers, in `spec` too.
+    /// Replaces the finalizers of a Namespace, those in `spec` too.
     pub(super) fn finalize(
         &mut self,
         mut new: Value,
@@ -125,69 +121,8 @@ impl Writer {
         self.replace(&resource, key, &old, &stored, whole, effect)
     }
 
-    /// Assigns a Pod to the node that it names. Nobody else may do that, and it counts as no change of the Pod's spec.
-    pub(super) fn bind(&mut self, mut new: Value, effect: Effect) -> Result<Arc<Value>, Status> {
-        let Replaced { resource, key, old } = self.replaced(&mut new)?;
-        let stored = old.value();
-        let (name, spec) = (&key.name, &stored["spec"]);
-        let node = spec["nodeName"].as_str().unwrap_or_default();
-        let why = if !stored["metadata"]["deletionTimestamp"].is_null() {
-            format!("pod {name} is being deleted, cannot be assigned to a host")
-        } else if !node.is_empty() {
-            format!("pod {name} is already assigned to node {node:?}")
-        } else if !spec["schedulingGates"].is_null() {
-            format!("pod {name} has non-empty .spec.schedulingGates")
-        } else {
-            let mut before = Value::clone(&stored);
-            before["spec"]["nodeName"] = new["spec"]["nodeName"].clone();
-            return self.replace(&resource, key, &old, &before, new, effect);
-        };
-        let binding = Resource {
-            plural: format!("{}/binding", resource.plural),
-            ..Resource::clone(&resource)
-        };
-        Err(Status::conflict(&binding, name, &why))
-    }
-
-    /// Replaces the ephemeral containers of a Pod, of which none changes or goes.
-    pub(super) fn add_containers(
-        &mut self,
-        mut new: Value,
-        effect: Effect,
-    ) -> Result<Arc<Value>, Status> {
-        const FIELD: &str = "ephemeralContainers";
-        let Replaced { resource, key, old } = self.replaced(&mut new)?;
-        let stored = old.value();
-        let all = |it: &Value| it["spec"][FIELD].as_array().cloned().unwrap_or_default();
-        let mut whole = Value::clone(&stored);
-        set(&mut whole["spec"], FIELD, &new["spec"][FIELD]);
-        set(
-            &mut whole["metadata"],
-            "managedFields",
-            &new["metadata"]["managedFields"],
-        );
-        // In its one form.
-        validation::conform(&resource, &mut whole)?;
-        resource.schema.complete(&mut whole);
-        let found = all(&whole);
-        let held = all(&stored).into_iter().filter(|it| !found.contains(it));
-        let causes: Vec<_> = held
-            .map(|it| {
-                let is_there = found.iter().any(|other| other["name"] == it["name"]);
-                let what = if is_there { "changed" } else { "removed" };
-                let name = &it["name"];
-                let why =
-                    format!("Forbidden: existing ephemeral containers {name} may not be {what}");
-                Cause::new(format!("spec.{FIELD}"), why)
-            })
-            .collect();
-        validation::refuse(&resource, &key.name, &causes)?;
-        let before = whole.clone();
-        self.replace(&resource, key, &old, &before, whole, effect)
-    }
-
     /// What `new` is to replace. `new` gets the metadata that only the server sets.
-    fn replaced(&self, new: &mut Value) -> Result<Replaced, Status> {
+    pub(super) fn replaced(&self, new: &mut Value) -> Result<Replaced, Status> {
         let resource = self.place(new)?;
         let key = key_of(new);
         let old = self.find(&resource, &key)?;
@@ -219,7 +154,7 @@ impl Writer {
 
     /// Stores `new` in place of `old`, unless they are equal. `before` is what admission
     /// compares `new` with: `old`, but for changes that only this way of writing may make.
-    fn replace(
+    pub(super) fn replace(
         &mut self,
         resource: &Arc<Resource>,
         key: Key,
@@ -357,27 +292,26 @@ fn carry_over(
     stored: &Value,
     new: &mut Value,
 ) -> Result<(), Status> {
-    let (old, metadata) = (&stored["metadata"], &mut new["metadata"]);
-    let given = |it: &Value| it.as_str().filter(|it| !it.is_empty()).map(str::to_owned);
-    if let Some(uid) = given(&metadata["uid"]).filter(|it| old["uid"] != **it) {
+    let old = &stored["metadata"];
+    let uid = new["metadata"]["uid"].as_str().unwrap_or_default();
+    if !uid.is_empty() && old["uid"] != *uid {
         let real = old["uid"].as_str().unwrap_or_default();
-        return Err(Status::other_uid(resource, key, &uid, real));
+        return Err(Status::other_uid(resource, key, uid, real));
     }
-    // 0 is no version.
-    let version = given(&metadata["resourceVersion"]).filter(|it| it != "0");
-    if version.is_some_and(|it| old["resourceVersion"] != *it) {
+    let version = version_of(new)?;
+    if version != 0 && version != version_of(stored)? {
         let why = "the object has been modified; please apply your changes to the latest version \
                    and try again";
         return Err(Status::conflict(resource, &key.name, why));
     }
     for field in OWN {
-        set(metadata, field, &old[field]);
+        set(&mut new["metadata"], field, &old[field]);
     }
     Ok(())
 }
 
 /// Sets a field; `Null` removes it.
-fn set(object: &mut Value, field: &str, value: &Value) {
+pub(super) fn set(object: &mut Value, field: &str, value: &Value) {
     if let Some(object) = object.as_object_mut() {
         match value {
             Value::Null => object.remove(field),

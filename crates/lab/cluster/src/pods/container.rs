@@ -226,15 +226,33 @@ impl Container {
         }
     }
 
-    /// The Pod changed, of which only the image counts. Returns whether the process must end, to be started again.
+    /// The Pod changed, of which the image and the resources count. Nothing limits a container, so that it has other
+    /// resources at once. Returns whether the process must end, to be started again.
     pub(super) fn change(&mut self, spec: &Spec, now: Instant) -> bool {
-        if self.spec.image == spec.image {
+        let has_other_image = self.spec.image != spec.image;
+        let must_end = has_other_image || self.ends_with(spec);
+        self.spec.image.clone_from(&spec.image);
+        self.spec.resources.clone_from(&spec.resources);
+        if !must_end {
             return false;
         }
-        self.spec.image.clone_from(&spec.image);
         self.wait_until(now);
         self.has_changed = self.is_running();
         self.has_changed
+    }
+
+    /// Whether a resource differs for which `resizePolicy` asks for a restart.
+    fn ends_with(&self, spec: &Spec) -> bool {
+        let amounts = |it: &Spec, name: &str| {
+            let lists = it.resources.clone().unwrap_or_default();
+            [lists.requests, lists.limits].map(|it| it.and_then(|it| it.get(name).cloned()))
+        };
+        let mut policies = spec.resize_policy.iter().flatten();
+        policies.any(|it| {
+            let name = &it.resource_name;
+            it.restart_policy == "RestartContainer"
+                && amounts(&self.spec, name) != amounts(spec, name)
+        })
     }
 
     /// The start failed.
@@ -431,6 +449,7 @@ impl Container {
             },
         };
         let image = self.spec.image.clone().unwrap_or_default();
+        let resources = self.spec.resources.clone().unwrap_or_default();
         let of_ended = |it: &ContainerStateTerminated| it.container_id.clone();
         ContainerStatus {
             name: self.spec.name.clone(),
@@ -444,6 +463,8 @@ impl Container {
             ready: self.is_ready(),
             started: Some(self.is_started()),
             restart_count: self.restarts,
+            allocated_resources: resources.requests.clone(),
+            resources: Some(resources),
             state: Some(state),
             last_state: self.last.clone().map(|ended| ContainerState {
                 terminated: Some(ended),
@@ -485,6 +506,29 @@ mod tests {
             (container.status().image, container.restarts),
             ("b".to_owned(), 1)
         );
+    }
+
+    #[test]
+    fn other_resources_start_a_container_again_where_its_policy_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let spec = |cpu: &str, memory: &str| -> Spec {
+            serde_json::from_value(json!({
+                "name": "app", "resources": {"requests": {"cpu": cpu, "memory": memory}},
+                "resizePolicy": [{"resourceName": "memory", "restartPolicy": "RestartContainer"}],
+            }))
+            .unwrap()
+        };
+        let (now, waiting) = (Instant::now(), "ContainerCreating");
+        let first = spec("1", "1Gi");
+        let mut container = Container::new(first, Role::App, waiting, None, folder.path(), now);
+        let mut command = Command::new("sleep");
+        command.arg("1000");
+        let Started(mut child) = container.start(command, None, &Pids::Same).unwrap();
+        assert!(!container.change(&spec("2", "1Gi"), now));
+        assert_eq!(container.status().resources, spec("2", "1Gi").resources);
+        assert!(container.change(&spec("2", "2Gi"), now));
+        container.signal(Signal::SIGKILL);
+        child.wait().unwrap();
     }
 
     #[test]

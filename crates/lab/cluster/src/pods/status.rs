@@ -116,7 +116,8 @@ pub(super) fn status(
         init_container_statuses: (!init.is_empty())
             .then(|| init.iter().map(|it| it.status()).collect()),
         ephemeral_container_statuses: (!ephemeral.is_empty()).then_some(ephemeral),
-        qos_class: old.qos_class.or_else(|| Some("BestEffort".to_owned())),
+        qos_class: old.qos_class,
+        observed_generation: pod.metadata.generation.max(old.observed_generation),
         ..PodStatus::default()
     }
 }

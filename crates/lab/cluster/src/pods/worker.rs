@@ -195,7 +195,7 @@ impl Worker {
                 let written = self.reported.as_ref();
                 self.overwritten |= written.is_some_and(|it| !is_of(it, &pod));
                 (self.pod, self.power) = (pod, power);
-                self.take_images(now);
+                self.take_changes(now);
                 self.take_ephemeral(now);
             }
             News::Refresh => self.refresh(now),
@@ -237,8 +237,8 @@ impl Worker {
         }
     }
 
-    /// Ends the containers whose image changed, so that they start again.
-    fn take_images(&mut self, now: Instant) {
+    /// Ends the containers that are to start again: with another image, or with resources that need it.
+    fn take_changes(&mut self, now: Instant) {
         let pod = self.pod.clone();
         let Some(spec) = &pod.spec else { return };
         let specs = spec

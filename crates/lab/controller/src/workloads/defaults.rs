@@ -12,10 +12,12 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
+use super::scheduler::quality;
+
 /// Seconds that a pod stays on a node that does not answer.
 const TOLERATION_SECONDS: i64 = 300;
 
-/// Sets the defaults of a Pod, and its tolerations of nodes that do not answer.
+/// Sets the defaults of a Pod, its tolerations of nodes that do not answer, and its class.
 pub fn default_pod(pod: &mut Pod) {
     let spec = pod.spec.get_or_insert_default();
     default_spec(spec);
@@ -43,8 +45,10 @@ pub fn default_pod(pod: &mut Pod) {
     for key in ["not-ready", "unreachable"] {
         tolerate(spec, &format!("node.kubernetes.io/{key}"));
     }
+    let class = quality(spec);
     let status = pod.status.get_or_insert_default();
     status.phase.get_or_insert_with(|| "Pending".to_owned());
+    status.qos_class.get_or_insert_with(|| class.to_owned());
 }
 
 /// Sets the defaults of a Deployment.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, Pod, PodCondition, PodSpec};
 
 use self::message::Misfit;
+pub(super) use self::resources::quality;
 use super::plan::Plan;
 use super::{Cluster, fit, node_lifecycle, ownership, pods};
 

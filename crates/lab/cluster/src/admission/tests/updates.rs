@@ -94,6 +94,7 @@ fn ephemeral_containers_are_only_added() {
     // Nothing else is written.
     all["spec"]["hostname"] = "h".into();
     let first = store.add_containers(all, Effect::Stored).unwrap();
+    assert_eq!(first["metadata"]["generation"], 2);
     assert_eq!(first["spec"]["hostname"], Value::Null);
     let held = first["spec"]["ephemeralContainers"][0].clone();
     assert_eq!(held["terminationMessagePolicy"], "File");
@@ -332,5 +333,36 @@ fn all_that_is_wrong_is_told_at_once() {
             dotted("generateName", "AB-")
         )),
         "{refused}"
+    );
+}
+
+#[test]
+fn a_resize_changes_the_resources_and_nothing_else() {
+    let store = store();
+    let with = |cpu: &str| json!({"resources": {"requests": {"cpu": cpu}}});
+    let made = store
+        .create(object("Pod", &json!({"spec": {"containers": [with("1")]}})))
+        .unwrap();
+    assert_eq!(made["status"]["qosClass"], "Burstable");
+    let mut new = Value::clone(&made);
+    merge(
+        &mut new,
+        &json!({"spec": {"containers": [with("2")], "hostname": "h"}}),
+    );
+    assert_eq!(shown(&store.update(new.clone()).unwrap_err()), POD);
+    let resized = store.resize(new, Effect::Stored).unwrap();
+    assert_eq!(
+        resized["spec"]["containers"][0]["resources"],
+        json!({"requests": {"cpu": "2"}})
+    );
+    assert_eq!(resized["spec"]["hostname"], Value::Null);
+    assert_eq!(resized["metadata"]["generation"], 2);
+    let mut wrong = Value::clone(&resized);
+    wrong["spec"]["containers"][0]["resources"] = json!({});
+    assert_eq!(
+        shown(&store.resize(wrong, Effect::Stored).unwrap_err()),
+        "422 Invalid\nspec: Invalid value: \"Burstable\": Pod QOS Class may not change as a result of resizing \
+         (FieldValueInvalid)\nspec.containers[0].resources.requests: Forbidden: resource requests cannot be removed \
+         (FieldValueForbidden)"
     );
 }

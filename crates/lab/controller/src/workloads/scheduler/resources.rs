@@ -1,5 +1,5 @@
-//! Requests of pods against what a node has (`pkg/scheduler/framework/plugins/noderesources/fit.go`,
-//! `k8s.io/component-helpers/resource/helpers.go`).
+//! What pods ask for: requests against what a node has (`pkg/scheduler/framework/plugins/noderesources/fit.go`,
+//! `k8s.io/component-helpers/resource/helpers.go`), and the class of a pod.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::Quantity;
 /// Amounts by resource, in units of 1e-9.
 type Amounts = BTreeMap<String, i128>;
 
-/// What a node lacks for a pod beside those that are there. A node that does not say what it has has enough.
+/// What a node lacks for a pod beside those that are there. A node without `allocatable` has room for every pod.
 pub(super) fn misfits(spec: &PodSpec, node: &Node, here: &[&Pod]) -> Vec<Misfit> {
     let status = node.status.as_ref();
     let Some(has) = status.and_then(|it| it.allocatable.as_ref()) else {
@@ -35,6 +35,44 @@ pub(super) fn misfits(spec: &PodSpec, node: &Node, here: &[&Pod]) -> Vec<Misfit>
         }
     }
     misfits
+}
+
+/// The class of a pod by the CPU and memory that its containers ask for, or the pod as a whole (`ComputePodQOS` in
+/// `pkg/apis/core/v1/helper/qos/qos.go`).
+pub(in crate::workloads) fn quality(spec: &PodSpec) -> &'static str {
+    let init = spec.init_containers.iter().flatten();
+    let each: Vec<_> = match &spec.resources {
+        Some(own) => vec![Some(own)],
+        None => init
+            .chain(&spec.containers)
+            .map(|it| it.resources.as_ref())
+            .collect(),
+    };
+    let (mut requests, mut limits) = (Amounts::new(), Amounts::new());
+    let mut is_limited = true;
+    for it in each {
+        let most = computing(it.and_then(|it| it.limits.as_ref()));
+        is_limited &= most.len() == 2;
+        add(&mut limits, most);
+        add(
+            &mut requests,
+            computing(it.and_then(|it| it.requests.as_ref())),
+        );
+    }
+    if requests.is_empty() && limits.is_empty() {
+        "BestEffort"
+    } else if is_limited && requests == limits {
+        "Guaranteed"
+    } else {
+        "Burstable"
+    }
+}
+
+/// CPU and memory, where they are more than nothing.
+fn computing(list: Option<&BTreeMap<String, resource::Quantity>>) -> Amounts {
+    let mut amounts = list.map(amounts).unwrap_or_default();
+    amounts.retain(|name, it| ["cpu", "memory"].contains(&&**name) && *it > 0);
+    amounts
 }
 
 /// The requests of a pod: those of its containers and sidecars together, or of an init container and the sidecars before it
