@@ -36,7 +36,7 @@ var versions = strings.Fields(`v1 apps/v1 batch/v1 autoscaling/v1 autoscaling/v2
 	rbac.authorization.k8s.io/v1 storage.k8s.io/v1 policy/v1 coordination.k8s.io/v1 discovery.k8s.io/v1 events.k8s.io/v1
 	scheduling.k8s.io/v1 certificates.k8s.io/v1 admissionregistration.k8s.io/v1 authentication.k8s.io/v1
 	authorization.k8s.io/v1 apiextensions.k8s.io/v1 apiregistration.k8s.io/v1 node.k8s.io/v1
-	flowcontrol.apiserver.k8s.io/v1`)
+	flowcontrol.apiserver.k8s.io/v1 resource.k8s.io/v1`)
 
 // special are the types that have a form of their own in JSON.
 var special = map[string]string{

@@ -143,7 +143,7 @@ pub fn fit(resource: &Resource, namespace: Option<&str>, object: &mut Value) -> 
 pub fn json(kind: &str, body: &[u8]) -> Result<Value, Status> {
     let why = match serde_json::from_slice(body) {
         Ok(object @ Value::Object(_)) => return Ok(object),
-        // Go reads nothing into its type.
+        // Go decodes null into a struct without fields.
         Ok(Value::Null) => return Ok(json!({})),
         Ok(other) => format!(
             "json: cannot unmarshal {} into Go value of type {HEAD}",

@@ -227,6 +227,7 @@ fn version(definition: &Value, version: &Value) -> Resource {
         deprecated,
         creates_by_put: false,
         versioned: true,
+        deletes_collections: true,
         served: version["served"] == true,
         custom: true,
         computed: None,
@@ -288,7 +289,7 @@ fn table(version: &Value) -> Table {
     }
 }
 
-/// What the server tells about a definition: rules that it does not evaluate.
+/// The warnings for a definition: the rules in CEL that the server does not evaluate.
 pub(crate) fn warnings(_: &Resource, definition: &Value) -> Vec<String> {
     let mut places = Vec::new();
     for (at, version) in items(&definition["spec"]["versions"]).enumerate() {

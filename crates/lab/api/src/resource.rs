@@ -24,7 +24,7 @@ use crate::status::Status;
 use crate::table::Table;
 
 pub use kinds::KINDS;
-pub(crate) use kinds::SCALE;
+pub(crate) use kinds::{BINDING, SCALE};
 pub use registry::Registry;
 
 /// One version of a collection of the Kubernetes API.
@@ -70,6 +70,8 @@ pub struct Resource {
     pub(crate) creates_by_put: bool,
     /// Whether an update must name the version that it replaces (`AllowUnconditionalUpdate` of the kind's strategy).
     pub(crate) versioned: bool,
+    /// Whether a client can delete several objects at once.
+    pub(crate) deletes_collections: bool,
     /// Whether clients see this version. A stored one may be hidden.
     pub(crate) served: bool,
     /// Whether the kind is that of a CustomResourceDefinition: no controller of the lab knows it.
@@ -84,16 +86,16 @@ pub struct Resource {
     pub(crate) schema: Schema,
 }
 
-/// The verbs of kinds that are stored.
+/// The verbs of kinds that are stored. The last one is missing where objects are deleted one by one.
 const VERBS: [&str; 8] = [
     "create",
     "delete",
-    "deletecollection",
     "get",
     "list",
     "patch",
     "update",
     "watch",
+    "deletecollection",
 ];
 
 pub(crate) type Admit = fn(&Resource, &Registry, Option<&Value>, &mut Value) -> Result<(), Status>;
@@ -185,15 +187,12 @@ impl NameRule {
             Self::Label => Format::Label.problems(name),
             Self::Subdomain => Format::Subdomain.problems(name),
             Self::Path => Format::Path.problems(name),
-            Self::Address => {
-                let read = name.parse::<IpAddr>();
-                let is_canonical = read.is_ok_and(|it| it.to_string() == name);
-                let why = "must be an IP address in its shortest form";
-                (!is_canonical)
-                    .then(|| why.to_owned())
-                    .into_iter()
-                    .collect()
-            }
+            Self::Address => match (Format::Ip.problems(name), name.parse::<IpAddr>()) {
+                (problems, Ok(it)) if problems.is_empty() && it.to_string() != name => {
+                    vec![format!("must be in canonical form (\"{it}\")")]
+                }
+                (problems, _) => problems,
+            },
         }
     }
 }
@@ -206,7 +205,11 @@ impl Resource {
 
     /// What clients can do with the objects.
     pub(crate) fn verbs(&self) -> &'static [&'static str] {
-        self.computed.map_or(&VERBS, |it| it.verbs)
+        match self.computed {
+            Some(computed) => computed.verbs,
+            None if self.deletes_collections => &VERBS,
+            None => &VERBS[..7],
+        }
     }
 
     /// Whether both are versions of one collection.

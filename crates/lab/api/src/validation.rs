@@ -151,7 +151,8 @@ fn causes(resource: &Resource, old: Option<&Value>, new: &Value) -> Vec<Cause> {
             "" => true,
             // The only one of theirs that has rules here.
             "status" => (!is_own || second == "loadBalancer") && differs(first),
-            _ => differs(first),
+            // The refusals of an Event name fields as the core group does, whatever the version.
+            _ => differs(first) || resource.schema.field(first).is_none(),
         }
     };
     // Groups that stand beside the core have their own validation of metadata.

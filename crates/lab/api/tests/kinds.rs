@@ -1,5 +1,7 @@
 //! Kinds that come and go while the server runs.
 
+use std::collections::BTreeSet;
+
 use futures::StreamExt;
 use serde_json::json;
 use sluice_api::answer::Content;
@@ -133,17 +135,144 @@ fn events_of_both_groups_are_the_same() {
     }
     // What one writes the other sees.
     let merge = "application/merge-patch+json";
-    let (code, patched) = client.send(
-        "PATCH",
-        &format!("{THEIRS}/old"),
-        merge,
-        br#"{"note": "elsewhere"}"#,
-    );
-    assert_eq!((code, &patched["note"]), (200, &json!("elsewhere")));
-    assert_eq!(client.get(&format!("{CORE}/old")).1["message"], "elsewhere");
+    let patch = br#"{"message": "elsewhere"}"#;
+    let (code, _) = client.send("PATCH", &format!("{CORE}/old"), merge, patch);
+    assert_eq!(code, 200);
+    assert_eq!(client.get(&format!("{THEIRS}/old")).1["note"], "elsewhere");
     assert_eq!(
         client.send("DELETE", &format!("{CORE}/new"), "", b"").0,
         200
     );
     assert_eq!(client.get(&format!("{THEIRS}/new")).0, 404);
+}
+
+/// What is served on purpose beside, or instead of, kube-apiserver's kinds: docs/lab.md says it.
+#[test]
+fn discovery_is_kubernetes_own() {
+    let client = Client::new();
+    let (_, groups) = client.get("/apis");
+    let groups = groups["groups"].as_array().unwrap().iter();
+    let versions = groups.flat_map(|it| it["versions"].as_array().unwrap());
+    let paths = versions.map(|it| format!("/apis/{}", it["groupVersion"].as_str().unwrap()));
+    let mut served = BTreeSet::new();
+    for path in paths.chain(["/api/v1".to_owned()]) {
+        let (_, list) = client.get(&path);
+        let version = list["groupVersion"].as_str().unwrap();
+        for it in list["resources"].as_array().unwrap() {
+            let text = |field: &str| it[field].as_str().unwrap_or_default();
+            let words = |field: &str| -> Vec<&str> {
+                let all = it[field].as_array().into_iter().flatten();
+                all.map(|it| it.as_str().unwrap()).collect()
+            };
+            let kind = [text("group"), text("version"), text("kind")];
+            let kind: Vec<_> = kind.into_iter().filter(|it| !it.is_empty()).collect();
+            let scope = if it["namespaced"] == true {
+                "namespaced"
+            } else {
+                "cluster"
+            };
+            let mut verbs = words("verbs");
+            verbs.sort_unstable();
+            let verbs = if verbs.len() == 8 {
+                "*".to_owned()
+            } else {
+                verbs.join(",")
+            };
+            let name = text("name");
+            let mut line = format!("{version} {name} {} {scope} {verbs}", kind.join("/"));
+            if !name.contains('/') {
+                for field in ["shortNames", "categories"] {
+                    let all = words(field).join(",");
+                    line += if all.is_empty() { " -" } else { " " };
+                    line += &all;
+                }
+            }
+            served.insert(line);
+        }
+    }
+    let known = include_str!("discovery.txt").lines();
+    let known = known.filter(|it| !it.starts_with('#')).map(str::to_owned);
+    let known: BTreeSet<String> = known.collect();
+    let missing: Vec<_> = known.difference(&served).collect();
+    // kubelets here have no port.
+    assert_eq!(
+        missing,
+        ["v1 nodes/proxy NodeProxyOptions cluster create,delete,get,patch,update"]
+    );
+    let more: Vec<_> = served.difference(&known).collect();
+    assert_eq!(
+        more,
+        [
+            "metrics.k8s.io/v1beta1 nodes NodeMetrics cluster get,list - -",
+            "metrics.k8s.io/v1beta1 pods PodMetrics namespaced get,list - -"
+        ]
+    );
+}
+
+/// `LegacyBindingREST` and `BindingREST` in `pkg/registry/core/pod/storage/storage.go`.
+#[test]
+fn a_binding_of_either_path_assigns_a_pod() {
+    const NAMESPACE: &str = "/api/v1/namespaces/default";
+    let client = Client::new();
+    let pods = format!("{NAMESPACE}/pods");
+    let bindings = format!("{NAMESPACE}/bindings");
+    let made = |name: &str| {
+        let container = json!({"name": "c", "image": "i"});
+        let pod = json!({"metadata": {"name": name}, "spec": {"containers": [container]}});
+        assert_eq!(client.json("POST", &pods, &pod).0, 201);
+    };
+    let binding = |name: &str, target: serde_json::Value| json!({"metadata": {"name": name, "labels": {"zone": "z"}}, "target": target});
+    let node = json!({"kind": "Node", "name": "n"});
+    made("a");
+    made("b");
+    for (path, binding, code, said) in [
+        (
+            bindings.clone(),
+            binding("", node.clone()),
+            400,
+            "Name parameter required.",
+        ),
+        (
+            format!("{pods}/a/binding"),
+            binding("b", node.clone()),
+            400,
+            "name in URL does not match name in Binding object",
+        ),
+        (
+            bindings.clone(),
+            binding("a", json!({"kind": "Pod"})),
+            500,
+            "[target.kind: Unsupported value: \"Pod\": supported values: \"<empty>\", \"Node\", target.name: Required value]",
+        ),
+        (
+            bindings.clone(),
+            binding("c", node.clone()),
+            404,
+            "pods \"c\" not found",
+        ),
+        (
+            "/api/v1/bindings".to_owned(),
+            binding("a", node.clone()),
+            405,
+            "the server does not allow this method on the requested resource",
+        ),
+    ] {
+        let (found, status) = client.json("POST", &path, &binding);
+        assert_eq!((found, &status["message"]), (code, &json!(said)), "{path}");
+    }
+    for (path, name) in [(bindings, "a"), (format!("{pods}/b/binding"), "b")] {
+        let (code, status) = client.json("POST", &path, &binding(name, node.clone()));
+        assert_eq!(
+            (code, &status["status"]),
+            (201, &json!("Success")),
+            "{path}"
+        );
+        let (_, pod) = client.get(&format!("{pods}/{name}"));
+        assert_eq!(
+            (&pod["spec"]["nodeName"], &pod["metadata"]["labels"]["zone"]),
+            (&json!("n"), &json!("z"))
+        );
+        let (code, status) = client.json("POST", &path, &binding(name, node.clone()));
+        assert_eq!((code, &status["reason"]), (409, &json!("Conflict")));
+    }
 }

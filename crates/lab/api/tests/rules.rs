@@ -89,6 +89,34 @@ fn fields_that_do_not_change() {
                 .to_owned(),
         ),
         (
+            format!("{storage}/csinodes"),
+            json!({"spec": {"drivers": [{"name": "a.example", "nodeID": "1"}]}}),
+            json!({"spec": {"drivers": [{"name": "a.example", "nodeID": "2"}]}}),
+            format!(
+                "spec.drivers: Invalid value: {{\"name\":\"a.example\",\"nodeID\":\"2\",\"topologyKeys\":null}}: {immutable}"
+            ),
+        ),
+        (
+            format!("{storage}/csinodes"),
+            json!({"spec": {"drivers": [{"name": "a.example", "nodeID": "1"}]}}),
+            json!({"spec": {"drivers": [
+                {"name": "a.example", "nodeID": "1", "allocatable": {"count": 3}}, {"name": "b.example", "nodeID": "2"},
+            ]}}),
+            String::new(),
+        ),
+        (
+            "/apis/networking.k8s.io/v1/ipaddresses".to_owned(),
+            json!({"spec": {"parentRef": {"resource": "gateways", "name": "a"}}}),
+            json!({"spec": {"parentRef": {"name": "b"}}}),
+            format!("spec.parentRef: Invalid value: {{\"name\":\"b\",\"resource\":\"gateways\"}}: {immutable}"),
+        ),
+        (
+            "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims".to_owned(),
+            json!({"spec": {"devices": {"requests": [{"name": "a", "exactly": {"deviceClassName": "gpu"}}]}}}),
+            json!({"spec": {"devices": {"requests": []}}}),
+            format!("spec: Invalid value: {{\"devices\":{{\"requests\":null}}}}: {immutable}"),
+        ),
+        (
             "/apis/scheduling.k8s.io/v1/priorityclasses".to_owned(),
             json!({"value": 1}),
             json!({"value": 2}),
@@ -135,14 +163,16 @@ fn fields_that_do_not_change() {
     ] {
         let client = Client::new();
         let mut object = object;
-        object["metadata"] = json!({"name": "a"});
+        let name = if path.ends_with("ipaddresses") { "192.0.2.1" } else { "a" };
+        let one = format!("{path}/{name}");
+        object["metadata"] = json!({"name": name});
         assert_eq!(why(client.json("POST", &path, &object)), "", "{path}");
-        let (_, before) = client.get(&format!("{path}/a"));
-        let patched = client.send("PATCH", &format!("{path}/a"), MERGE, patch.to_string().as_bytes());
+        let (_, before) = client.get(&one);
+        let patched = client.send("PATCH", &one, MERGE, patch.to_string().as_bytes());
         let said = if said.is_empty() { said } else { format!("422 {said}") };
         assert_eq!(why(patched), said, "{path} {patch}");
         if !said.is_empty() {
-            assert_eq!(client.get(&format!("{path}/a")).1, before, "{path}");
+            assert_eq!(client.get(&one).1, before, "{path}");
         }
     }
 }
@@ -304,4 +334,113 @@ fn selectors_are_refused_in_kubernetes_words() {
         let (_, list) = client.get(&format!("{maps}?labelSelector={selector}"));
         assert_eq!(list["items"].as_array().unwrap().len(), count, "{selector}");
     }
+}
+
+/// `ValidateEventUpdate`: of an Event only the series changes through `events.k8s.io`; the core group keeps its old ways.
+#[test]
+fn an_event_changes_in_its_series_only() {
+    const THEIRS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
+    const CORE: &str = "/api/v1/namespaces/default/events/e";
+    let event = json!({
+        "metadata": {"name": "e"}, "regarding": {"kind": "Pod", "name": "p", "namespace": "default"}, "reason": "Bound",
+        "note": "there", "type": "Normal", "action": "Binding", "reportingController": "example.com/c",
+        "reportingInstance": "c-1", "eventTime": "2026-01-03T00:00:00.000000Z",
+    });
+    let client = Client::new();
+    let mut old = event.clone();
+    old["deprecatedCount"] = 2.into();
+    assert_eq!(
+        why(client.json("POST", THEIRS, &old)),
+        "422 count: Invalid value: \"\": needs to be unset"
+    );
+    let (code, made) = client.json("POST", THEIRS, &event);
+    assert_eq!(code, 201, "{made}");
+    let immutable = "field is immutable";
+    let one = format!("{THEIRS}/e");
+    for (patch, said) in [
+        (
+            json!({"note": "here"}),
+            format!("422 message: Invalid value: \"here\": {immutable}"),
+        ),
+        (
+            json!({"reason": "Lost"}),
+            format!("422 reason: Invalid value: \"Lost\": {immutable}"),
+        ),
+        (
+            json!({"regarding": {"name": "q"}}),
+            format!(
+                "422 involvedObject: Invalid value: {{\"kind\":\"Pod\",\"name\":\"q\",\"namespace\":\"default\"}}: {immutable}"
+            ),
+        ),
+        (
+            json!({"series": {"count": 1, "lastObservedTime": "2026-01-03T00:00:01.000000Z"}}),
+            "422 series.count: Invalid value: \"\": should be at least 2".to_owned(),
+        ),
+        (
+            json!({"series": {"count": 2, "lastObservedTime": "2026-01-03T00:00:01.000000Z"}}),
+            String::new(),
+        ),
+    ] {
+        let patched = client.send("PATCH", &one, MERGE, patch.to_string().as_bytes());
+        assert_eq!(why(patched), said, "{patch}");
+    }
+    let mut other = client.get(&one).1;
+    other["action"] = "Moving".into();
+    let said = format!("422 action: Invalid value: \"Moving\": {immutable}");
+    assert_eq!(why(client.json("PUT", &one, &other)), said);
+    let patch = br#"{"message": "here"}"#;
+    assert_eq!(why(client.send("PATCH", CORE, MERGE, patch)), "");
+}
+
+/// `ValidateIPAddress`, `ValidateCSINode`, and the defaults of claims for devices.
+#[test]
+fn of_addresses_and_devices() {
+    let client = Client::new();
+    let path = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+    let reference = json!({"resource": "services", "namespace": "default", "name": "web"});
+    for (name, parent, said) in [
+        ("192.0.2.1", reference.clone(), String::new()),
+        ("web", reference.clone(), format!("422 metadata.name: Invalid value: \"web\": {path}")),
+        (
+            "fd00:0::1",
+            reference,
+            "422 metadata.name: Invalid value: \"fd00:0::1\": must be in canonical form (\"fd00::1\")".to_owned(),
+        ),
+        (
+            "192.0.2.2",
+            json!({"name": "a/b"}),
+            "422 [spec.parentRef.resource: Required value, spec.parentRef.name: Invalid value: \"a/b\": may not contain '/']"
+                .to_owned(),
+        ),
+        ("192.0.2.2", Value::Null, "422 spec.parentRef: Required value".to_owned()),
+    ] {
+        let object = json!({"metadata": {"name": name}, "spec": {"parentRef": parent}});
+        let answer = client.json("POST", "/apis/networking.k8s.io/v1/ipaddresses", &object);
+        assert_eq!(why(answer), said, "{object}");
+    }
+    let twice = json!([{"name": "a.example", "nodeID": "1"}, {"name": "a.example", "nodeID": "1"}]);
+    let object = json!({"metadata": {"name": "n"}, "spec": {"drivers": twice}});
+    assert_eq!(
+        why(client.json("POST", "/apis/storage.k8s.io/v1/csinodes", &object)),
+        "422 spec.drivers[1].name: Duplicate value: \"a.example\""
+    );
+    let claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
+    let claim = |requests: Value| json!({"metadata": {"name": "c"}, "spec": {"devices": {"requests": requests}}});
+    let none = claim(json!([{"name": "a"}]));
+    assert_eq!(
+        why(client.json("POST", claims, &none)),
+        "422 spec.devices.requests[0]: Required value: exactly one of `exactly` or `firstAvailable` is required"
+    );
+    let class = json!({"deviceClassName": "gpu"});
+    let mut all = class.clone();
+    all["allocationMode"] = "All".into();
+    let both = json!([{"name": "a", "exactly": class}, {"name": "b", "exactly": all}]);
+    let (code, made) = client.json("POST", claims, &claim(both));
+    assert_eq!(code, 201, "{made}");
+    let requests = &made["spec"]["devices"]["requests"];
+    assert_eq!(
+        requests[0]["exactly"],
+        json!({"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1})
+    );
+    assert_eq!(requests[1]["exactly"], all);
 }

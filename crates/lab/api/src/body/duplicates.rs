@@ -12,7 +12,7 @@ pub(crate) fn duplicates(body: &[u8]) -> Vec<String> {
         path: String::new(),
         found: &mut found,
     };
-    // What cannot be read is told when it is decoded.
+    // The decoder refuses a body that cannot be read.
     let _ = scan.deserialize(&mut serde_json::Deserializer::from_slice(body));
     found.retain(|it| !it.starts_with('['));
     found

@@ -16,7 +16,7 @@ const UNSUPPORTED: [&str; 6] = [
     "$ref",
 ];
 
-/// What a schema inside of `allOf` and the like cannot say, and why.
+/// Keywords that a schema inside of `allOf` and the like must not have, and why.
 const OUTER: [(&str, &str); 12] = [
     ("type", "must be empty to be structural"),
     ("additionalProperties", "must be undefined to be structural"),
@@ -52,7 +52,7 @@ const OUTER: [(&str, &str); 12] = [
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
-/// Where a schema is, which decides what must be said there.
+/// The place of a schema, which decides which keywords it must have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Root,

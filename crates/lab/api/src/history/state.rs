@@ -10,7 +10,7 @@ use crate::resource::Resource;
 /// eight times its JSON, as its object is kept as a value and as a line, too.
 const MAX_BYTES: usize = 32 << 20;
 
-/// What is left of a kind that is no longer served: watches end.
+/// An empty collection for a kind that is no longer served: its watches end.
 static GONE: Collection = Collection::gone();
 
 /// The collections of a [`History`](super::History), and what numbers their changes.

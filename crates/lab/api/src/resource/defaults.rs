@@ -86,3 +86,30 @@ pub(super) fn limit_range(
     }
     Ok(())
 }
+
+/// `resource/v1`: of the devices of each request one is wanted.
+pub(super) fn device_requests(
+    _: &Resource,
+    _: &Registry,
+    _: Option<&Value>,
+    new: &mut Value,
+) -> Result<(), Status> {
+    for pointer in ["/spec/devices/requests", "/spec/spec/devices/requests"] {
+        for request in each(new, pointer) {
+            request.get_mut("exactly").map(one_device);
+            each(request, "/firstAvailable").for_each(one_device);
+        }
+    }
+    Ok(())
+}
+
+fn one_device(request: &mut Value) {
+    let Some(request) = request.as_object_mut() else {
+        return;
+    };
+    let mode = request.entry("allocationMode");
+    let is_counted = *mode.or_insert_with(|| "ExactCount".into()) == "ExactCount";
+    if is_counted {
+        request.entry("count").or_insert_with(|| 1.into());
+    }
+}

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Conversion, NameRule, Registry, Resource, Scale, Subresource, events};
 use crate::custom;
-use crate::http::pods::PARTS;
+use crate::http::pods::{OF_BINDINGS, PARTS};
 use crate::http::proxy::OF_SERVICES;
 use crate::http::{components, metrics, reviews, tokens, writing};
 use crate::schema;
@@ -22,9 +22,13 @@ pub static KINDS: LazyLock<Registry> = LazyLock::new(|| {
     all.into_iter().flatten().collect()
 });
 
-/// What the subresource `scale` takes and answers.
+/// The object of the subresource `scale`.
 pub(crate) static SCALE: LazyLock<Resource> =
     LazyLock::new(|| kind("autoscaling/v1 Scale scales -", Table::of("Name")));
+
+/// An object that assigns a Pod to a node, and is not stored.
+pub(crate) static BINDING: LazyLock<Resource> =
+    LazyLock::new(|| kind("v1 Binding bindings -", Table::of("Name")));
 
 /// The columns of workloads after their own.
 const TEMPLATE: &str = "Age, Containers+, Images+, Selector+";
@@ -45,7 +49,7 @@ fn core() -> Vec<Resource> {
             admit: Some(namespaces::keep_name),
             parts: writing::OF_NAMESPACES,
             ..kind(
-                "v1 Namespace namespaces ns cluster status",
+                "v1 Namespace namespaces ns cluster status one-by-one",
                 Table::of("Name, Status=.status.phase, Age"),
             )
         },
@@ -76,6 +80,10 @@ fn core() -> Vec<Resource> {
                     pod::cells,
                 ),
             )
+        },
+        Resource {
+            computed: OF_BINDINGS,
+            ..BINDING.clone()
         },
         Resource {
             fields: words("spec.clusterIP spec.type"),
@@ -273,7 +281,7 @@ fn reviews() -> Vec<Resource> {
 }
 
 /// A kind. `head` is `GROUP/VERSION KIND PLURAL SHORT-NAMES` and more words: `cluster` for objects without namespace,
-/// `status` and `scale` for these subresources, `put` and `versioned` for the flags of these meanings, categories.
+/// `status` and `scale` for these subresources, `put`, `versioned` and `one-by-one` for the flags of these meanings, categories.
 pub(super) fn kind(head: &str, table: Table) -> Resource {
     let mut words = head.split(' ');
     let mut word = || words.next().unwrap_or_default();
@@ -302,6 +310,7 @@ pub(super) fn kind(head: &str, table: Table) -> Resource {
         deprecated: None,
         creates_by_put: false,
         versioned: false,
+        deletes_collections: true,
         served: true,
         custom: false,
         computed: None,
@@ -314,6 +323,7 @@ pub(super) fn kind(head: &str, table: Table) -> Resource {
             "cluster" => resource.namespaced = false,
             "put" => resource.creates_by_put = true,
             "versioned" => resource.versioned = true,
+            "one-by-one" => resource.deletes_collections = false,
             "status" => {
                 resource.status = Subresource::Served;
                 resource.begin = |it| it["status"] = json!({});

@@ -106,7 +106,7 @@ impl Checker {
         self.shown(path, value, &format!("{path} in body {why}"));
     }
 
-    /// Takes steps. Returns whether there were so many.
+    /// Uses up `steps` of the budget. Returns whether there are any left.
     fn spend(&mut self, steps: u64) -> bool {
         self.left = self.left.saturating_sub(steps);
         self.left > 0
@@ -463,7 +463,7 @@ impl<'a> Before<'a> {
     }
 }
 
-/// What identifies an item of a list with keys.
+/// The key fields of an item of a list, as one text.
 fn keys_of(item: &Value, keys: &[Box<str>]) -> String {
     let keys = keys
         .iter()

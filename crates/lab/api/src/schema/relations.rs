@@ -58,6 +58,8 @@ enum Condition {
     Twice(Vec<Path>),
     /// Whether a field differs from that of the object before.
     Changed(Vec<Path>),
+    /// Whether a field differs from that of the item before that has the same value in the first field.
+    Replaced(Path, Vec<Path>),
     /// Whether a quantity is less than that of the object before.
     Shrunk(Path),
     /// Whether the object before had the field.
@@ -133,6 +135,16 @@ pub(super) fn read() -> impl Iterator<Item = (&'static str, Relation)> {
     })
 }
 
+impl<'a> Place<'a> {
+    fn of(path: &str, value: &'a Value) -> Self {
+        Self {
+            path: path.to_owned(),
+            list: path.to_owned(),
+            value,
+        }
+    }
+}
+
 impl Relation {
     fn read(line: &'static str) -> Self {
         let (left, right) = line.split_once("-> ").expect("a rule has an arrow");
@@ -158,11 +170,7 @@ impl Relation {
         object: &Value,
         old: Option<&Value>,
     ) -> (Vec<Cause>, u64) {
-        let root = Place {
-            path: path.to_owned(),
-            list: path.to_owned(),
-            value: object,
-        };
+        let root = Place::of(path, object);
         let places: Vec<_> = self.scopes.iter().flat_map(|it| it.places(&root)).collect();
         let others = |it: &Condition| match it {
             Condition::Among(_, others, _) => {
@@ -175,7 +183,7 @@ impl Relation {
         let mut causes = Vec::new();
         for place in places.iter().filter(|it| !it.value.is_null()) {
             let mut conditions = self.conditions.iter().zip(&mut known);
-            if conditions.all(|(it, known)| it.holds(&root, place, old, known)) {
+            if conditions.all(|(it, known)| it.holds(&self.scopes, &root, place, old, known)) {
                 causes.extend(self.causes(&root, place));
             }
         }
@@ -236,7 +244,11 @@ impl Condition {
             return Self::Twice(fields.split(',').map(Path::read).collect());
         }
         if let Some(fields) = inside("changed(") {
-            return Self::Changed(fields.split(',').map(Path::read).collect());
+            let all = |fields: &'static str| fields.split(',').map(Path::read).collect();
+            return match fields.split_once(':') {
+                Some((key, fields)) => Self::Replaced(Path::read(key), all(fields)),
+                None => Self::Changed(all(fields)),
+            };
         }
         if let Some(field) = inside("shrunk(") {
             return Self::Shrunk(Path::read(field));
@@ -280,6 +292,7 @@ impl Condition {
     /// `known` are the values of the other fields, or those of the items before.
     fn holds(
         &self,
+        scopes: &[Path],
         root: &Place<'_>,
         place: &Place<'_>,
         old: Option<&Value>,
@@ -306,6 +319,15 @@ impl Condition {
             }
             Self::Changed(paths) => {
                 old.is_some_and(|old| paths.iter().any(|it| it.differs(old, root.value)))
+            }
+            Self::Replaced(key, paths) => {
+                let before = old.map(|it| Place::of("", it));
+                let before = before.iter();
+                let mut before =
+                    before.flat_map(|it| scopes.iter().flat_map(|path| path.places(it)));
+                let differs = |path: &Path, old: &Place<'_>| path.differs(old.value, place.value);
+                before
+                    .any(|old| !differs(key, &old) && paths.iter().any(|path| differs(path, &old)))
             }
             Self::Shrunk(path) => {
                 old.is_some_and(|old| How::Less.holds(&text(path), &self::text(path.one(old))))

@@ -1,4 +1,4 @@
-//! HorizontalPodAutoscalers, quotas, role bindings and requests for certificates.
+//! HorizontalPodAutoscalers, quotas, role bindings, requests for certificates and policies of admission.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::age::{age, human};
 use super::objects::name;
 use super::{NONE, items, number, text};
+use crate::selector::selector_text;
 
 /// Most metrics that a cell shows.
 const SHOWN: usize = 2;
@@ -137,5 +138,36 @@ pub(crate) fn certificate_request(object: &Value, now: Timestamp) -> Vec<Value> 
         text(&spec["username"], "").into(),
         seconds.map_or(NONE.to_owned(), human).into(),
         condition.into(),
+    ]
+}
+
+pub(crate) fn admission_policy(object: &Value, now: Timestamp) -> Vec<Value> {
+    let spec = &object["spec"];
+    let rules = items(&spec["validations"]).chain(items(&spec["mutations"]));
+    let kind = match &spec["paramKind"] {
+        Value::Null => "<unset>".to_owned(),
+        it => format!("{}/{}", text(&it["apiVersion"], ""), text(&it["kind"], "")),
+    };
+    vec![
+        name(object),
+        rules.count().into(),
+        kind.into(),
+        age(object, now),
+    ]
+}
+
+pub(crate) fn admission_binding(object: &Value, now: Timestamp) -> Vec<Value> {
+    let spec = &object["spec"];
+    let parameter = &spec["paramRef"];
+    let shown = match (parameter["name"].as_str(), &parameter["selector"]) {
+        (Some(name), _) => format!("{}/{name}", text(&parameter["namespace"], "*")),
+        (None, Value::Null) => "<unset>".to_owned(),
+        (None, selector) => selector_text(selector),
+    };
+    vec![
+        name(object),
+        text(&spec["policyName"], "").into(),
+        shown.into(),
+        age(object, now),
     ]
 }

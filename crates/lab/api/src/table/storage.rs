@@ -1,4 +1,4 @@
-//! PersistentVolumes, their claims and classes.
+//! PersistentVolumes, their claims and classes; claims of devices.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -88,4 +88,19 @@ fn phase(object: &Value) -> Value {
 fn class(object: &Value) -> Value {
     let earlier = &object["metadata"]["annotations"]["volume.beta.kubernetes.io/storage-class"];
     text(earlier, text(&object["spec"]["storageClassName"], "")).into()
+}
+
+pub(crate) fn device_claim(object: &Value, now: Timestamp) -> Vec<Value> {
+    let status = &object["status"];
+    let is_deleted = !object["metadata"]["deletionTimestamp"].is_null();
+    let is_allocated = !status["allocation"].is_null();
+    let states = [
+        (is_deleted, "deleted"),
+        (!is_deleted && !is_allocated, "pending"),
+        (is_allocated, "allocated"),
+        (is_allocated && !status["reservedFor"].is_null(), "reserved"),
+    ];
+    let states = states.iter().filter(|(holds, _)| *holds);
+    let states: Vec<_> = states.map(|(_, state)| *state).collect();
+    vec![name(object), states.join(",").into(), age(object, now)]
 }

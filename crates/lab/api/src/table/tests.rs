@@ -227,6 +227,32 @@ fn other_kinds_are_shown() {
         json!({"metadata": {}, "spec": {"parentRef": parent}}),
         "x | services/n/s | 24h",
     );
+    let parameter = json!({"apiVersion": "example.com/v1", "kind": "Limit"});
+    check(
+        "MutatingAdmissionPolicy",
+        json!({"metadata": {}, "spec": {"mutations": [{}, {}], "paramKind": parameter}}),
+        "x | 2 | example.com/v1/Limit | 24h",
+    );
+    check(
+        "ValidatingAdmissionPolicy",
+        json!({"metadata": {}, "spec": {"validations": [{}]}}),
+        "x | 1 | <unset> | 24h",
+    );
+    check(
+        "MutatingAdmissionPolicyBinding",
+        json!({"metadata": {}, "spec": {"policyName": "p", "paramRef": {"name": "r"}}}),
+        "x | p | */r | 24h",
+    );
+    check(
+        "ResourceClaim",
+        json!({"metadata": {}, "status": {"allocation": {}, "reservedFor": [{}]}}),
+        "x | allocated,reserved | 24h",
+    );
+    check(
+        "ResourceClaim",
+        json!({"metadata": {}}),
+        "x | pending | 24h",
+    );
     let owner =
         json!([{"kind": "DaemonSet", "apiVersion": "apps/v1", "name": "d", "controller": true}]);
     check(

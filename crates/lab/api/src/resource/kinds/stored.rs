@@ -8,7 +8,7 @@ use crate::resource::{Conversion, NameRule, Resource, autoscaling, defaults};
 use crate::table::{Table, network, policy, storage, workload};
 
 pub(super) fn kinds() -> Vec<Resource> {
-    let all = [core(), access(), storage(), network(), server()];
+    let all = [core(), access(), storage(), devices(), network(), server()];
     let all = all.into_iter().flatten();
     all.map(|it| Resource {
         warnings: Some(idle),
@@ -18,7 +18,7 @@ pub(super) fn kinds() -> Vec<Resource> {
     .collect()
 }
 
-/// What a client that writes such an object is told.
+/// The warning for a client that writes such an object.
 fn idle(resource: &Resource, _: &Value) -> Vec<String> {
     vec![format!(
         "{}: stored, not acted upon by the lab",
@@ -193,6 +193,36 @@ fn storage() -> Vec<Resource> {
     ]
 }
 
+fn devices() -> Vec<Resource> {
+    let claims = |head: &str, table| Resource {
+        admit: Some(defaults::device_requests),
+        ..kind(&format!("resource.k8s.io/v1 {head}"), table)
+    };
+    vec![
+        kind(
+            "resource.k8s.io/v1 DeviceClass deviceclasses - cluster",
+            Table::of("Name, Age"),
+        ),
+        claims(
+            "ResourceClaim resourceclaims - status",
+            Table::rows("Name, State, Age", storage::device_claim),
+        ),
+        claims(
+            "ResourceClaimTemplate resourceclaimtemplates -",
+            Table::of("Name, Age"),
+        ),
+        Resource {
+            fields: words("spec.nodeName spec.driver"),
+            ..kind(
+                "resource.k8s.io/v1 ResourceSlice resourceslices - cluster",
+                Table::of(
+                    "Name, Node=.spec.nodeName, Driver=.spec.driver, Pool=.spec.pool.name, Age",
+                ),
+            )
+        },
+    ]
+}
+
 fn network() -> Vec<Resource> {
     vec![
         Resource {
@@ -209,7 +239,7 @@ fn network() -> Vec<Resource> {
     ]
 }
 
-/// What the nodes' agents act upon.
+/// NetworkPolicies, which the nodes' agents act upon.
 fn network_policy() -> Resource {
     Resource {
         admit: Some(defaults::network_policy),
@@ -224,6 +254,16 @@ fn network_policy() -> Resource {
 fn server() -> Vec<Resource> {
     vec![
         kind(
+            "admissionregistration.k8s.io/v1 MutatingAdmissionPolicy mutatingadmissionpolicies - cluster versioned \
+             api-extensions",
+            Table::rows("Name, Mutations#, ParamKind, Age", policy::admission_policy),
+        ),
+        kind(
+            "admissionregistration.k8s.io/v1 MutatingAdmissionPolicyBinding mutatingadmissionpolicybindings - cluster \
+             versioned api-extensions",
+            Table::rows("Name, PolicyName, ParamRef, Age", policy::admission_binding),
+        ),
+        kind(
             "admissionregistration.k8s.io/v1 MutatingWebhookConfiguration mutatingwebhookconfigurations - cluster \
              versioned api-extensions",
             Table::of("Name, Webhooks#=*.webhooks, Age"),
@@ -236,16 +276,15 @@ fn server() -> Vec<Resource> {
         kind(
             "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy validatingadmissionpolicies - cluster status \
              versioned api-extensions",
-            Table::of(
-                "Name, Validations#=*.spec.validations, ParamKind=.spec.paramKind.kind|<unset>, Age",
+            Table::rows(
+                "Name, Validations#, ParamKind, Age",
+                policy::admission_policy,
             ),
         ),
         kind(
             "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding validatingadmissionpolicybindings - \
              cluster versioned api-extensions",
-            Table::of(
-                "Name, PolicyName=.spec.policyName, ParamRef=.spec.paramRef.name|<unset>, Age",
-            ),
+            Table::rows("Name, PolicyName, ParamRef, Age", policy::admission_binding),
         ),
         kind(
             "flowcontrol.apiserver.k8s.io/v1 FlowSchema flowschemas - cluster status",

@@ -22,6 +22,7 @@ impl Condition {
             Self::Among(path, others, _) => std::iter::once(path).chain(others).collect(),
             Self::Given(path, _) | Self::Shrunk(path) | Self::Was(path) => vec![path],
             Self::Twice(paths) | Self::Changed(paths) => paths.iter().collect(),
+            Self::Replaced(key, paths) => std::iter::once(key).chain(paths).collect(),
             Self::Outside(field, other) => vec![field, other],
             Self::Created => Vec::new(),
         }
@@ -164,6 +165,18 @@ fn what_a_rule_says() {
             false,
         ),
         ("changed(a,b) -> a invalid", None, json!({"a": 1}), false),
+        (
+            "a[]: changed(n:m,o) -> ^ invalid",
+            Some(json!({"a": [{"n": 1, "m": 1}, {"n": 2, "m": 2}]})),
+            json!({"a": [{"n": 2, "m": 1}]}),
+            true,
+        ),
+        (
+            "a[]: changed(n:m,o) -> ^ invalid",
+            Some(json!({"a": [{"n": 1, "m": 1}, {"n": 2, "m": 2}]})),
+            json!({"a": [{"n": 2, "m": 2, "p": 1}, {"n": 3, "m": 1}]}),
+            false,
+        ),
         (
             "was(a) -> a invalid",
             Some(json!({"a": 1})),
