@@ -90,8 +90,8 @@ pub struct Timeouts {
     pub reconnect: Duration,
     /// How long a server may still be starting after it was unreachable.
     pub recovery: Duration,
-    /// The wait before a server without ServiceCIDRs is asked for them again. A tenth of it for kinds that the server
-    /// has and refuses to show.
+    /// The wait before a server is asked again for a kind that it does not have, or refuses to show. That of client-go
+    /// (`tools/cache/reflector.go`): ClusterNetworkPolicies may be defined at any time, and drop nothing until then.
     pub absent: Duration,
     /// A watch that has been open for this long works, though no event has come.
     pub steady: Duration,
@@ -109,7 +109,7 @@ impl Default for Timeouts {
             longest_retry: Duration::from_secs(30),
             reconnect: Duration::from_millis(1500),
             recovery: Duration::from_secs(60),
-            absent: Duration::from_secs(600),
+            absent: Duration::from_secs(30),
             steady: Duration::from_secs(1),
         }
     }

@@ -159,7 +159,8 @@ impl<'a> Follower<'a> {
                 continue;
             }
             if self.is_absent(&end) {
-                let wait = self.go_without(&end);
+                self.go_without(&end);
+                let wait = self.shared.timeouts.absent;
                 sleep(wait.mul_f64(0.5 + chance())).await;
                 continue;
             }
@@ -431,20 +432,14 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Goes on without the objects of the kind: reports the loss if there is one, and returns the wait before the
-    /// next try.
-    fn go_without(&mut self, end: &End) -> Duration {
-        let wait = self.shared.timeouts.absent;
+    /// Goes on without the objects of the kind: reports the loss if there is one.
+    fn go_without(&mut self, end: &End) {
         match (self.absence(), end.reason()) {
             (Absence::Loss(lost), Some(reason)) => {
                 self.core().send(self.topic, Vec::new(), true);
                 self.core().report_absent(self.topic, &reason, lost);
-                wait / 10
             }
-            _ => {
-                self.deliver_list(Listing::default());
-                wait
-            }
+            _ => self.deliver_list(Listing::default()),
         }
     }
 
