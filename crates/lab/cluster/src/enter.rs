@@ -171,6 +171,7 @@ impl Inside {
             images::path("", path.as_deref(), &images::of_sluice())
         };
         let path = self.path.clone().unwrap_or_else(of_this_process);
+        sluice_lab::default_signals().context("reset signals")?;
         let error = Command::new(name).args(arguments).env("PATH", path).exec();
         Err(error).with_context(|| name.clone())
     }
