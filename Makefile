@@ -115,6 +115,7 @@ conformance: setup setup-e2e ## programs on client-go, Helm, and Kubernetes' own
 	$(CARGO) build -p sluice
 	conformance/run client-go
 	conformance/run helm
+	conformance/run network-policy
 	conformance/run e2e-network
 
 ifeq ($(if $(DEBIAN),$(ROOT)),yes)
