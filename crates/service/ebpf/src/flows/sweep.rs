@@ -3,7 +3,7 @@
 //! A listing takes a quarter of a second for 262,144 entries. [`Pace`] says when it is worth that. While the table fills up,
 //! most sweeps are only of what was never open ([`sweep_brief`]).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
@@ -44,7 +44,6 @@ impl Sweeper {
         let mut watched = Watched {
             table: maps.flows,
             allowances: maps.allowances,
-            limited: BTreeMap::new(),
             affinity: maps.affinity,
             counters: maps.counters,
             swept: None,
@@ -79,8 +78,6 @@ impl Sweeper {
 struct Watched {
     table: sluice_bpf::Table<Tuple, Flow>,
     allowances: sluice_bpf::Table<Addr, Allowance>,
-    /// The clients that have a limit, and until which second. Those of an earlier agent begin anew.
-    limited: BTreeMap<Addr, u32>,
     /// Counted with it.
     affinity: sluice_bpf::Table<AffinityKey, Affinity>,
     counters: CounterTable,
@@ -138,14 +135,13 @@ impl Watched {
             sweep_brief(&mut self.table, &timeouts)?
         };
         let most = most(state.capacity);
-        if is_pressed {
-            let surplus = swept.clients.surplus(most);
-            swept.forget(cut(&mut self.table, &surplus)?);
-            let end = now().saturating_add(LIMITED_SECONDS);
-            self.limited.extend(surplus.into_keys().map(|it| (it, end)));
-        }
-        self.limit(&swept.clients, most)?;
-        let limited = self.limited.keys().copied().collect();
+        let surplus = if is_pressed {
+            swept.clients.surplus(most)
+        } else {
+            HashMap::new()
+        };
+        swept.forget(cut(&mut self.table, &surplus)?);
+        let limited = self.limit(&swept.clients, surplus, most)?;
         self.dropping.listed(limited);
         let cost = cpu_time().saturating_sub(begin);
         let [removed, left] =
@@ -164,20 +160,32 @@ impl Watched {
         Ok(self.counters.read(counter)?.iter().sum())
     }
 
-    /// Writes what limited clients may open until the next listing: the rest of what any client may have.
-    fn limit(&mut self, clients: &Clients, most: u64) -> Result<(), BpfError> {
+    /// Writes what limited clients may open until the next listing: the rest of what any client may have. Those that have a
+    /// surplus are limited from now on. Returns all that are.
+    fn limit(
+        &mut self,
+        clients: &Clients,
+        surplus: HashMap<Addr, u64>,
+        most: u64,
+    ) -> Result<BTreeSet<Addr>, BpfError> {
         let now = now();
-        self.limited.retain(|_, until| *until > now);
-        for (client, _) in self.allowances.entries()? {
-            if !self.limited.contains_key(&client) {
+        let end = now.saturating_add(LIMITED_SECONDS);
+        let before = self.allowances.entries()?.into_iter();
+        let before = before.map(|(client, it)| (client, it.until));
+        let all = before.chain(surplus.into_keys().map(|it| (it, end)));
+        let mut limited = BTreeSet::new();
+        // The last end of a client counts.
+        for (client, until) in all.collect::<BTreeMap<_, _>>() {
+            if until > now {
+                let left = clients.left(&client, most);
+                self.allowances
+                    .insert(&client, &Allowance { until, left })?;
+                limited.insert(client);
+            } else {
                 self.allowances.remove(&client)?;
             }
         }
-        for (client, until) in &self.limited {
-            let (until, left) = (*until, clients.left(client, most));
-            self.allowances.insert(client, &Allowance { until, left })?;
-        }
-        Ok(())
+        Ok(limited)
     }
 
     /// Says once that the table fills up.
