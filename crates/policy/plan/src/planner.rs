@@ -420,18 +420,8 @@ impl Planner {
         let Some(policy) = self.policies.get(name) else {
             return;
         };
-        let rules = policy.rules(direction).unwrap_or_default();
-        let (mut planned, mut sets) = rules::plan(rules, direction, &policy.subject());
-        let left_out = planned.len().saturating_sub(rules::MOST);
-        if left_out > 0 {
-            planned.truncate(rules::MOST);
-            retain_asked(&mut sets, &planned);
-        }
+        let (planned, sets) = plan_of(policy, direction);
         let ids = self.acquire_sets(&sets);
-        let planned = PolicyPlan {
-            rules: planned,
-            left_out,
-        };
         let planned = Content::Policy(direction, name.clone(), planned);
         self.pieces.put(planned);
         let key = (direction, name.clone());
@@ -472,14 +462,9 @@ impl Planner {
             let Some(policy) = self.policies.get(name) else {
                 continue;
             };
-            let rules = policy.rules(id.direction).unwrap_or_default();
-            let (mut planned, mut asked) = rules::plan(rules, id.direction, &policy.subject());
-            if planned.len() > rules::MOST {
-                planned.truncate(rules::MOST);
-                retain_asked(&mut asked, &planned);
-            }
+            let (planned, asked) = plan_of(policy, id.direction);
             sets.extend(asked);
-            audit.extend(planned.into_iter().map(|it| PlannedRule {
+            audit.extend(planned.rules.into_iter().map(|it| PlannedRule {
                 action: Action::Pass,
                 ..it
             }));
@@ -512,6 +497,18 @@ impl Planner {
             self.sets.release(*id, &mut self.pieces);
         }
     }
+}
+
+/// The rules of a NetworkPolicy, [`rules::MOST`] at most, and the sets that they ask.
+fn plan_of(policy: &NetworkPolicy, direction: Direction) -> (PolicyPlan, Vec<PeerSet>) {
+    let rules = policy.rules(direction).unwrap_or_default();
+    let (mut rules, mut sets) = rules::plan(rules, direction, &policy.subject());
+    let left_out = rules.len().saturating_sub(rules::MOST);
+    if left_out > 0 {
+        rules.truncate(rules::MOST);
+        retain_asked(&mut sets, &rules);
+    }
+    (PolicyPlan { rules, left_out }, sets)
 }
 
 /// Leaves the sets that these rules ask.
