@@ -141,7 +141,8 @@ pub fn lookup(plan: &Plan, packet: &Packet) -> Decision {
 #[must_use]
 pub fn audited(plan: &Plan, packet: &Packet, direction: Direction) -> Vec<NamespacedName> {
     let (own, other) = packet.ends(direction);
-    let Ok(profile) = profile(plan, own, direction) else {
+    let profile = profile(plan, own, direction).ok();
+    let Some(profile) = profile.filter(|it| !it.audited.is_empty()) else {
         return Vec::new();
     };
     let matches = |rule: &PlannedRule| matches(plan, packet, direction, rule);
