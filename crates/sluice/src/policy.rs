@@ -5,6 +5,7 @@ mod matrix;
 mod wait;
 mod watch;
 
+use std::fmt::Display;
 use std::process::ExitCode;
 
 use crate::cli::{PolicyArgs, PolicyCommand};
@@ -17,4 +18,8 @@ pub(crate) fn run(args: &PolicyArgs) -> anyhow::Result<ExitCode> {
         PolicyCommand::Wait(args) => wait::run(args),
         PolicyCommand::Watch(args) => watch::run(args),
     }
+}
+
+fn texts<T: Display>(all: &[T]) -> Vec<String> {
+    all.iter().map(ToString::to_string).collect()
 }

@@ -29,18 +29,10 @@ const JUDGED: usize = 1_000;
 ///
 /// Connection tracking cannot be read: the caller needs `CAP_NET_ADMIN`.
 pub fn forbidden(before: &Plan, after: &Plan) -> Result<Vec<Packet>, BackendError> {
-    let failed = |error| BackendError::new("list connections", error);
-    let mut table =
-        Conntrack::open().map_err(|error| BackendError::new("open connection tracking", error))?;
+    let mut table = open()?;
     let mut found = Vec::new();
     for family in [Family::Ipv4, Family::Ipv6] {
-        let filter = FlowFilter {
-            family,
-            destination: None,
-            protocol: None,
-            destination_port: None,
-        };
-        let flows = table.flows(&filter).map_err(failed)?;
+        let flows = flows(&mut table, family)?;
         let packets = flows.iter().map(first_packet);
         found.extend(
             packets.filter(|it| lookup(before, it).is_allowed() && !lookup(after, it).is_allowed()),

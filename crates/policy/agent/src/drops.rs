@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sluice_nft::Kernel;
 use sluice_policy_plan::lookup::{Packet, Reason, audited, lookup};
-use sluice_policy_plan::{Direction, Outcome};
+use sluice_policy_plan::{Direction, Outcome, Planner};
 use tracing::info;
 
 use crate::Policies;
@@ -52,10 +52,21 @@ pub struct PolicyDrop {
 /// One end of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
-    /// Its address.
     pub address: IpAddr,
     /// The pods that have the address, as `NAMESPACE/NAME`: one, and none for what is no pod.
     pub pods: Vec<String>,
+}
+
+impl End {
+    /// An address, and the pods that have it as far as a planner knows.
+    #[must_use]
+    pub fn of(planner: &Planner, address: IpAddr) -> Self {
+        let pods = planner.pods_at(&address);
+        Self {
+            address,
+            pods: pods.iter().map(ToString::to_string).collect(),
+        }
+    }
 }
 
 impl fmt::Display for End {
@@ -215,21 +226,12 @@ impl<K: Kernel> Policies<K> {
         };
         let pod = self.planner().pods_at(&own).into_iter().next();
         let namespace = pod.map_or_else(|| "".into(), |it| it.namespace);
-        let end = |address: IpAddr| End {
-            address,
-            pods: self
-                .planner()
-                .pods_at(&address)
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
-        };
         let drop = PolicyDrop {
             time: format!("{:.3}", Timestamp::now()),
             outcome,
             direction,
-            source: end(packet.source),
-            destination: end(packet.destination),
+            source: End::of(self.planner(), packet.source),
+            destination: End::of(self.planner(), packet.destination),
             protocol: packet.port.map(|(protocol, _)| protocol.to_string()),
             port: packet.port.map(|(_, port)| port),
             policies,

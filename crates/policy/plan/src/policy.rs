@@ -162,7 +162,6 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Both.
     pub const ALL: [Self; 2] = [Self::Dropped, Self::Audited];
 }
 

@@ -9,16 +9,16 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use serde::Serialize;
 use sluice_model::{Change, NamespacedName};
-use sluice_policy_agent::forbidden;
+use sluice_policy_agent::{End, forbidden};
 use sluice_policy_plan::diff::{PairChange, diff};
 use sluice_policy_plan::lookup::Packet;
 use sluice_policy_plan::{Event, Mode, NetworkPolicy, Planner};
 
+use super::texts;
 use crate::cli::DiffArgs;
 use crate::output::{format, print};
 use crate::{planned, wanted};
 
-/// The difference.
 #[derive(Serialize)]
 struct Difference {
     changes: Vec<Shown>,
@@ -133,9 +133,6 @@ fn deletion(planner: &Planner, policy: &str) -> anyhow::Result<Event> {
 
 impl Shown {
     fn of(change: PairChange) -> Self {
-        fn texts<T: fmt::Display>(all: &[T]) -> Vec<String> {
-            all.iter().map(ToString::to_string).collect()
-        }
         Self {
             from: texts(&change.from),
             to: texts(&change.to),
@@ -148,14 +145,7 @@ impl Shown {
 
 impl Connection {
     fn of(planner: &Planner, packet: &Packet) -> Self {
-        let end = |address| {
-            let pods = planner.pods_at(&address).into_iter();
-            let pods: Vec<String> = pods.map(|it| it.to_string()).collect();
-            if pods.is_empty() {
-                return address.to_string();
-            }
-            format!("{} ({address})", pods.join(" or "))
-        };
+        let end = |address| End::of(planner, address).to_string();
         Self {
             from: end(packet.source),
             to: end(packet.destination),

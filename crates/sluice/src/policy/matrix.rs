@@ -1,7 +1,6 @@
 //! `sluice policy matrix`: who may talk to whom.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -10,6 +9,7 @@ use sluice_model::NamespacedName;
 use sluice_policy_plan::Planner;
 use sluice_policy_plan::reach::{Reach, reach};
 
+use super::texts;
 use crate::cli::MatrixArgs;
 use crate::output::{format, print};
 use crate::planned;
@@ -47,9 +47,6 @@ pub(crate) fn run(args: &MatrixArgs) -> anyhow::Result<ExitCode> {
 
 impl Shown {
     fn of(reach: &Reach) -> Self {
-        fn texts<T: fmt::Display>(all: &[T]) -> Vec<String> {
-            all.iter().map(ToString::to_string).collect()
-        }
         Self {
             from: texts(&reach.from),
             to: texts(&reach.to),

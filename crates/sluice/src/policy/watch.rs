@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use sluice_node::client::{self, ClientError};
-use sluice_policy_agent::{End, PolicyDrop, PolicyDrops};
+use sluice_policy_agent::{PolicyDrop, PolicyDrops};
 use sluice_policy_plan::Outcome;
 use sluice_yaml::shown_json;
 
@@ -67,23 +67,23 @@ fn is_wanted(args: &WatchArgs, drop: &PolicyDrop) -> bool {
         Some(OutcomeArg::Dropped) => drop.outcome == Outcome::Dropped,
         Some(OutcomeArg::Audited) => drop.outcome == Outcome::Audited,
     };
-    let pods = |it: &End| it.pods.clone();
-    let pods: Vec<String> = [&drop.source, &drop.destination]
-        .into_iter()
-        .flat_map(pods)
-        .collect();
+    let pods = || drop.source.pods.iter().chain(&drop.destination.pods);
     let in_namespace = |namespace: &String| {
-        let mut namespaces = pods.iter().filter_map(|it| it.split_once('/'));
+        let mut namespaces = pods().filter_map(|it| it.split_once('/'));
         namespaces.any(|(it, _)| it == namespace)
     };
     is_outcome
         && args.namespace.as_ref().is_none_or(in_namespace)
-        && args.pod.as_ref().is_none_or(|it| pods.contains(it))
+        && args
+            .pod
+            .as_ref()
+            .is_none_or(|pod| pods().any(|it| it == pod))
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
+    use sluice_policy_agent::End;
 
     use super::*;
 

@@ -39,9 +39,8 @@ impl Annotations {
             "keep" => Some(Connections::Keep),
             "cut" => Some(Connections::Cut),
             other => {
-                let annotations = At::top("metadata.annotations");
                 let why = format!("{other:?} is not one of keep, cut: ignored");
-                faults.note(annotations.field("sluice.dev/policy-connections"), why);
+                note("sluice.dev/policy-connections", why, faults);
                 None
             }
         }
@@ -50,8 +49,11 @@ impl Annotations {
 
 /// Notes what is wrong with the annotation of the mode.
 pub(super) fn note_mode(why: String, faults: &mut Faults<'_>) {
-    let annotations = At::top("metadata.annotations");
-    faults.note(annotations.field("sluice.dev/policy-mode"), why);
+    note("sluice.dev/policy-mode", why, faults);
+}
+
+fn note(annotation: &'static str, why: String, faults: &mut Faults<'_>) {
+    faults.note(At::top("metadata.annotations").field(annotation), why);
 }
 
 /// A part of an object that can be read, or why it cannot: a value of another type costs this part and not the whole object,
