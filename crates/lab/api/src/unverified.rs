@@ -1,8 +1,9 @@
 //! TLS to pods. kube-apiserver and kubelet trust every certificate there, too: those of pods are signed by nobody they know
 //! (`ProxyTransport` in `cmd/kube-apiserver/app/server.go`, `pkg/probe/http`).
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -49,19 +50,21 @@ impl ServerCertVerifier for Anyone {
     }
 }
 
-/// The configuration of clients of pods.
-///
-/// # Panics
-///
-/// Never: the provider has what TLS 1.2 and 1.3 need.
-#[must_use]
-pub fn unverified_client() -> Arc<ClientConfig> {
+static CLIENT: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| {
     let provider = Arc::new(ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider.clone())
+    let mut config = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .expect("the provider has what TLS 1.2 and 1.3 need")
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Anyone(provider)))
         .with_no_client_auth();
+    // The address of a pod that is gone is another one's later.
+    config.resumption = Resumption::disabled();
     Arc::new(config)
+});
+
+/// The configuration of clients of pods.
+#[must_use]
+pub fn unverified_client() -> Arc<ClientConfig> {
+    CLIENT.clone()
 }
