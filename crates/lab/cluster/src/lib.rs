@@ -24,6 +24,7 @@ mod control;
 pub mod enter;
 mod entry;
 mod events;
+mod exchange;
 pub mod host_resolver;
 pub mod identity;
 pub mod images;

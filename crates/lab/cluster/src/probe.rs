@@ -1,16 +1,14 @@
 //! Requests to identity servers: which server answers, how fast, and what fails.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::exchange::exchange;
 use crate::timed::Timed;
-
-/// Bytes of an answer that are read.
-const LARGEST: u64 = 64 * 1024;
 
 /// The requests of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,21 +102,17 @@ impl Answers {
 
 fn ask_http(request: &Request) -> io::Result<(String, Duration)> {
     let started = Instant::now();
-    let mut stream = Timed::connect(request.target, request.timeout)?;
+    let stream = Timed::connect(request.target, request.timeout)?;
     let connected = started.elapsed();
-    let host = request.target;
-    let text = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    stream.write_all(text.as_bytes())?;
-    let mut answer = Vec::new();
-    stream.take(LARGEST).read_to_end(&mut answer)?;
-    let answer = String::from_utf8_lossy(&answer);
-    let broken = || io::Error::other("closed before an answer");
-    let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(broken)?;
-    let status = head.split_whitespace().nth(1).ok_or_else(broken)?;
-    if status != "200" {
-        return Err(io::Error::other(format!("HTTP status {status}")));
+    let host = ("Host".to_owned(), request.target.to_string());
+    let answer = exchange(stream, "/", &[host])?;
+    if let Some(error) = answer.broken {
+        return Err(error);
     }
-    let line = body.lines().next().unwrap_or_default().to_owned();
+    if answer.status != "200" {
+        return Err(io::Error::other(format!("HTTP status {}", answer.status)));
+    }
+    let line = answer.body.lines().next().unwrap_or_default().to_owned();
     Ok((line, connected))
 }
 

@@ -8,10 +8,8 @@ use k8s_openapi::api::core::v1::HTTPGetAction;
 use rustls::{ClientConnection, StreamOwned};
 use sluice_api::unverified_client;
 
+use crate::exchange::{exchange, no_answer};
 use crate::timed::Timed;
-
-/// Most bytes of an answer that are read.
-const LARGEST: u64 = 64 * 1024;
 
 /// A request to a container.
 #[derive(Debug)]
@@ -74,24 +72,11 @@ impl Get {
         self.status_on(StreamOwned::new(tls.map_err(io::Error::other)?, connection))
     }
 
-    fn status_on(&self, mut connection: impl Read + Write) -> io::Result<u16> {
-        let mut text = format!("GET {} HTTP/1.1\r\n", self.path);
-        for (name, value) in &self.headers {
-            text += &format!("{name}: {value}\r\n");
-        }
-        text += "Connection: close\r\n\r\n";
-        connection.write_all(text.as_bytes())?;
-        connection.flush()?;
-        let mut answer = Vec::new();
-        let read = connection.take(LARGEST).read_to_end(&mut answer);
+    fn status_on(&self, connection: impl Read + Write) -> io::Result<u16> {
+        let answer = exchange(connection, &self.path, &self.headers)?;
         // A server that has answered may leave the connection open, or end it without a word of TLS.
-        let answer = String::from_utf8_lossy(&answer);
-        let head = answer.split_once("\r\n\r\n").map(|it| it.0);
-        let status = head.and_then(|it| it.split_whitespace().nth(1)?.parse().ok());
-        status.ok_or_else(|| {
-            read.err()
-                .unwrap_or_else(|| io::Error::other("closed before an answer"))
-        })
+        let status = answer.status.parse().ok();
+        status.ok_or_else(|| answer.broken.unwrap_or_else(no_answer))
     }
 }
 
