@@ -35,9 +35,11 @@ fn a_fresh_lab_has_what_a_cluster_has_and_no_issue() {
         lab.until(&format!("nothing is wrong on {node}"), || {
             let output = lab.run(&["exec", node, "--", "sluice", "doctor"]);
             said = text(&output.stdout);
-            let is_well = |it: &str| !it.starts_with("  FAIL") && !it.starts_with("  warn");
+            let is_well = |it: &str| !it.starts_with("  FAIL") && !it.starts_with("  WARN");
             (output.status.success() && said.lines().all(is_well)).then_some(())
         });
+        let status = lab.good(&["exec", node, "--", "sluice", "status"]);
+        assert!(!status.contains("issues"), "{status}");
         assert!(said.contains("ok    dns service"), "{said}");
     }
     let in_system = |kind: &str| lab.items(&[kind, "-n", "kube-system"]);
