@@ -1,7 +1,7 @@
 //! `sluice doctor`: why a Service does not answer. The checks are [`sluice_diagnose::doctor`]'s.
 
 use std::fs;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -233,5 +233,10 @@ impl doctor::Plan for Asked<'_> {
             all.iter().map(|it| reader.read(it)).collect()
         };
         read().map_err(|it| chain(it.as_ref()))
+    }
+
+    fn forbids(&self, client: IpAddr, endpoint: SocketAddr, protocol: &str) -> Option<String> {
+        let answer = self.view.policy(client, endpoint, protocol)?;
+        (!answer.allowed).then(|| format!("egress {}, ingress {}", answer.egress, answer.ingress))
     }
 }

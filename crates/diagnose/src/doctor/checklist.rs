@@ -22,7 +22,7 @@ use super::proxy::{elsewhere, is_of_a_proxy, leftovers, proxy, stale, unanswered
 use super::question::Question;
 use super::report::Finding;
 use super::rules::rules;
-use super::service::{decision, objects};
+use super::service::{decision, objects, policy};
 use super::sources::{Plan, Sources};
 use super::way::way;
 use crate::trace::{Request, Source};
@@ -110,6 +110,9 @@ fn of_service(
     }
     let is_asked = question.from.is_some();
     findings.extend(explanations.iter().map(|it| decision(it, is_asked)));
+    if is_asked {
+        findings.extend(explanations.iter().filter_map(|it| policy(it, plan)));
+    }
     if !is_here {
         return Ok(findings);
     }

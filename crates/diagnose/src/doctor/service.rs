@@ -5,6 +5,7 @@ use sluice_plan::inventory::{PortDetail, ServiceDetail};
 
 use super::listed;
 use super::report::{Finding, State};
+use super::sources::Plan;
 
 /// Slices, readiness, names of ports, issues, and problems of the source.
 pub(super) fn objects(service: &ServiceDetail) -> Vec<Finding> {
@@ -143,4 +144,28 @@ pub(super) fn decision(it: &Explanation, is_asked: bool) -> Finding {
             }
         }
     }
+}
+/// Endpoints that network policies keep from a client that was asked for.
+pub(super) fn policy(explanation: &Explanation, plan: &dyn Plan) -> Option<Finding> {
+    let members = explanation.service.iter().flat_map(|it| &it.endpoints);
+    let (mut all, mut forbidden) = (0, Vec::new());
+    for it in members.filter(|it| it.included) {
+        all += 1;
+        let why = plan.forbids(explanation.source, it.address, &explanation.protocol);
+        forbidden.extend(why.map(|why| (it.address, why)));
+    }
+    let (_, why) = forbidden.first()?;
+    let state = if forbidden.len() == all {
+        State::Fail
+    } else {
+        State::Warn
+    };
+    let evidence = format!(
+        "{} may not reach {} of {all} endpoints ({}): {why}",
+        explanation.source,
+        forbidden.len(),
+        listed(forbidden.iter().map(|it| it.0))
+    );
+    let mend = "change the NetworkPolicy, or the labels by which it selects; sluice policy watch shows what is dropped";
+    Some(Finding::new("policy", state, evidence).mend(mend))
 }

@@ -1,6 +1,6 @@
 //! What the checks ask of others.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use sluice_model::NamespacedName;
 use sluice_plan::explain::Explanation;
@@ -90,6 +90,10 @@ pub trait Plan {
     ///
     /// The kernel cannot be read.
     fn live(&self, all: &[Explanation]) -> Result<Vec<Live>, String>;
+
+    /// Why network policies drop what a client sends to an endpoint; `None` where they allow it, and without an agent that
+    /// enforces them.
+    fn forbids(&self, client: IpAddr, endpoint: SocketAddr, protocol: &str) -> Option<String>;
 }
 
 /// The file of a resolver.

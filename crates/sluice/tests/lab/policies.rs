@@ -75,6 +75,21 @@ fn a_policy_has_its_effect() {
     assert_eq!(nodes, ["node-a", "node-b"]);
     wait("stranger", false);
     wait("friend", true);
+    // The doctor names it.
+    let node = lab.json(&["pod", "server"])["spec"]["nodeName"].clone();
+    let doctor = |from: &str| {
+        let words = ["doctor", "default/api", "--from", from];
+        let on_node = ["exec", node.as_str().unwrap(), "--", "sluice"];
+        text(&lab.run(&[&on_node[..], &words].concat()).stdout)
+    };
+    let found = doctor("default/stranger");
+    let line = found.lines().find(|it| it.starts_with("  FAIL  policy"));
+    assert!(
+        line.is_some_and(|it| it.contains("default/server") && it.contains("1 of 1 endpoints")),
+        "{found}"
+    );
+    let found = doctor("default/friend");
+    assert!(!found.contains("policy  "), "{found}");
     lab.good(&["delete", "networkpolicy", "server"]);
     wait("stranger", true);
 }
