@@ -151,7 +151,8 @@ fn parse_sender(text: &str) -> Result<Sender, Unclear> {
     }
     let Some((namespace, name)) = text.split_once('/') else {
         unclear!(
-            "FROM {text:?} is no address, not `node`, not `outside`, and no pod as NAMESPACE/NAME"
+            "FROM {text:?} names nobody: give an address, `node` for this node, `outside` for any machine outside the \
+             cluster (the `client` of a lab is one), or a pod as NAMESPACE/NAME"
         );
     };
     Ok(Sender::Pod(NamespacedName::new(namespace, name)))

@@ -38,6 +38,13 @@ fn of_addresses() {
         assert!(parse_target(half).is_err(), "{half}");
         assert!(parse_sender(half).is_err(), "{half}");
     }
+    // The machine of a lab that stands outside is no name: what to say instead is in the refusal.
+    let refused = parse_sender("client").unwrap_err().to_string();
+    let hint = "`outside` for any machine outside the cluster (the `client` of a lab is one)";
+    assert!(
+        refused.contains("FROM \"client\"") && refused.contains(hint),
+        "{refused}"
+    );
 }
 
 #[test]
