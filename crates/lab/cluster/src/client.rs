@@ -24,6 +24,9 @@ const MANAGER: &str = "sluice-lab";
 /// Pause between two attempts of [`Client::until`].
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// How long one answer may take. The lab's server is on this machine.
+const ANSWER: Duration = Duration::from_secs(30);
+
 /// The header `Accept` that asks for a table.
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
@@ -108,8 +111,7 @@ impl Client {
     /// The server's.
     pub fn text(&self, path: &str) -> anyhow::Result<String> {
         let request = http::Request::get(path).body(Vec::new())?;
-        let answer = self.client.request_text(request);
-        self.runtime.block_on(answer).map_err(said)
+        self.wait(self.client.request_text(request))
     }
 
     /// PATCH of an object.
@@ -218,8 +220,21 @@ impl Client {
     }
 
     fn send(&self, request: http::Request<Vec<u8>>) -> anyhow::Result<Value> {
-        let answer = self.client.request::<Value>(request);
-        self.runtime.block_on(answer).map_err(said)
+        self.wait(self.client.request::<Value>(request))
+    }
+
+    fn wait<T>(&self, answer: impl Future<Output = kube::Result<T>>) -> anyhow::Result<T> {
+        self.runtime.block_on(in_time(answer))
+    }
+}
+
+/// An answer, unless it takes too long.
+async fn in_time<T>(answer: impl Future<Output = kube::Result<T>>) -> anyhow::Result<T> {
+    match tokio::time::timeout(ANSWER, answer).await {
+        Ok(answer) => answer.map_err(said),
+        Err(_) => Err(anyhow!(
+            "the lab's API does not answer: its server hangs or is stopped; `sluice lab down` ends the lab"
+        )),
     }
 }
 
@@ -229,5 +244,17 @@ fn said(error: kube::Error) -> anyhow::Error {
         kube::Error::Api(status) => anyhow!("{}", status.message),
         other => anyhow::Error::from(other)
             .context("the lab's API does not answer; `sluice lab list` says whether the lab runs"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_says_nothing_is_given_up() {
+        let error = in_time(std::future::pending::<kube::Result<()>>()).await;
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("hangs or is stopped"), "{error}");
     }
 }
