@@ -20,7 +20,7 @@ use sluice_lab::Netns;
 use crate::enter::Pids;
 use http::Get;
 
-/// Delay before the first probe of a liveness: a server needs a moment to listen. kubelet waits for a random part of the period.
+/// How long more of a command's output is waited for once the command has ended.
 const MOMENT: Duration = Duration::from_millis(200);
 
 /// The first of the intervals at which a container is probed that is not ready yet. They double up to the period, so that a
@@ -91,10 +91,13 @@ impl Prober {
             .map(|(kind, probe)| {
                 let delay = seconds(probe.initial_delay_seconds, 0);
                 let early = (kind != Kind::Liveness).then_some(FIRST_INTERVAL);
+                // kubelet's first tick comes before the container runs, so that liveness is asked after a period: a server
+                // that does not listen at once is not sick.
+                let first = early.unwrap_or_else(|| seconds(probe.period_seconds, 10));
                 Self {
                     kind,
                     probe,
-                    due: Some(now + delay.max(early.unwrap_or(MOMENT))),
+                    due: Some(now + delay.max(first)),
                     early,
                     successes: 0,
                     failures: 0,
@@ -346,6 +349,24 @@ mod tests {
             assert!(last.1 > first + Duration::from_secs(9), "{:?}", last.1);
             let next = count(&mut prober).1;
             assert_eq!(next, last.1 + Duration::from_secs(10));
+        }
+    }
+
+    #[test]
+    fn liveness_leaves_a_container_a_period_to_begin() {
+        let start = Instant::now();
+        for (delay, period, first) in [(None, None, 10), (None, Some(2), 2), (Some(5), Some(2), 5)]
+        {
+            let container = Container {
+                liveness_probe: Some(Probe {
+                    initial_delay_seconds: delay,
+                    period_seconds: period,
+                    ..Probe::default()
+                }),
+                ..Container::default()
+            };
+            let due = Prober::of(&container, start)[0].due();
+            assert_eq!(due, Some(start + Duration::from_secs(first)));
         }
     }
 
