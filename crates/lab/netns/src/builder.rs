@@ -255,7 +255,7 @@ fn await_links(cluster: &Cluster) -> Result<(), LabError> {
         .map(Node::netns)
         .chain(cluster.pods.iter().map(Pod::netns));
     for netns in all.chain(cluster.clients.iter().map(Client::netns)) {
-        ready::wait(netns, &["eth0".to_owned()], Ready::LinkLocal)?;
+        ready::wait(netns, &["eth0".to_owned()], Ready::Ipv6)?;
     }
     (0..cluster.nodes.len()).try_for_each(|position| cluster.await_host_ends(position))
 }

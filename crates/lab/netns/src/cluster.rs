@@ -143,13 +143,13 @@ impl Cluster {
             .wire(|it| wiring::host_end(it, node, &pod, attach))?;
         pod.netns()
             .wire(|it| wiring::pod(it, &pod, node, attach, network))?;
-        ready::wait(pod.netns(), &["eth0".to_owned()], Ready::LinkLocal)?;
+        ready::wait(pod.netns(), &["eth0".to_owned()], Ready::Ipv6)?;
         let interface = pod.host_interface();
         self.pods.push(pod);
         match interface {
             // Others may have been taken down on purpose.
             Some(own) if self.lasts => {
-                ready::wait(self.nodes[position].netns(), &[own], Ready::LinkLocal)
+                ready::wait(self.nodes[position].netns(), &[own], Ready::Ipv6)
             }
             _ => self.await_host_ends(position),
         }
@@ -188,6 +188,7 @@ impl Cluster {
         let pod = self.pod(pod);
         let (home, net) = (self.node(&pod.node), IpNet::from(ip));
         pod.netns().wire(|it| wiring::pod_address(it, ip))?;
+        ready::address(pod.netns(), ip)?;
         if let Some(name) = pod.host_interface() {
             home.netns()
                 .wire(|it| wiring::route_to_pod(it, &name, net, home))?;
@@ -251,11 +252,11 @@ impl Cluster {
         let pods = self.pods.iter().filter(|it| it.node == node.name);
         let interfaces: Vec<String> = pods.filter_map(Pod::host_interface).collect();
         match self.attach {
-            Attach::Routed => ready::wait(node.netns(), &interfaces, Ready::LinkLocal),
+            Attach::Routed => ready::wait(node.netns(), &interfaces, Ready::Ipv6),
             Attach::Bridged if interfaces.is_empty() => Ok(()),
             Attach::Bridged => {
                 ready::wait(node.netns(), &interfaces, Ready::Running)?;
-                ready::wait(node.netns(), &["cni0".to_owned()], Ready::LinkLocal)
+                ready::wait(node.netns(), &["cni0".to_owned()], Ready::Ipv6)
             }
         }
     }

@@ -33,7 +33,7 @@ pub enum LabError {
     NotReady {
         /// The namespace that was waited for.
         object: String,
-        /// Its interfaces that are down or have no link-local address.
+        /// Its interfaces that are down, or do not receive IPv6 packets yet.
         missing: String,
     },
     /// An agent ended, or was not ready in time.

@@ -170,7 +170,7 @@ impl Cluster {
                 .netns()
                 .wire(|it| wiring::client_routes(it, &node, is_first))?;
         }
-        ready::wait(node.netns(), &["eth0".to_owned()], Ready::LinkLocal)?;
+        ready::wait(node.netns(), &["eth0".to_owned()], Ready::Ipv6)?;
         self.nodes.push(node);
         Ok(())
     }
@@ -226,7 +226,7 @@ impl Cluster {
         client
             .netns()
             .wire(|it| wiring::client(it, &client, &self.nodes))?;
-        ready::wait(client.netns(), &["eth0".to_owned()], Ready::LinkLocal)?;
+        ready::wait(client.netns(), &["eth0".to_owned()], Ready::Ipv6)?;
         self.clients.push(client);
         Ok(&self.clients[self.clients.len() - 1])
     }

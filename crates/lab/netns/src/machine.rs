@@ -13,7 +13,7 @@ use crate::{
         FIRST_CLIENT, FIRST_NODE, FIRST_POD, LAST_HOST, LAST_PODS, lan_v4, lan_v6, next_host,
         pod_cidr_v4, pod_cidr_v6, pod_v4, pod_v6,
     },
-    wiring,
+    ready, wiring,
 };
 
 /// A machine that forwards packets between the LAN and its pods; a proxy runs here.
@@ -72,9 +72,10 @@ impl Node {
     /// An address outside the LAN needs a route at the client, see [`Client::route_via`].
     ///
     /// # Errors
-    /// [`LabError::Wire`] when the node has it already.
+    /// [`LabError::Wire`] when the node has it already; [`LabError::NotReady`] when `eth0` does not receive packets for it.
     pub fn add_address(&self, ip: IpAddr) -> Result<(), LabError> {
-        self.netns.wire(|it| wiring::extra_address(it, ip))
+        self.netns.wire(|it| wiring::extra_address(it, ip))?;
+        ready::address(&self.netns, ip)
     }
 
     pub(crate) fn host(&self) -> u8 {
