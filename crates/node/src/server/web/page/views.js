@@ -5,6 +5,8 @@
 /** Between two questions. An answer that takes long is asked for less often: the server has other work. */
 const PERIOD = 1000;
 const SHARE_OF_THE_SERVER = 10;
+/** The longest pause, however slow server and browser were once. */
+const LONGEST = 10000;
 
 function show(view) {
   state.view = view;
@@ -38,22 +40,22 @@ async function tick() {
   }
   isAsking = true;
   const began = performance.now();
-  let share = SHARE_OF_THE_SERVER;
+  let pause = PERIOD;
   try {
     await refresh();
     byId('banner').hidden = true;
+    const took = performance.now() - began;
+    pause = Math.min(Math.max(PERIOD, took * SHARE_OF_THE_SERVER), LONGEST) - Math.min(took, PERIOD);
   } catch (error) {
-    // Without an answer it may have waited for a server that had no work for it at all.
-    share = 1;
+    // It may have waited for a server that had no work for it at all.
     fail(error);
   }
   isAsking = false;
-  const took = performance.now() - began;
   if (isAskedAgain) {
     isAskedAgain = false;
     tick();
   } else {
-    timer = setTimeout(tick, Math.max(PERIOD, took * share) - Math.min(took, PERIOD));
+    timer = setTimeout(tick, pause);
   }
 }
 
