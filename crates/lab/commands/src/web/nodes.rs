@@ -35,7 +35,8 @@ pub(super) async fn ask_agent(
         // Only Nodes are asked: pods and the client have named namespaces, too.
         lab.client.get(&format!("/api/v1/nodes/{name}"))?;
         let netns = Netns::open(&netns_name(&name))?;
-        let stream = netns.run(|| TcpStream::connect_timeout(&WEB, CONNECT))?;
+        // The node may go at this moment.
+        let stream = netns.try_run(|| TcpStream::connect_timeout(&WEB, CONNECT))??;
         stream.set_nonblocking(true)?;
         Ok(stream)
     });
