@@ -14,8 +14,9 @@ pub(super) fn width() -> usize {
 }
 
 /// Fills the lines of paragraphs that are too long up to so many columns, between words. Headings, tables and items of lists
-/// begin lines of their own.
+/// begin lines of their own. A link to a page is its words and the file.
 pub(super) fn wrapped(text: &str, width: usize) -> String {
+    let text = links(text);
     let mut paragraphs: Vec<Vec<&str>> = Vec::new();
     for line in text.lines() {
         let begins = line.is_empty() || line.starts_with(['-', '#', '|']);
@@ -26,6 +27,14 @@ pub(super) fn wrapped(text: &str, width: usize) -> String {
     }
     let lines = paragraphs.iter().flat_map(|it| fill(it, width));
     lines.collect::<Vec<_>>().join("\n")
+}
+
+fn links(text: &str) -> String {
+    let Some((before, after)) = text.split_once("](../") else {
+        return text.to_owned();
+    };
+    let (start, words) = before.rsplit_once('[').unwrap_or(("", before));
+    format!("{start}{words} (docs/{}", links(after))
 }
 
 fn fill(lines: &[&str], width: usize) -> Vec<String> {
@@ -58,5 +67,9 @@ mod tests {
             "one two\nthree four\nfive\n\n- an item\nof a list\n- x\n\nlast"
         );
         assert_eq!(wrapped("überlang ab", 8), "überlang\nab");
+        assert_eq!(
+            wrapped("See [a](../concepts/a.md), [b](../b.md).", 99),
+            "See a (docs/concepts/a.md), b (docs/b.md)."
+        );
     }
 }
