@@ -11,7 +11,7 @@ use sluice_node::{Consumer, Section, Settled, StepClock, chain};
 use sluice_policy_nftables::PolicyTables;
 use sluice_policy_plan::lookup::{Packet, lookup};
 use sluice_policy_plan::{Connections, Content, Direction, Outcome, Piece, Planner, PolicyPlan};
-use sluice_reconcile::{BackendError, Backoff, Reconciler, Report};
+use sluice_reconcile::{BackendError, Backoff, Portion, Reconciler, Report};
 use tracing::{error, info, warn};
 
 use crate::connections::Cutting;
@@ -24,6 +24,11 @@ use crate::questions::PolicyAnswer;
 const LOOK: Duration = Duration::from_secs(30);
 /// Shortest time between two repairs: a program that changes our tables again and again must not have the whole thread.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// How long a part of a large difference should take: other consumers of the thread wait for it, and come between two parts.
+const PART_TAKES: Duration = Duration::from_millis(20);
+/// The smallest part, the first and the largest, in elements of sets.
+const PARTS: [usize; 3] = [500, 2_000, 20_000];
 
 /// Begins to watch for changes by other programs, from this generation of the ruleset on.
 type Watch = Box<dyn FnOnce(u32) + Send>;
@@ -96,6 +101,10 @@ pub struct Policies<K: Kernel = Connection> {
     /// When to look next whether another program changed something.
     look: Option<Instant>,
     backoff: Backoff,
+    /// What a part costs at most.
+    portion: Portion,
+    /// Something was written since the rules were last complete.
+    is_writing: bool,
     was_written: bool,
     /// Waits for the first write: before it there is nothing to watch.
     watch: Option<Watch>,
@@ -124,6 +133,8 @@ impl<K: Kernel> Policies<K> {
             due: None,
             look: None,
             backoff: Backoff::default(),
+            portion: Portion::new(PARTS[0], PARTS[1], PARTS[2], PART_TAKES),
+            is_writing: false,
             was_written: false,
             watch: None,
             change: None,
@@ -180,7 +191,7 @@ impl<K: Kernel> Policies<K> {
                 }
                 Content::Policy(..) => status.policies += 1,
                 Content::Member(..) => status.members += 1,
-                Content::Set(..) | Content::Profile(..) => {}
+                Content::Set(..) | Content::Group(..) | Content::Profile(..) => {}
             }
         }
         status
@@ -203,7 +214,8 @@ impl<K: Kernel> Policies<K> {
         if !self.error.is_empty() {
             return Some(self.error.clone());
         }
-        let is_written = self.was_written && !self.planner.is_changed();
+        let is_whole = !(self.planner.is_changed() || self.tables.has_begun());
+        let is_written = self.was_written && is_whole;
         (!is_written).then(|| "the rules are being written".to_owned())
     }
 
@@ -227,18 +239,28 @@ impl<K: Kernel> Policies<K> {
         }
     }
 
-    /// Writes what changed. When it is time to look, and somebody changed the ruleset, everything is read and compared; the
+    /// Writes what changed, or the next part of what is begun. When it is time to look, and somebody changed the ruleset, everything is read and compared; the
     /// Service proxy changes it too, so this is no part of every write.
     fn write(&mut self, now: Instant) -> Result<Report, BackendError> {
-        if self.look.is_none_or(|it| it <= now) {
+        let began = Instant::now();
+        let has_begun = self.tables.has_begun();
+        if !has_begun && self.look.is_none_or(|it| it <= now) {
             self.look = Some(now + LOOK);
             if !self.tables.is_resync_due() && !self.tables.is_undisturbed() {
                 self.tables.doubt();
             }
         }
-        let changed = self.planner.take_changed();
-        let plan = self.planner.plan();
-        self.tables.sync(&(), plan, &changed, usize::MAX)
+        let limit = self.portion.limit();
+        let report = if has_begun && !self.tables.is_resync_due() {
+            self.tables.go_on(limit)
+        } else {
+            let changed = self.planner.take_changed();
+            self.tables
+                .sync(&(), self.planner.plan(), &changed, limit)
+        };
+        let cost = self.tables.backend_mut().take_cost();
+        self.portion.took(cost, began.elapsed());
+        report
     }
 
     /// Takes note of families that are not enforced while the other one is.
@@ -291,15 +313,24 @@ impl<K: Kernel> Policies<K> {
                 if let Some(watch) = self.watch.take() {
                     watch(self.tables.backend().generation());
                 }
+                self.backoff.succeed();
+                self.is_writing |= !report.is_empty();
+                if self.tables.has_begun() {
+                    self.due = Some(now);
+                    return;
+                }
                 let issues = self.issues();
                 for issue in issues.difference(&self.issues) {
                     warn!("{issue}");
                 }
                 self.issues = issues;
-                self.backoff.succeed();
                 self.clock.done();
-                self.due = self.look;
-                if !report.is_empty()
+                self.due = if self.planner.is_changed() {
+                    Some(now)
+                } else {
+                    self.look
+                };
+                if std::mem::take(&mut self.is_writing)
                     && self.usual_for_open().is_some()
                     && let Some(cutting) = &self.cutting
                 {
@@ -328,12 +359,11 @@ impl<K: Kernel + 'static> Consumer for Policies<K> {
     type Event = PolicyEvent;
 
     fn absorb(&mut self, events: Vec<PolicyEvent>) {
-        for event in &events {
-            match event {
-                PolicyEvent::Object(event) => self.planner.absorb(event),
-                PolicyEvent::Synced => self.is_synced = true,
-            }
-        }
+        self.is_synced |= events.iter().any(|it| matches!(it, PolicyEvent::Synced));
+        self.planner.absorb_all(events.iter().filter_map(|it| match it {
+            PolicyEvent::Object(event) => Some(event),
+            PolicyEvent::Synced => None,
+        }));
         let now = Instant::now();
         if self.is_synced && self.backoff.due().is_none() {
             self.clock.wanted(now);

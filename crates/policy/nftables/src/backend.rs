@@ -11,11 +11,11 @@ use sluice_nft::{
     KeyBytes, Purpose, Scope, drift,
 };
 use sluice_policy_plan::{Content, Direction, Outcome, Piece};
-use sluice_reconcile::{Backend, BackendError, Delta, Objects};
+use sluice_reconcile::{Backend, BackendError, Change, Delta, Objects, Parts};
 
 use crate::name::{ChainName, SetName, scope};
 use crate::object::{Key, Object};
-use crate::{TABLE, apply, observe, render};
+use crate::{Aside, TABLE, apply, observe, render};
 
 /// Our tables of both families in a ruleset.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub struct PolicyTables<K = Connection> {
     generation: u32,
     /// Families whose table could not be read by the last observation, or is not ours. The other one is enforced.
     unserved: Vec<(IpFamily, BackendError)>,
+    /// What was written since somebody asked.
+    cost: usize,
 }
 
 impl PolicyTables {
@@ -83,7 +85,13 @@ impl<K: Kernel> PolicyTables<K> {
             log: None,
             generation: 0,
             unserved: Vec::new(),
+            cost: 0,
         }
+    }
+
+    /// The cost of what was written since the last call, as parts are measured: that of so many elements.
+    pub const fn take_cost(&mut self) -> usize {
+        std::mem::replace(&mut self.cost, 0)
     }
 
     /// Shows dropped and audited packets to a group of nflog from the next full write on. Their text is that of
@@ -253,6 +261,31 @@ impl<K: Kernel> Backend for PolicyTables<K> {
             .collect()
     }
 
+    fn parts(
+        &self,
+        (): &(),
+        changes: &[Change<Content, ()>],
+    ) -> Option<Box<dyn Parts<Key, Object>>> {
+        let (mut old, mut new) = (BTreeMap::new(), Vec::new());
+        for change in changes {
+            if let Some((content, ())) = &change.old {
+                old.extend(self.render(&(), content, &()));
+            }
+            if let Some((content, ())) = &change.new {
+                new.extend(self.render(&(), content, &()));
+            }
+        }
+        Some(Box::new(Aside::of(Delta::between(old, new))))
+    }
+
+    fn render_shared(&self, (): &(), _: &Content, (): &()) -> Objects<Self> {
+        Vec::new()
+    }
+
+    fn weight(object: &Object) -> usize {
+        object.weight()
+    }
+
     fn is_undisturbed(&mut self) -> bool {
         self.current().is_ok_and(|it| it == self.generation)
     }
@@ -283,6 +316,7 @@ impl<K: Kernel> Backend for PolicyTables<K> {
             let what = object.map_or_else(|| format!("tables {TABLE}"), Key::to_string);
             error.of(format!("write {what}"))
         })?;
+        self.cost += delta.weight(Object::weight);
         if !batch.is_empty() {
             self.generation = Generation::after(self.generation);
         }

@@ -29,18 +29,23 @@
 //! At the hook forward a Service's address has been translated and a masquerade has not: rules see the two pods. What
 //! the node itself sends and receives is never there, as Kubernetes wants it. Each direction has a base chain of its
 //! own, since `accept` only ends the one that it stands in.
+//!
+//! A pod that many policies are about has them in groups: `jump group-ingress-4f…`. A large difference is written in parts
+//! ([`Aside`]): new sets and chains are made while nothing leads to them, and one transaction switches.
 
 mod apply;
 mod backend;
 mod name;
 mod object;
 mod observe;
+mod parts;
 mod render;
 mod set;
 
 pub use backend::PolicyTables;
 pub use name::{ChainName, SetName};
 pub use object::{Chain, Element, Entry, Key, Object, Rule};
+pub use parts::Aside;
 pub use render::{render, standing};
 
 /// The table of our name, in both families.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sluice_model::{IpFamily, NamespacedName};
 use sluice_nft::{Family, Scope};
-use sluice_policy_plan::{Direction, Outcome, ProfileId, SetId};
+use sluice_policy_plan::{Direction, GroupId, Outcome, ProfileId, SetId};
 
 use crate::{TABLE, set};
 
@@ -71,6 +71,22 @@ impl ChainName {
     #[must_use]
     pub fn profile(id: ProfileId) -> Self {
         Self::listed(&id.to_string())
+    }
+
+    /// The chain of a group of NetworkPolicies.
+    #[must_use]
+    pub fn group(id: GroupId) -> Self {
+        Self::listed(&id.to_string())
+    }
+
+    /// How many chains of the plan it may lead through: it is made after those that it leads to.
+    pub(crate) fn depth(&self) -> usize {
+        let is_profile = |it: &Direction| self.0.starts_with(&format!("{it}-"));
+        if Direction::ALL.iter().any(is_profile) {
+            2
+        } else {
+            usize::from(self.0.starts_with("group-"))
+        }
     }
 
     /// The chain of a tier's rules, `admin`, `audit` or `baseline`, in a profile.

@@ -120,6 +120,17 @@ pub enum Object {
     Foreign,
 }
 
+impl Object {
+    /// The time that it takes to write, in that of an element.
+    pub(crate) fn weight(&self) -> usize {
+        match self {
+            Self::Set(_) => 10,
+            Self::Chain(chain) => 5 + 3 * chain.exprs.len(),
+            Self::Table | Self::Element(_) | Self::Foreign => 1,
+        }
+    }
+}
+
 /// An element of a set or map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Element {

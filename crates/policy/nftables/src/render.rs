@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use sluice_model::IpFamily;
+use sluice_model::{IpFamily, NamespacedName};
 use sluice_nft::rule::{Action, ConnectionState, Field, Match, Sense, Side};
 use sluice_nft::text::comment;
 use sluice_nft::{ChainKind, Hook, HookPoint, Policy};
@@ -112,6 +112,10 @@ pub fn render(family: IpFamily, content: &Content) -> Vec<(Key, Object)> {
             let name = ChainName::policy(*direction, name);
             vec![chain_of(family, name, rules)]
         }
+        Content::Group(id, policies) => {
+            let rules = policies.iter().map(|it| jump(id.direction, it)).collect();
+            vec![chain_of(family, ChainName::group(*id), rules)]
+        }
         Content::Profile(id, profile) => self::profile(family, *id, profile),
         Content::Address(address, plan) if is_here(address) => {
             self::address(family, *address, plan)
@@ -203,10 +207,12 @@ fn profile(family: IpFamily, id: ProfileId, profile: &Profile) -> Vec<(Key, Obje
     tier("admin", &profile.admin, &mut rules);
     if profile.is_isolated() {
         rules.push(itself(Action::Accept));
-        for policy in &profile.policies {
-            let policy = ChainName::policy(id.direction, policy);
-            rules.push(Rule::always(Action::Jump(policy)));
+        let groups = plan::groups(id.direction, &profile.policies);
+        if groups.is_empty() {
+            rules.extend(profile.policies.iter().map(|it| jump(id.direction, it)));
         }
+        let groups = groups.into_iter().map(|(id, _)| ChainName::group(id));
+        rules.extend(groups.map(|it| Rule::always(Action::Jump(it))));
         rules.push(counted(Outcome::Dropped, id.direction));
     }
     let audit = ChainName::tier("audit", id);
@@ -223,6 +229,11 @@ fn profile(family: IpFamily, id: ProfileId, profile: &Profile) -> Vec<(Key, Obje
     }
     objects.push(chain_of(family, ChainName::profile(id), rules));
     objects
+}
+
+/// The rules of a NetworkPolicy are asked.
+fn jump(direction: Direction, policy: &NamespacedName) -> Rule {
+    Rule::always(Action::Jump(ChainName::policy(direction, policy)))
 }
 
 /// A pod's packets to itself.

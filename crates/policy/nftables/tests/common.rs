@@ -27,12 +27,24 @@ impl<K: Kernel> Enforced<K> {
 
     /// Takes in these changes and writes what follows.
     pub(crate) fn change(&mut self, events: &[Event]) -> Report {
-        for event in events {
-            self.planner.absorb(event);
-        }
+        self.planner.absorb_all(events);
         let changed = self.planner.take_changed();
         let plan = self.planner.plan();
         self.tables.sync(&(), plan, &changed, usize::MAX).unwrap()
+    }
+
+    /// The same in parts of about this many objects; returns how many there were.
+    pub(crate) fn change_in_parts(&mut self, events: &[Event], limit: usize) -> usize {
+        self.planner.absorb_all(events);
+        let changed = self.planner.take_changed();
+        let plan = self.planner.plan();
+        self.tables.sync(&(), plan, &changed, limit).unwrap();
+        let mut parts = 1;
+        while self.tables.has_begun() {
+            self.tables.go_on(limit).unwrap();
+            parts += 1;
+        }
+        parts
     }
 
     pub(crate) fn set(&mut self, world: &World) -> Report {

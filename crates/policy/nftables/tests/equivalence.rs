@@ -9,11 +9,12 @@ use sluice_model::{IpFamily, Protocol};
 use sluice_nft::rule::{Action, Field, Match, Sense, Side};
 use sluice_nft::testing::Fake;
 use sluice_policy_nftables::{
-    Chain, ChainName, Entry, Key, Object, Rule, SetName, render, standing,
+    Aside, Chain, ChainName, Entry, Key, Object, Rule, SetName, render, standing,
 };
 use sluice_policy_plan::lookup::{Decision, Packet, audited, lookup};
-use sluice_policy_plan::testing::{deletions, packets, worlds};
+use sluice_policy_plan::testing::{deletions, events, packets, parse, worlds};
 use sluice_policy_plan::{Direction, Outcome, Plan, PortRange};
+use sluice_reconcile::{Backend as _, Delta, Parts as _};
 
 use crate::common::{Enforced, GROUP};
 
@@ -189,6 +190,54 @@ fn to_be_logged(plan: &Plan, packet: &Packet, decision: &Decision) -> BTreeSet<S
     expected
 }
 
+/// Whether each packet passes.
+fn verdicts(objects: &Objects) -> Vec<bool> {
+    let verdict = |it| passes(objects, &it, &Logged::default());
+    packets().map(verdict).collect()
+}
+
+/// The same writes in a list of objects.
+fn carry_out(objects: &mut Objects, delta: &Delta<Key, Object>) {
+    for key in &delta.delete {
+        assert!(objects.remove(key).is_some(), "{key} is there");
+        if let Key::Set(family, set) = key {
+            objects.retain(|key, _| {
+                !matches!(key, Key::Element(of, it, _) if (of, it) == (family, set))
+            });
+        }
+    }
+    objects.extend(delta.add.iter().chain(&delta.replace).cloned());
+}
+
+/// A pod that very many policies are about.
+#[test]
+fn one_of_many_policies_is_a_small_change() {
+    let policy = |it: usize| {
+        let peer = ["from=/app=a", "from=/app=b", "from=10.0.1.0/24"][it % 3];
+        format!("np a/p{it} ingress pods=app=web {peer} port=tcp:{}\n", 80 + it % 3)
+    };
+    let pods = "ns a team=red\npod a/web n1 10.0.0.1 app=web\npod a/other n2 10.0.1.2 app=a\n";
+    let mut text = pods.to_owned();
+    text.extend((0..300).map(policy));
+    let mut enforced = Enforced::on(Fake::new());
+    enforced.set(&parse(&text));
+    let check = |enforced: &Enforced<Fake>| {
+        let plan = enforced.planner.plan();
+        let objects = objects(plan);
+        for packet in packets() {
+            let passes = passes(&objects, &packet, &Logged::default());
+            assert_eq!(passes, lookup(plan, &packet).is_allowed(), "{packet:?}");
+        }
+    };
+    enforced.tables.backend_mut().take_cost();
+    enforced.change(&events(&parse(&policy(301))));
+    // In both families: a chain with the groups, one with those of a group, the policy itself.
+    let cost = enforced.tables.backend_mut().take_cost();
+    assert!(cost < 1_000, "{cost}");
+    check(&enforced);
+    assert!(enforced.resync().is_empty());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
@@ -206,6 +255,33 @@ proptest! {
             let expected = to_be_logged(plan, &packet, &decision);
             prop_assert_eq!(logged.into_inner(), expected, "{:?}: {:?}", packet, decision);
         }
+    }
+
+    /// However small the parts of a difference are, packets are treated as before until one of them, and from then on as
+    /// they are to be.
+    #[test]
+    fn parts_switch_at_one_moment(before in worlds(), after in worlds()) {
+        let mut enforced = Enforced::on(Fake::new());
+        enforced.set(&before);
+        let mut held = objects(enforced.planner.plan());
+        let was = verdicts(&held);
+        for event in deletions(&before, &after).iter().chain(&events(&after)) {
+            enforced.planner.absorb(event);
+        }
+        let wanted = objects(enforced.planner.plan());
+        let will_be = verdicts(&wanted);
+        let delta = Delta::between(held.clone(), wanted.clone().into_iter().collect());
+        let mut parts = Aside::of(delta);
+        let mut has_switched = false;
+        while let Some(part) = parts.next(1) {
+            enforced.tables.backend_mut().apply(&part).unwrap();
+            carry_out(&mut held, &part);
+            let now = verdicts(&held);
+            has_switched |= now != was;
+            prop_assert_eq!(&now, if has_switched { &will_be } else { &was });
+        }
+        prop_assert_eq!(held, wanted);
+        prop_assert!(enforced.resync().is_empty());
     }
 
     /// After any change the tables are those of a fresh start, each transaction is one that the kernel takes, and a

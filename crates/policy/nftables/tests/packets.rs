@@ -1,6 +1,8 @@
 //! Real connections between pods, through the kernel.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -9,7 +11,7 @@ use sluice_model::Protocol as ModelProtocol;
 use sluice_nft::Connection;
 use sluice_policy_plan::Plan;
 use sluice_policy_plan::lookup::{Packet, lookup};
-use sluice_policy_plan::testing::parse;
+use sluice_policy_plan::testing::{events, parse};
 
 use crate::common::Enforced;
 
@@ -155,4 +157,84 @@ fn connections_are_as_the_plan_says() {
     ] {
         bed.check(policies);
     }
+}
+
+/// A namespace of a thousand pods gets another label, and then a policy gets another peer, which needs a set of a thousand
+/// pods: of packets that two of them send in turn, none is judged by the old rules after one that the new rules judged.
+#[test]
+fn a_namespace_changes_at_one_moment() {
+    require_netns!();
+    let bed = Bed::new();
+    let server = bed.cluster.pod("a-web");
+    let clients = [
+        (bed.cluster.pod("b-web").netns(), bed.addresses("b-web")[0]),
+        {
+            let client = bed.cluster.client("client");
+            (client.netns(), client.ipv4().into())
+        },
+    ];
+    let pods: String = (0..1_000)
+        .map(|it| format!("pod b/p{it} n2 10.9.{}.{}\n", it / 250, it % 250))
+        .collect();
+    let text = format!(
+        "ns a team=red\nns b team=blue\npod a/web n1 {} app=web\npod b/one n2 {}\npod b/two n2 {}\n{pods}
+        np a/some ingress pods=app=web from=team=blue/",
+        bed.addresses("a-web")[0], clients[0].1, clients[1].1
+    );
+    let node = bed.cluster.node("n1").netns();
+    let mut enforced = node.run(|| Enforced::on(Connection::open().unwrap()));
+    enforced.set(&parse(&text));
+
+    let receiver = server.netns().run(|| UdpSocket::bind("0.0.0.0:90")).unwrap();
+    let to = SocketAddr::new(bed.addresses("a-web")[0], 90);
+    let bound = |netns: &Netns| netns.run(|| UdpSocket::bind("0.0.0.0:0")).unwrap();
+    let senders = clients.map(|(netns, _)| bound(netns));
+    // What the node sends passes always: the server says that it has everything that was sent before.
+    let own = bound(node);
+    let (seen, is_seen) = mpsc::channel();
+    let receiving = thread::spawn(move || {
+        let mut received = Vec::new();
+        let mut buffer = [0; 4];
+        while let Ok(length) = receiver.recv(&mut buffer) {
+            match length {
+                4 => received.push(u32::from_be_bytes(buffer)),
+                1 => seen.send(()).unwrap(),
+                _ => break,
+            }
+        }
+        received
+    });
+    let sent = AtomicU32::new(0);
+    let parts = thread::scope(|scope| {
+        let changing = scope.spawn(|| {
+            let pause = || {
+                let before = sent.load(Ordering::Relaxed);
+                while sent.load(Ordering::Relaxed) < before + 4 {
+                    thread::yield_now();
+                }
+            };
+            pause();
+            enforced.change(&events(&parse("ns b team=green")));
+            pause();
+            let policy = parse("np a/some ingress pods=app=web from=team=green/");
+            let parts = enforced.change_in_parts(&events(&policy), 50);
+            pause();
+            parts
+        });
+        while !changing.is_finished() {
+            for sender in &senders {
+                let index = sent.fetch_add(1, Ordering::Relaxed);
+                sender.send_to(&index.to_be_bytes(), to).unwrap();
+            }
+            own.send_to(&[0], to).unwrap();
+            is_seen.recv().unwrap();
+        }
+        changing.join().unwrap()
+    });
+    own.send_to(&[], to).unwrap();
+    let received = receiving.join().unwrap();
+    assert!(parts > 20, "{parts} parts");
+    let gaps = received.windows(2).filter(|it| it[1] != it[0] + 1).count();
+    let last = sent.load(Ordering::Relaxed) - 1;
+    assert_eq!((received[0], gaps, received[received.len() - 1]), (0, 1, last), "{received:?}");
 }

@@ -56,6 +56,31 @@ impl fmt::Display for ProfileId {
     }
 }
 
+/// Names a group of NetworkPolicies, [`Content::Group`](crate::Content::Group). Displays as `group-ingress-` or
+/// `group-egress-` and 32 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupId {
+    /// The direction that the group is for.
+    pub direction: Direction,
+    hash: u128,
+}
+
+impl GroupId {
+    /// The name of the group that this text describes.
+    pub(crate) fn of(direction: Direction, description: &str) -> Self {
+        Self {
+            direction,
+            hash: hash(description),
+        }
+    }
+}
+
+impl fmt::Display for GroupId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "group-{}-{:032x}", self.direction, self.hash)
+    }
+}
+
 /// Tenants write the text: with a hash that they can aim, two selections of theirs could share a set.
 fn hash(text: &str) -> u128 {
     let digest = Sha256::digest(text.as_bytes());

@@ -18,6 +18,7 @@
 mod classes;
 pub mod diff;
 mod event;
+mod groups;
 mod id;
 pub mod lookup;
 mod peer;
@@ -35,7 +36,8 @@ mod tests;
 
 pub use classes::Traffic;
 pub use event::Event;
-pub use id::{ProfileId, SetId};
+pub use groups::groups;
+pub use id::{GroupId, ProfileId, SetId};
 pub use peer::{Block, Namespaces, Peer, PodSelection};
 pub use plan::{
     AddressPlan, Claims, Content, Member, PeerSet, Piece, Plan, PlannedRule, PolicyPlan, PortMatch,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use sluice_model::{NamespacedName, Protocol};
 
-use crate::id::{ProfileId, SetId};
+use crate::id::{GroupId, ProfileId, SetId};
 use crate::peer::PodSelection;
 use crate::policy::{Action, Direction};
 
@@ -24,6 +24,8 @@ pub enum Piece {
     Member(SetId, Member),
     /// The rules of a NetworkPolicy for one direction.
     Policy(Direction, NamespacedName),
+    /// Some of the NetworkPolicies of pods that have many.
+    Group(GroupId),
     /// The policies of some pods for one direction.
     Profile(ProfileId),
     /// An address of a pod of this node.
@@ -36,6 +38,7 @@ impl fmt::Display for Piece {
             Self::Set(id) => write!(f, "{id}"),
             Self::Member(id, member) => write!(f, "{member} of {id}"),
             Self::Policy(direction, name) => write!(f, "{direction} of NetworkPolicy {name}"),
+            Self::Group(id) => write!(f, "{id}"),
             Self::Profile(id) => write!(f, "profile {id}"),
             Self::Address(address) => write!(f, "pod address {address}"),
         }
@@ -79,6 +82,8 @@ pub enum Content {
     Member(SetId, Member),
     /// Of [`Piece::Policy`].
     Policy(Direction, NamespacedName, PolicyPlan),
+    /// Of [`Piece::Group`]: one of the [`groups`](crate::groups) of a profile.
+    Group(GroupId, Vec<NamespacedName>),
     /// Of [`Piece::Profile`].
     Profile(ProfileId, Profile),
     /// Of [`Piece::Address`].
@@ -93,6 +98,7 @@ impl Content {
             Self::Set(id, _) => Piece::Set(*id),
             Self::Member(id, member) => Piece::Member(*id, *member),
             Self::Policy(direction, name, _) => Piece::Policy(*direction, name.clone()),
+            Self::Group(id, _) => Piece::Group(*id),
             Self::Profile(id, _) => Piece::Profile(*id),
             Self::Address(address, _) => Piece::Address(*address),
         }

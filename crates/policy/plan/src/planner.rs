@@ -7,7 +7,8 @@ use std::sync::Arc;
 use sluice_model::{Change, Labels, NamespacedName, Pod, Reference};
 
 use crate::event::Event;
-use crate::id::{ProfileId, SetId};
+use crate::groups::groups;
+use crate::id::{GroupId, ProfileId, SetId};
 use crate::lookup::Reason;
 use crate::peer::PodSelection;
 use crate::plan::{
@@ -33,6 +34,8 @@ pub struct Planner {
     /// The NetworkPolicies that profiles have.
     used: HashMap<(Direction, NamespacedName), Used>,
     profiles: HashMap<ProfileId, Known>,
+    /// The groups of policies that profiles have, with the number of these profiles.
+    groups: HashMap<GroupId, usize>,
     pieces: Pieces,
 }
 
@@ -140,6 +143,7 @@ impl Planner {
             sets: Sets::default(),
             used: HashMap::new(),
             profiles: HashMap::new(),
+            groups: HashMap::new(),
             pieces: Pieces::default(),
         }
     }
@@ -208,28 +212,41 @@ impl Planner {
 
     /// Takes in a change of an object.
     pub fn absorb(&mut self, event: &Event) {
-        match event {
-            Event::Pod(change) => {
-                let touched = self.pods.set_pod(change);
-                self.refresh(touched);
-            }
-            Event::Namespace(change) => {
-                let touched = self.pods.set_namespace(change);
-                self.refresh(touched);
-            }
-            Event::NetworkPolicy(change) => self.set_policy(change),
-            Event::ClusterNetworkPolicy(change) => self.set_cluster_policy(change),
-        }
+        self.absorb_all([event]);
     }
 
-    fn refresh(&mut self, addresses: BTreeSet<IpAddr>) {
-        for address in addresses {
-            self.sets.refresh(address, &self.pods, &mut self.pieces);
+    /// Takes in changes of objects. What a pod's policies are is found once for all of them.
+    pub fn absorb_all<'a>(&mut self, events: impl IntoIterator<Item = &'a Event>) {
+        let mut stale = BTreeSet::new();
+        for event in events {
+            match event {
+                Event::Pod(change) => {
+                    let touched = self.pods.set_pod(change);
+                    self.refresh_sets(&touched);
+                    stale.extend(touched);
+                }
+                Event::Namespace(change) => {
+                    let touched = self.pods.set_namespace(change);
+                    self.refresh_sets(&touched);
+                    stale.extend(touched);
+                }
+                Event::NetworkPolicy(change) => self.set_policy(change, &mut stale),
+                Event::ClusterNetworkPolicy(change) => self.set_cluster_policy(change, &mut stale),
+            }
+        }
+        for address in stale {
             self.refresh_address(address);
         }
     }
 
-    fn set_policy(&mut self, change: &Change<NetworkPolicy>) {
+    fn refresh_sets(&mut self, addresses: &BTreeSet<IpAddr>) {
+        for address in addresses {
+            self.sets.refresh(*address, &self.pods, &mut self.pieces);
+        }
+    }
+
+    /// `stale` gets the addresses whose policies may be others.
+    fn set_policy(&mut self, change: &Change<NetworkPolicy>, stale: &mut BTreeSet<IpAddr>) {
         let name = change.name();
         match change.object() {
             Some(new) => self.policies.insert(name.clone(), new.clone()),
@@ -237,10 +254,7 @@ impl Planner {
         };
         let addresses = self.pods.in_namespace(&name.namespace).copied();
         let is_here = |it: &IpAddr| self.pieces.plan.contains_key(&Piece::Address(*it));
-        let addresses: BTreeSet<IpAddr> = addresses.filter(is_here).collect();
-        addresses
-            .into_iter()
-            .for_each(|it| self.refresh_address(it));
+        stale.extend(addresses.filter(is_here));
         for direction in Direction::ALL {
             if self.used.contains_key(&(direction, name.clone())) {
                 self.plan_policy(direction, &name);
@@ -249,16 +263,17 @@ impl Planner {
         self.plan_profiles(|it| it.audited.contains(&name));
     }
 
-    fn set_cluster_policy(&mut self, change: &Change<ClusterNetworkPolicy>) {
+    fn set_cluster_policy(
+        &mut self,
+        change: &Change<ClusterNetworkPolicy>,
+        stale: &mut BTreeSet<IpAddr>,
+    ) {
         let name = change.name().name;
         match change.object() {
             Some(new) => self.cluster_policies.insert(name.clone(), new.clone()),
             None => self.cluster_policies.remove(&name),
         };
-        let addresses: Vec<IpAddr> = self.pieces.addresses().collect();
-        addresses
-            .into_iter()
-            .for_each(|it| self.refresh_address(it));
+        stale.extend(self.pieces.addresses());
         self.plan_profiles(|it| {
             let mut all = it.admin.iter().chain(&it.baseline);
             all.any(|it| it.name == name)
@@ -378,6 +393,10 @@ impl Planner {
                 self.plan_policy(direction, name);
             }
         }
+        for (group, names) in groups(direction, &policies.policies) {
+            *self.groups.entry(group).or_default() += 1;
+            self.pieces.put(Content::Group(group, names.to_vec()));
+        }
         let used = Used {
             users: 1,
             sets: Vec::new(),
@@ -400,6 +419,14 @@ impl Planner {
         };
         self.pieces.remove(Piece::Profile(id));
         self.release_sets(&known.used.sets);
+        for (group, _) in groups(id.direction, &known.policies.policies) {
+            let users = self.groups.entry(group).or_default();
+            *users = users.saturating_sub(1);
+            if *users == 0 {
+                self.groups.remove(&group);
+                self.pieces.remove(Piece::Group(group));
+            }
+        }
         for name in known.policies.policies {
             let key = (id.direction, name);
             let Some(used) = self.used.get_mut(&key) else {

@@ -14,9 +14,7 @@ use crate::{
 
 fn planner(events: &[Event]) -> Planner {
     let mut planner = Planner::new(NODE.into());
-    for event in events {
-        planner.absorb(event);
-    }
+    planner.absorb_all(events);
     planner
 }
 

@@ -125,6 +125,34 @@ fn a_foreign_change_is_repaired_at_once() {
     }
 }
 
+/// Other consumers of the thread come between two parts of a large change, and what is heard meanwhile is written after it.
+#[test]
+fn a_large_change_comes_in_parts() {
+    let (mut policies, _) = policies();
+    policies.absorb(objects(
+        "pod a/web n1 10.0.0.1 app=web\npod b/web n1 10.0.0.2 app=web",
+    ));
+    policies.absorb(vec![PolicyEvent::Synced]);
+    policies.step(Instant::now());
+    let large = (0..600).map(|it| format!("np a/p{it} ingress from=/app=p{it}\n"));
+    policies.absorb(objects(&large.collect::<String>()));
+    let mut steps = 0;
+    while policies.unwritten().is_some() {
+        let now = Instant::now();
+        assert!(policies.due(now).is_some_and(|it| it <= now));
+        policies.step(now);
+        steps += 1;
+        if steps == 2 {
+            policies.absorb(objects("np b/deny ingress"));
+        }
+    }
+    assert!(steps > 3, "{steps} steps");
+    assert!(policies.state(&NamespacedName::new("b", "deny")).in_force);
+    policies.tables.forget();
+    let report = policies.write(Instant::now()).expect("it is written");
+    assert!(report.full && report.is_empty(), "{report:?}");
+}
+
 /// Other tables change at any time, those of Services too: to look after each write would read everything each time.
 #[test]
 fn foreign_changes_are_looked_for_now_and_then() {
