@@ -27,8 +27,8 @@ pub(crate) use dns::{DnsArgs, DnsCommand, QueryArgs, ServeArgs};
 pub(crate) use ebpf::{DsrArg, EbpfArgs, EndedArg, SocketsArg};
 pub(crate) use node_dns::NodeDnsArgs;
 pub(crate) use policy::{
-    ConnectionsArg, DiffArgs, MatrixArgs, OutcomeArg, PolicyArgs, PolicyCommand, WaitArgs,
-    WatchArgs,
+    ConnectionsArg, DiffArgs, MatrixArgs, OutcomeArg, PolicyArgs, PolicyCommand, UnknownPodsArg,
+    WaitArgs, WatchArgs,
 };
 #[cfg(feature = "top")]
 pub(crate) use top::TopArgs;
@@ -255,6 +255,10 @@ pub(crate) struct ProxyArgs {
     /// annotation sluice.dev/policy-connections
     #[arg(long, value_name = "WHAT", default_value = "keep")]
     pub(crate) policy_connections: ConnectionsArg,
+    /// With --network-policy: what becomes of connections of an address in spec.podCIDRs of this node that no known pod
+    /// has, such as that of a pod that just began. Drop only where the network plugin takes its addresses from there
+    #[arg(long, value_name = "WHAT", default_value = "accept")]
+    pub(crate) policy_unknown_pods: UnknownPodsArg,
     /// Whether the kernel refuses the agent system calls and files that it never needs
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(crate) sandbox: Sandbox,

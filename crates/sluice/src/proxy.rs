@@ -33,11 +33,11 @@ use sluice_plan::Event;
 use sluice_plane::{DataPlane, Options, Sysctl};
 use sluice_policy_agent::Policies;
 use sluice_policy_nftables::PolicyTables;
-use sluice_policy_plan::{Connections as PolicyConnections, Planner};
+use sluice_policy_plan::{Connections as PolicyConnections, Planner, UnknownPods};
 use sluice_source::Hub;
 use tracing::{info, warn};
 
-use crate::cli::{ConnectionsArg, NodeArgs, ProxyArgs};
+use crate::cli::{ConnectionsArg, NodeArgs, ProxyArgs, UnknownPodsArg};
 use crate::config::{self, ProxyConfig, Source, WebConfig};
 use crate::config_watch;
 use crate::error;
@@ -226,6 +226,10 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
     let services = runtime.inbox::<sluice_agent::Services<P>>();
     let names = runtime.inbox::<Names>();
     let of_pods = runtime.inbox::<Policies>();
+    let unknown_pods = match args.policy_unknown_pods {
+        UnknownPodsArg::Accept => UnknownPods::Accept,
+        UnknownPodsArg::Drop => UnknownPods::Drop,
+    };
     let policies = policy_tables.map(|mut tables| {
         let clock = health.clock(health_timeout, Instant::now());
         if let Some(group) = sluice_policy_agent::listen(of_pods.handle())
@@ -239,7 +243,8 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
             to.tell(move |it: &mut Policies| it.kernel_changed(change, Instant::now()));
         });
         sluice_policy_agent::show_metrics(&of_process, of_pods.handle());
-        let policies = Policies::new(Planner::new(node_name.clone()), tables, clock).watched(watch);
+        let planner = Planner::new(node_name.clone()).with_unknown_pods(unknown_pods);
+        let policies = Policies::new(planner, tables, clock).watched(watch);
         let usual = match args.policy_connections {
             ConnectionsArg::Keep => PolicyConnections::Keep,
             ConnectionsArg::Cut => PolicyConnections::Cut,
@@ -369,9 +374,10 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
     });
     let _of_policies = policies.is_some().then(|| {
         let to = of_pods.handle();
-        hub.subscribe(wanted::of_policies(), move |events| {
-            to.events(events.into_iter().flatten())
-        })
+        hub.subscribe(
+            wanted::of_policies(&node_name, unknown_pods),
+            move |events| to.events(events.into_iter().flatten()),
+        )
     });
     let _source = source::start(from, &node_name, &hub, announcements, &of_process)?;
     info!(

@@ -7,7 +7,7 @@ use sluice_plan::Event;
 use sluice_plan::settings::{DirectReturn, Settings};
 use sluice_policy_agent::PolicyEvent;
 use sluice_policy_agent::kinds::{ClusterNetworkPolicy, NetworkPolicy};
-use sluice_policy_plan::Event as PolicyObject;
+use sluice_policy_plan::{Event as PolicyObject, UnknownPods};
 use sluice_source::{FieldTest, Need, Selection, Wants, kinds};
 use sluice_zone::Event as NameEvent;
 
@@ -23,17 +23,8 @@ pub(crate) enum Services {
 /// The objects that a plan needs: with direct server return the Nodes of all endpoints.
 pub(crate) fn of_plan(settings: &Settings, services: Services) -> Wants<Event> {
     let nodes = match settings.direct_return {
-        DirectReturn::Off => {
-            vec![FieldTest::equal(
-                "metadata.name",
-                settings.node_name.clone(),
-            )]
-        }
-        DirectReturn::Annotated | DirectReturn::All => Vec::new(),
-    };
-    let nodes = Selection {
-        fields: nodes,
-        ..Selection::default()
+        DirectReturn::Off => of_node(&settings.node_name),
+        DirectReturn::Annotated | DirectReturn::All => Selection::default(),
     };
     let names = Names::default();
     let (services, slices) = match services {
@@ -50,9 +41,25 @@ pub(crate) fn of_plan(settings: &Settings, services: Services) -> Wants<Event> {
         .want::<kinds::ServiceCidr>(Selection::default(), Need::MayBeAbsent, Event::ServiceCidr)
 }
 
+/// The Node of this name.
+fn of_node(name: &Arc<str>) -> Selection {
+    Selection {
+        fields: vec![FieldTest::equal("metadata.name", name.clone())],
+        ..Selection::default()
+    }
+}
+
 /// What the policies of a node's pods follow.
-pub(crate) fn of_policies() -> Wants<Option<PolicyEvent>> {
-    let wants = Wants::new(|it: Notice| PolicyEvent::notice(&it));
+pub(crate) fn of_policies(
+    node: &Arc<str>,
+    unknown_pods: UnknownPods,
+) -> Wants<Option<PolicyEvent>> {
+    let mut wants = Wants::new(|it: Notice| PolicyEvent::notice(&it));
+    if unknown_pods == UnknownPods::Drop {
+        wants = wants.want::<kinds::Node>(of_node(node), Need::Complete, |it| {
+            Some(PolicyEvent::Object(PolicyObject::Node(it)))
+        });
+    }
     wants.and(of_policy_objects(), |it| it.map(PolicyEvent::Object))
 }
 

@@ -27,4 +27,5 @@ mod readme;
 mod servers;
 mod takeover;
 mod top;
+mod unknown_pods;
 mod web;

@@ -236,6 +236,14 @@ fn policies_hold(mode: &str) {
     bed.check("near", &[bed.direct("far"), web], true);
 }
 
+impl Drop for Bed {
+    fn drop(&mut self) {
+        // Programs and maps that an agent pinned would outlive the namespace.
+        let node = self.cluster.node("node-a").netns();
+        let _ = node.command(SLUICE, &["cleanup"]).output();
+    }
+}
+
 /// Rules that nobody keeps up stay, and are named.
 #[test]
 fn rules_of_an_earlier_agent_are_named() {

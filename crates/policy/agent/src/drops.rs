@@ -45,7 +45,7 @@ pub struct PolicyDrop {
     pub port: Option<u16>,
     /// The policies, as `NetworkPolicy default/web`; none when they changed meanwhile.
     pub policies: Vec<String>,
-    /// The reason for a person.
+    /// The reason for a person, after a word for the outcome.
     pub why: String,
 }
 
@@ -215,10 +215,14 @@ impl<K: Kernel> Policies<K> {
             }
         };
         let policies: Vec<String> = reason.droppers().iter().map(ToString::to_string).collect();
-        let why = if policies.is_empty() {
-            format!("{outcome} by rules that have changed since")
+        let is_current = match outcome {
+            Outcome::Audited => !policies.is_empty(),
+            Outcome::Dropped => !reason.is_allowed(),
+        };
+        let why = if is_current {
+            reason.cause(direction)
         } else {
-            reason.words(direction)
+            "by rules that have changed since".to_owned()
         };
         let own = match direction {
             Direction::Egress => packet.source,

@@ -9,8 +9,10 @@ use sluice_model::NamespacedName;
 use sluice_nft::{Connection, Kernel};
 use sluice_node::{Consumer, Section, Settled, StepClock, chain};
 use sluice_policy_nftables::PolicyTables;
-use sluice_policy_plan::lookup::{Packet, lookup};
-use sluice_policy_plan::{Connections, Content, Direction, Outcome, Piece, Planner, PolicyPlan};
+use sluice_policy_plan::lookup::{Packet, lookup, ranges};
+use sluice_policy_plan::{
+    Connections, Content, Direction, Outcome, Piece, Planner, PolicyPlan, UnknownPods,
+};
 use sluice_reconcile::{BackendError, Backoff, Portion, Reconciler, Report};
 use tracing::{error, info, warn};
 
@@ -30,6 +32,10 @@ const PART_TAKES: Duration = Duration::from_millis(20);
 /// The smallest part, the first and the largest, in elements of sets.
 const PARTS: [usize; 3] = [500, 2_000, 20_000];
 
+const NO_RANGE: &str = "--policy-unknown-pods: this node's Node has no spec.podCIDRs, so unknown pods are open: let the \
+                        controller manager allocate them (--allocate-node-cidrs), or start with --policy-unknown-pods \
+                        accept";
+
 /// Begins to watch for changes by other programs, from this generation of the ruleset on.
 type Watch = Box<dyn FnOnce(u32) + Send>;
 
@@ -46,6 +52,9 @@ pub struct PolicyStatus {
     pub members: usize,
     /// The rules in the kernel are these, in both families.
     pub is_in_force: bool,
+    /// Pod ranges of this node of which addresses without a known pod are closed (`--policy-unknown-pods drop`).
+    #[serde(default)]
+    pub closed: Vec<String>,
     /// What some policy does not get.
     pub issues: Vec<String>,
     /// How often rules were repaired that another program had changed.
@@ -63,6 +72,7 @@ impl fmt::Display for PolicyStatus {
             isolated,
             policies,
             members,
+            closed,
             is_in_force: _,
             issues,
             repairs,
@@ -73,6 +83,9 @@ impl fmt::Display for PolicyStatus {
             f,
             "{isolated} of {addresses} pod addresses isolated by {policies} policies with {members} peers"
         )?;
+        if !closed.is_empty() {
+            write!(f, "; unknown pods of {} closed", closed.join(" and "))?;
+        }
         if !issues.is_empty() {
             write!(f, "; {}", issues.join("; "))?;
         }
@@ -191,6 +204,7 @@ impl<K: Kernel> Policies<K> {
                 }
                 Content::Policy(..) => status.policies += 1,
                 Content::Member(..) => status.members += 1,
+                Content::Range(range) => status.closed.push(range.to_string()),
                 Content::Set(..) | Content::Group(..) | Content::Profile(..) => {}
             }
         }
@@ -255,8 +269,7 @@ impl<K: Kernel> Policies<K> {
             self.tables.go_on(limit)
         } else {
             let changed = self.planner.take_changed();
-            self.tables
-                .sync(&(), self.planner.plan(), &changed, limit)
+            self.tables.sync(&(), self.planner.plan(), &changed, limit)
         };
         let cost = self.tables.backend_mut().take_cost();
         self.portion.took(cost, began.elapsed());
@@ -289,7 +302,11 @@ impl<K: Kernel> Policies<K> {
         });
         let issues =
             policies.filter_map(|(direction, name, policy)| issue(direction, name, policy));
-        issues.collect()
+        let has_no_range = self.planner.unknown_pods() == UnknownPods::Drop
+            && ranges(self.planner.plan()).next().is_none();
+        issues
+            .chain(has_no_range.then(|| NO_RANGE.to_owned()))
+            .collect()
     }
 
     /// Takes note of what came of a write.
@@ -360,10 +377,11 @@ impl<K: Kernel + 'static> Consumer for Policies<K> {
 
     fn absorb(&mut self, events: Vec<PolicyEvent>) {
         self.is_synced |= events.iter().any(|it| matches!(it, PolicyEvent::Synced));
-        self.planner.absorb_all(events.iter().filter_map(|it| match it {
-            PolicyEvent::Object(event) => Some(event),
-            PolicyEvent::Synced => None,
-        }));
+        self.planner
+            .absorb_all(events.iter().filter_map(|it| match it {
+                PolicyEvent::Object(event) => Some(event),
+                PolicyEvent::Synced => None,
+            }));
         let now = Instant::now();
         if self.is_synced && self.backoff.due().is_none() {
             self.clock.wanted(now);

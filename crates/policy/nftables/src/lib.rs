@@ -6,7 +6,8 @@
 //!   set set-9a… { type ipv4_addr; comment "namespace default, pods app=client" }
 //!   chain egress  { type filter hook forward priority -1; ct state established,related accept; ip saddr vmap @egress }
 //!   chain ingress { type filter hook forward priority  0; ct state established,related accept; iifname "lo" accept;
-//!                   ip daddr vmap @ingress }
+//!                   ip daddr vmap @ingress
+//!                   ip daddr @unknown ip daddr . ip daddr != @itself counter goto dropped-ingress }
 //!   chain ingress-4f… {                       # a profile: the policies of some pods
 //!     jump admin-ingress-4f…                  # rules of ClusterNetworkPolicies, if any
 //!     ip saddr . ip daddr @itself accept

@@ -16,6 +16,8 @@ pub enum SetName {
     Pods(Direction),
     /// Each pod of this node with itself, as source and destination.
     Itself,
+    /// Ranges of which addresses without a known pod are closed.
+    Ranges,
     /// The pairs of addresses of which a packet was logged within the last second.
     Logged(Outcome, Direction),
     /// Connections that were open when a policy began to forbid them, as their replies are.
@@ -42,6 +44,7 @@ impl fmt::Display for SetName {
             Self::Pods(direction) => write!(f, "{direction}"),
             Self::Itself => f.write_str("itself"),
             Self::Cut => f.write_str("cut"),
+            Self::Ranges => f.write_str("unknown"),
             Self::Logged(outcome, direction) => write!(f, "logged-{outcome}-{direction}"),
             Self::Peers(id) => write!(f, "{id}"),
             Self::Other(name) => f.write_str(name),
@@ -157,6 +160,7 @@ mod tests {
         let id = SetId::of("anything");
         for name in [
             SetName::Itself,
+            SetName::Ranges,
             SetName::Cut,
             SetName::Pods(Direction::Egress),
             SetName::Logged(Outcome::Audited, Direction::Ingress),

@@ -61,6 +61,13 @@ pub fn standing(family: IpFamily, log: Option<u16>) -> Vec<(Key, Object)> {
             vec![Field::Address(own(direction))].into(),
             SetName::Pods(direction),
         )));
+        // No known pod has the address, or the rule before had ended the chain: of pods without policies the second look-up
+        // finds it.
+        let own = Field::Address(own(direction));
+        let in_range = Match::In(Sense::Is, vec![own].into(), SetName::Ranges);
+        let is_unknown = Match::In(Sense::IsNot, vec![own, own].into(), SetName::Itself);
+        let closed = counted(Outcome::Dropped, direction);
+        rules.push(closed.and(in_range).and(is_unknown));
         let chain = Chain::new(family, Some(hook), rules);
         let key = Key::Chain(family, ChainName::base(direction));
         objects.push((key, Object::Chain(chain)));
@@ -120,7 +127,11 @@ pub fn render(family: IpFamily, content: &Content) -> Vec<(Key, Object)> {
         Content::Address(address, plan) if is_here(address) => {
             self::address(family, *address, plan)
         }
-        Content::Member(..) | Content::Address(..) => Vec::new(),
+        Content::Range(range) if IpFamily::of_net(range) == family => {
+            let key = Key::Element(family, SetName::Ranges, Entry::Prefix(*range));
+            vec![(key, Object::Element(Element::default()))]
+        }
+        Content::Member(..) | Content::Address(..) | Content::Range(_) => Vec::new(),
     }
 }
 

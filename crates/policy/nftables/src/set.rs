@@ -122,11 +122,12 @@ const LOGGED_PAIRS: u32 = 4_096;
 const CUT_CONNECTIONS: u32 = 65_536;
 
 /// The sets that are always there.
-pub(crate) const STANDING: [(SetName, Kind); 8] = [
+pub(crate) const STANDING: [(SetName, Kind); 9] = [
     (SetName::Pods(Direction::Ingress), Kind::Pods),
     (SetName::Pods(Direction::Egress), Kind::Pods),
     (SetName::Itself, Kind::Itself),
     (SetName::Cut, Kind::Cut),
+    (SetName::Ranges, Kind::Prefixes),
     logged(Outcome::Dropped, Direction::Ingress),
     logged(Outcome::Dropped, Direction::Egress),
     logged(Outcome::Audited, Direction::Ingress),

@@ -3,7 +3,7 @@
 use sluice_nft::Kernel;
 use sluice_policy_nftables::PolicyTables;
 use sluice_policy_plan::testing::{NODE, World, events};
-use sluice_policy_plan::{Event, Planner};
+use sluice_policy_plan::{Event, Planner, UnknownPods};
 use sluice_reconcile::{Reconciler, Report};
 
 /// A group of nflog that nobody listens to.
@@ -20,7 +20,7 @@ impl<K: Kernel> Enforced<K> {
         let mut tables = PolicyTables::on(kernel);
         tables.log_to(GROUP).unwrap();
         Self {
-            planner: Planner::new(NODE.into()),
+            planner: Planner::new(NODE.into()).with_unknown_pods(UnknownPods::Drop),
             tables: Reconciler::new(tables),
         }
     }

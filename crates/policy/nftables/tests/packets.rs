@@ -185,7 +185,10 @@ fn a_namespace_changes_at_one_moment() {
     let mut enforced = node.run(|| Enforced::on(Connection::open().unwrap()));
     enforced.set(&parse(&text));
 
-    let receiver = server.netns().run(|| UdpSocket::bind("0.0.0.0:90")).unwrap();
+    let receiver = server
+        .netns()
+        .run(|| UdpSocket::bind("0.0.0.0:90"))
+        .unwrap();
     let to = SocketAddr::new(bed.addresses("a-web")[0], 90);
     let bound = |netns: &Netns| netns.run(|| UdpSocket::bind("0.0.0.0:0")).unwrap();
     let senders = clients.map(|(netns, _)| bound(netns));
@@ -236,5 +239,9 @@ fn a_namespace_changes_at_one_moment() {
     assert!(parts > 20, "{parts} parts");
     let gaps = received.windows(2).filter(|it| it[1] != it[0] + 1).count();
     let last = sent.load(Ordering::Relaxed) - 1;
-    assert_eq!((received[0], gaps, received[received.len() - 1]), (0, 1, last), "{received:?}");
+    assert_eq!(
+        (received[0], gaps, received[received.len() - 1]),
+        (0, 1, last),
+        "{received:?}"
+    );
 }

@@ -1,6 +1,6 @@
 //! What policies are about.
 
-use sluice_model::{Change, Namespace, Pod, Reference};
+use sluice_model::{Change, Namespace, Node, Pod, Reference};
 
 use crate::policy::{ClusterNetworkPolicy, NetworkPolicy};
 
@@ -12,6 +12,7 @@ pub enum Event {
     ClusterNetworkPolicy(Change<ClusterNetworkPolicy>),
     Pod(Change<Pod>),
     Namespace(Change<Namespace>),
+    Node(Change<Node>),
 }
 
 impl Event {
@@ -23,6 +24,7 @@ impl Event {
             Self::ClusterNetworkPolicy(it) => it.reference(),
             Self::Pod(it) => it.reference(),
             Self::Namespace(it) => it.reference(),
+            Self::Node(it) => it.reference(),
         }
     }
 }

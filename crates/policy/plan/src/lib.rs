@@ -46,5 +46,5 @@ pub use plan::{
 pub use planner::Planner;
 pub use policy::{
     Action, ClusterNetworkPolicy, Connections, Direction, Mode, NetworkPolicy, Outcome, Port,
-    PortNumber, Rule, Tier,
+    PortNumber, Rule, Tier, UnknownPods,
 };

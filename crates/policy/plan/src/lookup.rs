@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use sluice_model::{NamespacedName, Protocol, Reference};
 
 use crate::id::SetId;
@@ -55,6 +56,8 @@ impl Decision {
 pub enum Reason {
     /// It is no pod of this node.
     Elsewhere,
+    /// It is in the node's pod ranges, no known pod has it, and such addresses are closed.
+    Unknown,
     /// NetworkPolicies cannot keep a pod from itself.
     Itself,
     /// No policy decides it.
@@ -75,7 +78,7 @@ impl Reason {
     /// Whether the connection is allowed.
     #[must_use]
     pub const fn is_allowed(&self) -> bool {
-        !matches!(self, Self::Isolated(_) | Self::Denied(..))
+        !matches!(self, Self::Isolated(_) | Self::Denied(..) | Self::Unknown)
     }
 
     /// The policies that drop the connection, or in audit mode would.
@@ -94,11 +97,26 @@ impl Reason {
     /// The reason for a person.
     #[must_use]
     pub fn words(&self, direction: Direction) -> String {
+        let cause = self.cause(direction);
+        match self {
+            Self::Isolated(_) | Self::Unknown => format!("dropped: {cause}"),
+            Self::Denied(..) => format!("dropped by {cause}"),
+            Self::Audited(_) => format!("allowed: {cause}"),
+            _ => cause,
+        }
+    }
+
+    /// The reason after a word that says what became of the connection.
+    #[must_use]
+    pub fn cause(&self, direction: Direction) -> String {
         let rule = |kind: &str, name: &dyn fmt::Display, rule: &usize| {
             format!("spec.{direction}[{rule}] of {kind} {name}")
         };
         match self {
             Self::Elsewhere => "not decided here: no pod of this node has the address".to_owned(),
+            Self::Unknown => {
+                "no known pod of this node has the address, and unknown ones are closed".to_owned()
+            }
             Self::Itself => "allowed: NetworkPolicies do not keep a pod from itself".to_owned(),
             Self::NotIsolated => "allowed: no policy decides it".to_owned(),
             Self::Allowed(name, it) => {
@@ -106,20 +124,16 @@ impl Reason {
             }
             Self::Isolated(names) => {
                 let names = joined(names);
-                format!("dropped: isolated by NetworkPolicy {names}, no rule of which matches")
+                format!("isolated by NetworkPolicy {names}, no rule of which matches")
             }
             Self::Audited(names) => {
                 let names = joined(names);
-                format!(
-                    "allowed: would be dropped, if NetworkPolicy {names} were not in audit mode"
-                )
+                format!("would be dropped, if NetworkPolicy {names} were not in audit mode")
             }
             Self::Accepted(name, it) => {
                 format!("allowed by {}", rule("ClusterNetworkPolicy", name, it))
             }
-            Self::Denied(name, it) => {
-                format!("dropped by {}", rule("ClusterNetworkPolicy", name, it))
-            }
+            Self::Denied(name, it) => rule("ClusterNetworkPolicy", name, it),
         }
     }
 }
@@ -157,13 +171,27 @@ pub fn audited(plan: &Plan, packet: &Packet, direction: Direction) -> Vec<Namesp
 /// The profile of a pod of this node; an error without one.
 fn profile(plan: &Plan, own: IpAddr, direction: Direction) -> Result<&Profile, Reason> {
     let Some(Content::Address(_, address)) = content(plan, &Piece::Address(own)) else {
-        return Err(Reason::Elsewhere);
+        let mut closed = ranges(plan);
+        return Err(if closed.any(|it| it.contains(&own)) {
+            Reason::Unknown
+        } else {
+            Reason::Elsewhere
+        });
     };
     let profile = address.profile(direction);
     match profile.and_then(|it| content(plan, &Piece::Profile(it))) {
         Some(Content::Profile(_, profile)) => Ok(profile),
         _ => Err(Reason::NotIsolated),
     }
+}
+
+/// The ranges of which addresses without a known pod are closed.
+pub fn ranges(plan: &Plan) -> impl Iterator<Item = &IpNet> {
+    // They are the last pieces.
+    plan.keys().rev().map_while(|it| match it {
+        Piece::Range(range) => Some(range),
+        _ => None,
+    })
 }
 
 fn at(plan: &Plan, packet: &Packet, direction: Direction) -> Reason {

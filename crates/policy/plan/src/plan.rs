@@ -30,6 +30,8 @@ pub enum Piece {
     Profile(ProfileId),
     /// An address of a pod of this node.
     Address(IpAddr),
+    /// Addresses of which those without a known pod of this node are closed.
+    Range(IpNet),
 }
 
 impl fmt::Display for Piece {
@@ -41,6 +43,7 @@ impl fmt::Display for Piece {
             Self::Group(id) => write!(f, "{id}"),
             Self::Profile(id) => write!(f, "profile {id}"),
             Self::Address(address) => write!(f, "pod address {address}"),
+            Self::Range(range) => write!(f, "unknown pods of {range}"),
         }
     }
 }
@@ -88,6 +91,8 @@ pub enum Content {
     Profile(ProfileId, Profile),
     /// Of [`Piece::Address`].
     Address(IpAddr, AddressPlan),
+    /// Of [`Piece::Range`].
+    Range(IpNet),
 }
 
 impl Content {
@@ -101,6 +106,7 @@ impl Content {
             Self::Group(id, _) => Piece::Group(*id),
             Self::Profile(id, _) => Piece::Profile(*id),
             Self::Address(address, _) => Piece::Address(*address),
+            Self::Range(range) => Piece::Range(*range),
         }
     }
 }

@@ -4,19 +4,20 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use sluice_model::{Change, Labels, NamespacedName, Pod, Reference};
+use ipnet::IpNet;
+use sluice_model::{Change, Labels, NamespacedName, Node, Pod, Reference};
 
 use crate::event::Event;
 use crate::groups::groups;
 use crate::id::{GroupId, ProfileId, SetId};
-use crate::lookup::Reason;
+use crate::lookup::{self, Reason};
 use crate::peer::PodSelection;
 use crate::plan::{
     AddressPlan, Content, Member, PeerSet, Piece, Plan, PlannedRule, PolicyPlan, Profile, TierRule,
 };
 use crate::pods::Pods;
 use crate::policy::{
-    Action, ClusterNetworkPolicy, Connections, Direction, Mode, NetworkPolicy, Tier,
+    Action, ClusterNetworkPolicy, Connections, Direction, Mode, NetworkPolicy, Tier, UnknownPods,
 };
 use crate::rules;
 use crate::sets::Sets;
@@ -27,6 +28,7 @@ use crate::sets::Sets;
 pub struct Planner {
     /// `None`: all pods are this node's.
     node: Option<Arc<str>>,
+    unknown_pods: UnknownPods,
     pods: Pods,
     policies: BTreeMap<NamespacedName, Arc<NetworkPolicy>>,
     cluster_policies: BTreeMap<Arc<str>, Arc<ClusterNetworkPolicy>>,
@@ -134,9 +136,23 @@ impl Planner {
         Self::of(None)
     }
 
+    /// Addresses of the node's pod ranges that no known pod has are treated like this.
+    #[must_use]
+    pub fn with_unknown_pods(mut self, unknown_pods: UnknownPods) -> Self {
+        self.unknown_pods = unknown_pods;
+        self
+    }
+
+    /// What becomes of connections of addresses that no known pod has.
+    #[must_use]
+    pub const fn unknown_pods(&self) -> UnknownPods {
+        self.unknown_pods
+    }
+
     fn of(node: Option<Arc<str>>) -> Self {
         Self {
             node,
+            unknown_pods: UnknownPods::Accept,
             pods: Pods::default(),
             policies: BTreeMap::new(),
             cluster_policies: BTreeMap::new(),
@@ -230,6 +246,7 @@ impl Planner {
                     self.refresh_sets(&touched);
                     stale.extend(touched);
                 }
+                Event::Node(change) => self.set_node(change),
                 Event::NetworkPolicy(change) => self.set_policy(change, &mut stale),
                 Event::ClusterNetworkPolicy(change) => self.set_cluster_policy(change, &mut stale),
             }
@@ -242,6 +259,26 @@ impl Planner {
     fn refresh_sets(&mut self, addresses: &BTreeSet<IpAddr>) {
         for address in addresses {
             self.sets.refresh(*address, &self.pods, &mut self.pieces);
+        }
+    }
+
+    /// Of this node's pod ranges all is closed that no known pod has.
+    fn set_node(&mut self, change: &Change<Node>) {
+        let is_own = Some(&change.name().name) == self.node.as_ref();
+        if self.unknown_pods == UnknownPods::Accept || !is_own {
+            return;
+        }
+        let ranges = change
+            .object()
+            .map(|it| &it.pod_cidrs[..])
+            .unwrap_or_default();
+        let ranges = IpNet::aggregate(&ranges.iter().map(IpNet::trunc).collect());
+        let closed: Vec<IpNet> = lookup::ranges(&self.pieces.plan).copied().collect();
+        for range in closed.iter().filter(|it| !ranges.contains(it)) {
+            self.pieces.remove(Piece::Range(*range));
+        }
+        for range in ranges {
+            self.pieces.put(Content::Range(range));
         }
     }
 

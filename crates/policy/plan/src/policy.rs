@@ -47,6 +47,16 @@ pub enum Connections {
     Cut,
 }
 
+/// What becomes of connections of an address of the node's pod ranges that no known pod of the node has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnknownPods {
+    /// They pass: no policy is known to be about them.
+    #[default]
+    Accept,
+    /// Their packets are dropped: policies may be about the pod.
+    Drop,
+}
+
 impl NetworkPolicy {
     /// The rules for one direction, if the policy isolates its pods there.
     #[must_use]

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use sluice_model::{
-    Change, ContainerPort, Labels, Namespace, NamespacedName, Pod, Protocol, Reference, Selector,
+    Change, ContainerPort, Labels, Namespace, NamespacedName, Node, Pod, Protocol, Reference,
+    Selector,
 };
 
 use crate::lookup::Packet;
@@ -28,6 +29,7 @@ pub struct World {
     pub pods: Vec<Pod>,
     pub policies: Vec<NetworkPolicy>,
     pub cluster_policies: Vec<ClusterNetworkPolicy>,
+    pub nodes: Vec<Node>,
 }
 
 /// All objects as new ones.
@@ -41,6 +43,8 @@ pub fn events(world: &World) -> Vec<Event> {
     events.extend(policies.map(|it| Event::NetworkPolicy(Change::Set(Arc::new(it)))));
     let policies = world.cluster_policies.iter().cloned();
     events.extend(policies.map(|it| Event::ClusterNetworkPolicy(Change::Set(Arc::new(it)))));
+    let nodes = world.nodes.iter().cloned();
+    events.extend(nodes.map(|it| Event::Node(Change::Set(Arc::new(it)))));
     events
 }
 
@@ -53,6 +57,7 @@ pub fn deletions(before: &World, after: &World) -> Vec<Event> {
     gone.map(|it| match it {
         Event::Pod(it) => Event::Pod(Change::Delete(it.name())),
         Event::Namespace(it) => Event::Namespace(Change::Delete(it.name())),
+        Event::Node(it) => Event::Node(Change::Delete(it.name())),
         Event::NetworkPolicy(it) => Event::NetworkPolicy(Change::Delete(it.name())),
         Event::ClusterNetworkPolicy(it) => Event::ClusterNetworkPolicy(Change::Delete(it.name())),
     })
@@ -119,8 +124,12 @@ pub fn worlds() -> impl Strategy<Value = World> {
     let namespaces = (label_sets(), label_sets(), any::<bool>());
     let policies = prop::collection::vec(policy(), 0..4);
     let cluster = prop::collection::vec(cluster_policy(), 0..3);
-    (namespaces, pods, policies, cluster).prop_map(
-        |(namespaces, pods, mut policies, mut cluster)| {
+    let range = prop::option::weighted(
+        0.3,
+        select(vec!["10.0.0.0/30", "fd00::/126", "10.0.0.4/31"]),
+    );
+    (namespaces, pods, policies, cluster, range).prop_map(
+        |(namespaces, pods, mut policies, mut cluster, range)| {
             for (index, policy) in policies.iter_mut().enumerate() {
                 policy.name.name = format!("np{index}").into();
             }
@@ -137,9 +146,20 @@ pub fn worlds() -> impl Strategy<Value = World> {
                 pods,
                 policies,
                 cluster_policies: cluster,
+                nodes: range.into_iter().map(|it| node(NODE, it)).collect(),
             }
         },
     )
+}
+
+fn node(name: &str, range: &str) -> Node {
+    Node {
+        name: name.into(),
+        addresses: Vec::new(),
+        zone: None,
+        pod_cidrs: vec![range.parse().expect("a prefix")],
+        leaving: false,
+    }
 }
 
 fn label_sets() -> impl Strategy<Value = Labels> {
@@ -286,6 +306,7 @@ fn cluster_policy() -> impl Strategy<Value = ClusterNetworkPolicy> {
 /// - `ns NAME LABELS`
 /// - `pod NAMESPACE/NAME NODE ADDRESS LABELS`, where a label `http` is the number of the port of this name, and the word
 ///   `terminating` is none
+/// - `node NAME RANGE`, with the range of its pods
 /// - `np NAMESPACE/NAME ingress|egress [pods=SELECTOR] [from=PEER|to=PEER] [port=PROTOCOL:PORT]`, with one rule if it has
 ///   a peer or a port; `audit` in place of `np` for one in audit mode
 /// - `cnp NAME admin|baseline PRIORITY NAMESPACE ingress|egress ACTION [from=PEER] [port=PROTOCOL:PORT]`
@@ -304,6 +325,7 @@ pub fn parse(text: &str) -> World {
                 name: name.into(),
                 labels: labels(text),
             }),
+            ["node", name, range] => world.nodes.push(node(name, range)),
             ["pod", name, node, address, ref rest @ ..] => {
                 world.pods.push(written_pod(name, node, address, rest));
             }

@@ -10,10 +10,11 @@ use crate::lookup::{Decision, Packet, Reason, audited, lookup};
 use crate::testing::{NODE, World, deletions, events, packets, parse, worlds};
 use crate::{
     Action, Content, Direction, Event, Mode, Peer, Piece, Plan, Planner, PodSelection, Rule,
+    UnknownPods,
 };
 
 fn planner(events: &[Event]) -> Planner {
-    let mut planner = Planner::new(NODE.into());
+    let mut planner = Planner::new(NODE.into()).with_unknown_pods(UnknownPods::Drop);
     planner.absorb_all(events);
     planner
 }

@@ -172,6 +172,15 @@ pub(crate) struct WaitArgs {
     pub(crate) output: Output,
 }
 
+/// Values of `--policy-unknown-pods`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum UnknownPodsArg {
+    /// They pass until the pod is known
+    Accept,
+    /// They are dropped until the pod is known
+    Drop,
+}
+
 /// Values of `--policy-connections`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ConnectionsArg {

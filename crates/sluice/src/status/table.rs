@@ -239,6 +239,7 @@ mod tests {
                 policies: 3,
                 members: 8,
                 is_in_force: false,
+                closed: Vec::new(),
                 issues: vec!["one is too large".to_owned()],
                 repairs: 2,
                 last_change: Some("nft (pid 7): table deleted".to_owned()),

@@ -20,7 +20,7 @@ fn drop(source: u8, port: u16) -> PolicyDrop {
         protocol: Some("tcp".to_owned()),
         port: Some(port),
         policies: Vec::new(),
-        why: "dropped: no".to_owned(),
+        why: "isolated".to_owned(),
     }
 }
 
@@ -70,7 +70,7 @@ fn pairs_that_are_logged_are_bounded() {
 #[test]
 fn a_packet_is_a_line() {
     let text = drop(1, 80).to_string();
-    let expected = "2026-01-01T00:00:00.000Z dropped ingress 10.0.0.1 to a/web (10.0.0.2) port 80/tcp: dropped: no";
+    let expected = "2026-01-01T00:00:00.000Z dropped ingress 10.0.0.1 to a/web (10.0.0.2) port 80/tcp: isolated";
     assert_eq!(text, expected);
 }
 

@@ -134,7 +134,8 @@ fn a_large_change_comes_in_parts() {
     ));
     policies.absorb(vec![PolicyEvent::Synced]);
     policies.step(Instant::now());
-    let large = (0..600).map(|it| format!("np a/p{it} ingress from=/app=p{it}\n"));
+    policies.portion = Portion::new(100, 100, 100, PART_TAKES);
+    let large = (0..120).map(|it| format!("np a/p{it} ingress from=/app=p{it}\n"));
     policies.absorb(objects(&large.collect::<String>()));
     let mut steps = 0;
     while policies.unwritten().is_some() {
@@ -146,7 +147,7 @@ fn a_large_change_comes_in_parts() {
             policies.absorb(objects("np b/deny ingress"));
         }
     }
-    assert!(steps > 3, "{steps} steps");
+    assert!(steps > 30, "{steps} steps");
     assert!(policies.state(&NamespacedName::new("b", "deny")).in_force);
     policies.tables.forget();
     let report = policies.write(Instant::now()).expect("it is written");

@@ -9,19 +9,30 @@ use crate::policy::{Action, Direction, Mode, Port, PortNumber, Rule, Tier};
 use crate::testing::{NODE, World};
 use crate::{Namespaces, Peer, PodSelection};
 
-/// Whether the ends of a packet allow it, the source first. Pods of other nodes and addresses of nobody allow all.
+/// Whether the ends of a packet allow it, the source first. Pods of other nodes and addresses of nobody allow all, but
+/// those of nobody in the range of the node's pods allow nothing.
 ///
 /// The specifications have one pod for each address. With several, a connection is allowed by what is said about all of them,
 /// and forbidden by what is said about any.
 pub(super) fn allowed(world: &World, packet: &Packet) -> (bool, bool) {
     let ask = |address, direction| {
         let own = living(claims(world, address).filter(|it| it.node.as_deref() == Some(NODE)));
-        own.is_empty() || allows(world, packet, &own, direction)
+        if own.is_empty() {
+            return !is_closed(world, address);
+        }
+        allows(world, packet, &own, direction)
     };
     (
         ask(packet.source, Direction::Egress),
         ask(packet.destination, Direction::Ingress),
     )
+}
+
+/// Whether unknown pods of an address are closed.
+fn is_closed(world: &World, address: IpAddr) -> bool {
+    let own = world.nodes.iter().filter(|it| *it.name == *NODE);
+    own.flat_map(|it| &it.pod_cidrs)
+        .any(|it| it.contains(&address))
 }
 
 /// Whether several pods have an address.
