@@ -6,7 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use sluice_netlink::Family;
-use sluice_netlink::conntrack::{Conntrack, Flow, FlowFilter};
+use sluice_netlink::RequestError;
+use sluice_netlink::conntrack::{Conntrack, Flow};
 use sluice_nft::Kernel;
 use sluice_node::{Handle, chain};
 use sluice_policy_plan::lookup::{Packet, lookup};
@@ -32,11 +33,13 @@ pub fn forbidden(before: &Plan, after: &Plan) -> Result<Vec<Packet>, BackendErro
     let mut table = open()?;
     let mut found = Vec::new();
     for family in [Family::Ipv4, Family::Ipv6] {
-        let flows = flows(&mut table, family)?;
-        let packets = flows.iter().map(first_packet);
-        found.extend(
-            packets.filter(|it| lookup(before, it).is_allowed() && !lookup(after, it).is_allowed()),
-        );
+        let listed = table.for_each_flow(family, |flow| {
+            let it = first_packet(&flow);
+            if lookup(before, &it).is_allowed() && !lookup(after, &it).is_allowed() {
+                found.push(it);
+            }
+        });
+        listed.map_err(unlisted)?;
     }
     Ok(found)
 }
@@ -45,15 +48,8 @@ fn open() -> Result<Conntrack, BackendError> {
     Conntrack::open().map_err(|error| BackendError::new("open connection tracking", error))
 }
 
-fn flows(table: &mut Conntrack, family: Family) -> Result<Vec<Flow>, BackendError> {
-    let filter = FlowFilter {
-        family,
-        destination: None,
-        protocol: None,
-        destination_port: None,
-    };
-    let flows = table.flows(&filter);
-    flows.map_err(|error| BackendError::new("list connections", error))
+fn unlisted(error: RequestError) -> BackendError {
+    BackendError::new("list connections", error)
 }
 
 /// What cuts connections after a change of rules.
@@ -107,26 +103,58 @@ fn run(begun: &Receiver<()>, policies: &Handle<Policies>) {
 
 fn walk(policies: &Handle<Policies>) -> Result<(), BackendError> {
     let mut table = open()?;
-    let mut count = 0;
+    let mut judging = Judging {
+        policies,
+        waiting: Vec::new(),
+        cut: Ok(Some(Vec::new())),
+    };
     for family in [Family::Ipv4, Family::Ipv6] {
-        for flows in flows(&mut table, family)?.chunks(JUDGED) {
-            let flows = flows.to_vec();
-            let answer = policies.ask(move |it| it.cut(flows)).blocking_recv();
-            let Ok(cut) = answer else {
-                // The agent is stopping.
-                return Ok(());
-            };
-            for flow in cut? {
-                let deleted = table.delete(&flow);
-                deleted.map_err(|error| BackendError::new("delete a connection", error))?;
-                count += 1;
-            }
-        }
+        let listed = table.for_each_flow(family, |it| judging.add(it));
+        listed.map_err(unlisted)?;
     }
-    if count > 0 {
+    judging.ask();
+    let Some(cut) = judging.cut? else {
+        // The agent is stopping.
+        return Ok(());
+    };
+    for flow in &cut {
+        let deleted = table.delete(flow);
+        deleted.map_err(|error| BackendError::new("delete a connection", error))?;
+    }
+    if !cut.is_empty() {
+        let count = cut.len();
         info!(count, "cut open connections that network policies forbid");
     }
     Ok(())
+}
+
+/// Asks the agent's thread about connections while the kernel lists them: only those that are cut are kept.
+struct Judging<'a> {
+    policies: &'a Handle<Policies>,
+    waiting: Vec<Flow>,
+    /// Those that are held cut; `None` when the agent is stopping.
+    cut: Result<Option<Vec<Flow>>, BackendError>,
+}
+
+impl Judging<'_> {
+    fn add(&mut self, flow: Flow) {
+        self.waiting.push(flow);
+        if self.waiting.len() == JUDGED {
+            self.ask();
+        }
+    }
+
+    fn ask(&mut self) {
+        let flows = std::mem::take(&mut self.waiting);
+        let Ok(Some(all)) = &mut self.cut else {
+            return;
+        };
+        match self.policies.ask(move |it| it.cut(flows)).blocking_recv() {
+            Ok(Ok(cut)) => all.extend(cut),
+            Ok(Err(error)) => self.cut = Err(error),
+            Err(_) => self.cut = Ok(None),
+        }
+    }
 }
 
 impl<K: Kernel> Policies<K> {

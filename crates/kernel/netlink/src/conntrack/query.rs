@@ -101,6 +101,31 @@ impl Conntrack {
         Ok(flows)
     }
 
+    /// Shows each connection of a family while the kernel lists them: the table may have millions. Connections that start or end
+    /// meanwhile may be shown or not.
+    ///
+    /// # Errors
+    /// Any [`RequestError`]; some were shown.
+    pub fn for_each_flow(
+        &mut self,
+        family: Family,
+        mut visit: impl FnMut(Flow),
+    ) -> Result<(), RequestError> {
+        let filter = FlowFilter {
+            family,
+            destination: None,
+            protocol: None,
+            destination_port: None,
+        };
+        let request = request(&filter);
+        request.dump(&mut self.socket, &mut |message| {
+            let flow = Flow::decode(&message.attrs());
+            flow.into_iter()
+                .filter(|it| filter.matches(it))
+                .for_each(&mut visit);
+        })
+    }
+
     /// As [`flows`](Self::flows), with their states and counters.
     ///
     /// # Errors
@@ -141,15 +166,19 @@ impl Conntrack {
         filter: &FlowFilter,
         decode: impl Fn(&Attrs<'_>) -> Option<T>,
     ) -> Result<Vec<T>, RequestError> {
-        let request = Request::new(
-            "list",
-            "connections",
-            SUBSYSTEM | IPCTNL_MSG_CT_GET,
-            |writer| filter.put(writer),
-        )
-        .family(filter.family.number());
-        request.list(&mut self.socket, |message| decode(&message.attrs()))
+        request(filter).list(&mut self.socket, |message| decode(&message.attrs()))
     }
+}
+
+/// The request for a list of the connections that match.
+fn request(filter: &FlowFilter) -> Request<'static> {
+    Request::new(
+        "list",
+        "connections",
+        SUBSYSTEM | IPCTNL_MSG_CT_GET,
+        |writer| filter.put(writer),
+    )
+    .family(filter.family.number())
 }
 
 #[cfg(test)]

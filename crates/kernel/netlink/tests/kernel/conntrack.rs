@@ -184,6 +184,12 @@ fn both_directions_are_listed() {
         let mut conntrack = Conntrack::open().unwrap();
         let flows = conntrack.flows(&filter(Family::Ipv4)).unwrap();
         assert_eq!(destinations(&flows), all);
+        let mut shown = Vec::new();
+        for family in [Family::Ipv4, Family::Ipv6] {
+            let shown = |it| shown.push(it);
+            conntrack.for_each_flow(family, shown).unwrap();
+        }
+        assert_eq!(destinations(&shown), all);
         for flow in &flows {
             assert_eq!(flow.original.src, flow.reply.dst);
             assert_eq!(flow.original.dst_port, flow.reply.src_port);
