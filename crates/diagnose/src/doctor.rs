@@ -21,8 +21,10 @@ mod machine;
 mod names;
 mod path;
 mod pods;
+mod policies;
 mod ports;
 mod probe;
+mod process;
 mod proxy;
 mod question;
 mod report;
@@ -35,6 +37,7 @@ mod way;
 
 pub use checklist::check;
 pub use pods::{Container, ContainerPort, PodState, ServicePods, Target};
+pub use policies::Enforcement;
 pub use proxy::{Agent, NoAgent, NodeDns};
 pub use question::{Kubelet, Question};
 pub use report::{Finding, Report, State};

@@ -17,6 +17,17 @@ pub(crate) fn pod(client: &Client, name: &NamespacedName) -> Result<PodState, St
     Ok(state(&pod))
 }
 
+/// The first object of the list at this path; `None` without one, and where the list cannot be read.
+pub(crate) fn first_of(client: &Client, path: &str) -> Option<String> {
+    let list: Value = apiserver::read(client, path, || format!("list {path}")).ok()?;
+    let metadata = &list["items"].get(0)?["metadata"];
+    let name = text(&metadata["name"]);
+    Some(match metadata["namespace"].as_str() {
+        Some(namespace) => format!("{namespace}/{name}"),
+        None => name,
+    })
+}
+
 /// The pods that the selector of a Service chooses.
 pub(crate) fn pods(client: &Client, name: &NamespacedName) -> Result<ServicePods, String> {
     let (namespace, service) = (&name.namespace, &name.name);

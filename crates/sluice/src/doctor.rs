@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use serde::Deserialize;
 use sluice_corefile::ResolvConf;
 use sluice_diagnose::doctor::{
-    self, Agent, Kubelet, NoAgent, NodeDns, PodState, Question, Report, ServicePods, Sources, State,
+    self, Agent, Enforcement, Kubelet, NoAgent, NodeDns, PodState, Question, Report, ServicePods,
+    Sources, State,
 };
 use sluice_dns_agent::local_dns;
 use sluice_model::NamespacedName;
@@ -61,7 +62,12 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     // A plan of our own was just read from it.
     let asked = server.as_ref().filter(|_| !args.node.names_source());
     let unanswered = asked.and_then(|it| apiserver::ready(it).err());
+    let of_policies = agent
+        .as_ref()
+        .ok()
+        .and_then(|it: &Whole| it.network_policy.as_ref());
     let machine = Machine {
+        policies: of_policies.map(ToString::to_string).unwrap_or_default(),
         agent,
         elsewhere,
         plan,
@@ -111,6 +117,8 @@ fn read_kubelet(path: &Path) -> (Kubelet, Option<String>) {
 /// This machine, and who answers here.
 struct Machine<'a> {
     agent: Result<Whole, ClientError>,
+    /// What the agent says about network policies.
+    policies: String,
     /// The agent's process in another network namespace.
     elsewhere: Option<u32>,
     plan: Option<Asked<'a>>,
@@ -122,7 +130,11 @@ struct Machine<'a> {
 
 impl Sources for Machine<'_> {
     fn agent(&self) -> Result<Agent<'_>, NoAgent> {
-        let Whole { status, dns, .. } = self.agent.as_ref().map_err(no_agent)?;
+        let Whole {
+            status,
+            dns,
+            network_policy,
+        } = self.agent.as_ref().map_err(no_agent)?;
         let AgentStatus {
             version, mode, pid, ..
         } = &status.agent;
@@ -138,6 +150,11 @@ impl Sources for Machine<'_> {
             dns: dns.as_ref().map(|it| NodeDns {
                 addresses: &it.addresses,
                 service: &it.service,
+            }),
+            policies: network_policy.as_ref().map(|it| Enforcement {
+                summary: &self.policies,
+                error: &it.error,
+                issues: &it.issues,
             }),
         })
     }
@@ -160,6 +177,10 @@ impl Sources for Machine<'_> {
 
     fn pod(&self, name: &NamespacedName) -> Option<PodState> {
         cluster::pod(self.client.as_ref()?, name).ok()
+    }
+
+    fn first_of(&self, path: &str) -> Option<String> {
+        cluster::first_of(self.client.as_ref()?, path)
     }
 
     fn beside(&self, mode: &str) -> Vec<(&'static str, String)> {

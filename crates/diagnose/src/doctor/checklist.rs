@@ -16,6 +16,7 @@ use super::names;
 use super::names::NOBODY;
 use super::path::path;
 use super::pods::{PodState, containers, pods};
+use super::policies::policies;
 use super::ports::node_ports;
 use super::probe::probe;
 use super::proxy::{elsewhere, is_of_a_proxy, leftovers, proxy, stale, unanswered};
@@ -46,6 +47,10 @@ pub fn check(question: &Question, sources: &dyn Sources) -> Result<Vec<Finding>,
     findings.extend(elsewhere);
     if let Some(agent) = agent.as_ref().ok().filter(|_| is_here) {
         findings.extend(leftovers(agent.mode, sources.beside(agent.mode)));
+    }
+    if is_here {
+        let first = |path: &str| sources.first_of(path);
+        findings.extend(policies(agent.as_ref().ok(), first));
     }
     match (sources.plan(), &question.service) {
         (Some(plan), Some(service)) => {

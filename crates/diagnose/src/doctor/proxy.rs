@@ -1,10 +1,11 @@
 //! Who writes the rules of this machine.
 
-use std::fs;
 use std::net::IpAddr;
 
 use sluice_model::Notice;
 
+use super::policies::Enforcement;
+use super::process::runs;
 use super::report::{Finding, State};
 
 /// What an agent says of itself.
@@ -26,6 +27,8 @@ pub struct Agent<'a> {
     pub synced: bool,
     /// Its DNS server; `None` without one.
     pub dns: Option<NodeDns<'a>>,
+    /// How it enforces network policies; `None` where it does not.
+    pub policies: Option<Enforcement<'a>>,
 }
 
 /// Why no agent answers.
@@ -137,16 +140,7 @@ pub(super) fn leftovers(mode: &str, beside: Vec<(&'static str, String)>) -> Vec<
 
 /// The process of a kube-proxy in this network namespace.
 pub(super) fn kube_proxy() -> Option<u32> {
-    let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
-    let own = namespace("self")?;
-    let processes = fs::read_dir("/proc").ok()?.flatten();
-    let mut pids = processes.filter_map(|it| it.file_name().into_string().ok());
-    let found = pids.find(|pid| {
-        let name = fs::read_to_string(format!("/proc/{pid}/comm"));
-        let is_named = name.is_ok_and(|it| it.trim_end() == "kube-proxy");
-        is_named && namespace(pid).as_ref() == Some(&own)
-    });
-    found?.parse().ok()
+    runs(&["kube-proxy"])
 }
 
 /// Whether a table or chain belongs to a Service proxy, to any other part of Sluice, or is the kubelet's.

@@ -30,6 +30,10 @@ pub trait Sources {
     /// A pod by name; `None` without an API server to ask, and where it knows no such pod.
     fn pod(&self, name: &NamespacedName) -> Option<PodState>;
 
+    /// The first object of the API server's list at this path, as `NAMESPACE/NAME` or its name; `None` without one, and where no
+    /// API server can be asked.
+    fn first_of(&self, path: &str) -> Option<String>;
+
     /// The modes whose rules are here beside those of `mode`, with one object each.
     fn beside(&self, mode: &str) -> Vec<(&'static str, String)>;
 
