@@ -32,6 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "policy-nftables",
             "policy-plan",
             "reconcile",
+            "route",
             "source",
         ],
     ),

@@ -244,7 +244,9 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
         });
         sluice_policy_agent::show_metrics(&of_process, of_pods.handle());
         let planner = Planner::new(node_name.clone()).with_unknown_pods(unknown_pods);
-        let policies = Policies::new(planner, tables, clock).watched(watch);
+        let policies = Policies::new(planner, tables, clock)
+            .watched(watch)
+            .with_bridges();
         let usual = match args.policy_connections {
             ConnectionsArg::Keep => PolicyConnections::Keep,
             ConnectionsArg::Cut => PolicyConnections::Cut,

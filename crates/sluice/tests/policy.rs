@@ -5,7 +5,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use sluice_lab::{
-    Client, Cluster, Netns, Pod, Probe, Protocol, Server, Session, eventually, require_netns,
+    Attach, Client, Cluster, Netns, Pod, Probe, Protocol, Server, Session, eventually,
+    require_netns,
 };
 
 use crate::common::{Agent, Files, SLUICE, WITHIN, get};
@@ -23,7 +24,12 @@ struct Bed {
 
 impl Bed {
     fn new() -> Self {
+        Self::attached(Attach::Routed)
+    }
+
+    fn attached(attach: Attach) -> Self {
         let builder = Cluster::builder()
+            .attach(attach)
             .node("node-a")
             .node("node-b")
             .client("outside");
@@ -317,9 +323,17 @@ fn audit_and_drops_are_told(mode: &str) {
     let node = bed.cluster.node("node-a").netns();
     let page = get(node, METRICS, "/metrics", WITHIN).expect("an agent shows metrics");
     for outcome in ["audited", "dropped"] {
-        for (name, namespace) in [("packets", ""), ("reports", r#"namespace="default","#)] {
+        for (name, before, after) in [
+            ("packets", "", ""),
+            ("reports", r#"namespace="default","#, ""),
+            (
+                "policy_reports",
+                "",
+                r#",policy="NetworkPolicy default/web""#,
+            ),
+        ] {
             let start = format!(
-                r#"sluice_network_policy_{name}_total{{direction="ingress",{namespace}outcome="{outcome}"}} "#
+                r#"sluice_network_policy_{name}_total{{direction="ingress",{before}outcome="{outcome}"{after}}} "#
             );
             let value = page.lines().find_map(|it| it.strip_prefix(&start));
             let count: Option<u64> = value.and_then(|it| it.parse().ok());
@@ -608,6 +622,41 @@ fn iptables() {
 #[test]
 fn ebpf() {
     policies_hold("ebpf");
+}
+
+/// Pods of one bridge: packets between them pass the rules where the kernel hands them to netfilter, and where it does not, the
+/// agent says so.
+#[test]
+fn pods_on_a_bridge_are_covered_or_named() {
+    require_netns!();
+    let bed = Bed::attached(Attach::Bridged);
+    bed.policy("{podSelector: {matchLabels: {app: web}}, ingress: []}");
+    let agent = bed.run("nftables");
+    let web = bed.direct("web");
+    bed.check("near", &[web], false);
+    bed.check("far", &[web], false);
+    let has_issue = |words: &str| {
+        bed.await_policies(words, |it| {
+            let issues = it["issues"].as_array().into_iter().flatten();
+            let mut issues = issues.filter_map(|it| it.as_str());
+            match words {
+                "" => issues.next().is_none(),
+                words => issues.any(|it| it.contains(words)),
+            }
+        });
+    };
+    has_issue("");
+    drop(agent);
+    for call in ["iptables", "ip6tables"] {
+        let key = format!("net.bridge.bridge-nf-call-{call}");
+        let node = bed.cluster.node("node-a");
+        node.netns().sysctl(&key, "0").expect("writable");
+    }
+    let _agent = bed.run("nftables");
+    bed.check("near", &[web], true);
+    bed.check("far", &[web], false);
+    has_issue("between pods on the bridge cni0: net.bridge.bridge-nf-call-iptables is 0");
+    has_issue("net.bridge.bridge-nf-call-ip6tables is 0");
 }
 
 /// Nobody knows the last good version of a file that was broken before the agent began.

@@ -111,10 +111,10 @@ pub struct PolicyDrops {
     pub drops: Vec<PolicyDrop>,
 }
 
-/// How often the kernel told of packets, by the namespace of the pod whose policies these are.
+/// How often the kernel told of packets, by the namespace of the pod whose policies these are, or by the policy.
 pub(crate) type Reports = BTreeMap<(Arc<str>, Outcome, Direction), u64>;
 
-/// Most entries of [`Reports`]: further namespaces share the one without a name.
+/// Most entries of [`Reports`]: further ones share the one without a name.
 const MOST_REPORTS: usize = 400;
 
 /// The last packets.
@@ -124,6 +124,7 @@ pub(crate) struct Drops {
     last: u64,
     lost: u64,
     pub(crate) reports: Reports,
+    pub(crate) by_policy: Reports,
     /// When a pair had its last log line.
     said: HashMap<(IpAddr, IpAddr, Outcome, Direction), Instant>,
 }
@@ -148,14 +149,6 @@ impl Drops {
         }
         self.recent.push_back(drop);
         self.last += 1;
-    }
-
-    fn count(&mut self, namespace: Arc<str>, outcome: Outcome, direction: Direction) {
-        let mut key = (namespace, outcome, direction);
-        if self.reports.len() >= MOST_REPORTS && !self.reports.contains_key(&key) {
-            key.0 = "".into();
-        }
-        *self.reports.entry(key).or_default() += 1;
     }
 
     fn is_to_be_said(&mut self, drop: &PolicyDrop, now: Instant) -> bool {
@@ -188,6 +181,13 @@ impl Drops {
             drops: self.recent.iter().skip(known).cloned().collect(),
         }
     }
+}
+
+fn count(reports: &mut Reports, mut key: (Arc<str>, Outcome, Direction)) {
+    if reports.len() >= MOST_REPORTS && !reports.contains_key(&key) {
+        key.0 = "".into();
+    }
+    *reports.entry(key).or_default() += 1;
 }
 
 impl<K: Kernel> Policies<K> {
@@ -241,7 +241,11 @@ impl<K: Kernel> Policies<K> {
             policies,
             why,
         };
-        self.drops.count(namespace, outcome, direction);
+        count(&mut self.drops.reports, (namespace, outcome, direction));
+        for policy in &drop.policies {
+            let key = (policy.as_str().into(), outcome, direction);
+            count(&mut self.drops.by_policy, key);
+        }
         self.drops.take(drop, Instant::now());
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! [`Policies`] is a consumer beside the Service proxy, of which it knows nothing.
 
+mod bridges;
 mod connections;
 mod drops;
 mod event;

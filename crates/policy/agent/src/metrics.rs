@@ -20,6 +20,7 @@ sluice_network_policy_peers Entries of sets of peers.
 sluice_network_policy_pod_addresses Addresses of pods on this node.
 sluice_network_policy_policies NetworkPolicies that some pod of this node needs, each direction once.
 sluice_network_policy_packets_total Packets that policies dropped, or in audit mode would drop.
+sluice_network_policy_policy_reports_total Such reports by the policy that dropped, or in audit mode would drop.
 sluice_network_policy_reports_total Reports of the kernel about such packets: of each pair of addresses one a second.
 sluice_network_policy_repairs_total Repairs of rules that another program had changed.
 ";
@@ -30,6 +31,7 @@ pub(crate) struct Figures {
     /// None where the kernel could not be asked: the counters stay as they were.
     pub(crate) packets: Vec<(Outcome, Direction, u64)>,
     pub(crate) reports: Reports,
+    pub(crate) by_policy: Reports,
 }
 
 impl Policies {
@@ -38,6 +40,7 @@ impl Policies {
             status: self.facts(),
             packets: self.packets(),
             reports: self.drops.reports.clone(),
+            by_policy: self.drops.by_policy.clone(),
         }
     }
 }
@@ -52,6 +55,7 @@ struct PolicyMetrics {
     repairs: IntCounter,
     packets: IntCounterVec,
     reports: IntCounterVec,
+    by_policy: IntCounterVec,
 }
 
 /// Shows the metrics of policies, which are asked for at each scrape.
@@ -72,6 +76,10 @@ pub fn show_metrics(of_process: &Metrics, policies: Handle<Policies>) {
         reports: to.counters(
             "sluice_network_policy_reports_total",
             &["direction", "namespace", "outcome"],
+        ),
+        by_policy: to.counters(
+            "sluice_network_policy_policy_reports_total",
+            &["direction", "outcome", "policy"],
         ),
     });
     of_process.before_scrape(move || {
@@ -105,6 +113,10 @@ impl PolicyMetrics {
         for ((namespace, outcome, direction), reports) in &figures.reports {
             let labels = [&*direction.to_string(), namespace, &*outcome.to_string()];
             follow(&self.reports.with_label_values(&labels), *reports);
+        }
+        for ((policy, outcome, direction), reports) in &figures.by_policy {
+            let labels = [&*direction.to_string(), &*outcome.to_string(), policy];
+            follow(&self.by_policy.with_label_values(&labels), *reports);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,7 @@ use sluice_policy_plan::{
 use sluice_reconcile::{BackendError, Backoff, Portion, Reconciler, Report};
 use tracing::{error, info, warn};
 
+use crate::bridges;
 use crate::connections::Cutting;
 use crate::drops::Drops;
 use crate::event::PolicyEvent;
@@ -129,6 +131,10 @@ pub struct Policies<K: Kernel = Connection> {
     last_change: Option<String>,
     /// Those that the log has.
     issues: BTreeSet<String>,
+    /// What the last look said about bridges.
+    unfiltered: BTreeSet<String>,
+    /// Looks at the bridges that pods of these addresses are on.
+    look_at_bridges: fn(&[IpAddr]) -> BTreeSet<String>,
     error: String,
     pub(crate) drops: Drops,
     /// `None`: open connections go on.
@@ -155,6 +161,8 @@ impl<K: Kernel> Policies<K> {
             repairs: 0,
             last_change: None,
             issues: BTreeSet::new(),
+            unfiltered: BTreeSet::new(),
+            look_at_bridges: |_| BTreeSet::new(),
             error: String::new(),
             drops: Drops::default(),
             cutting: None,
@@ -165,6 +173,13 @@ impl<K: Kernel> Policies<K> {
     #[must_use]
     pub fn watched(mut self, watch: impl FnOnce(u32) + Send + 'static) -> Self {
         self.watch = Some(Box::new(watch));
+        self
+    }
+
+    /// Tells of bridges of the calling thread's network namespace that rules of policies are not asked on.
+    #[must_use]
+    pub fn with_bridges(mut self) -> Self {
+        self.look_at_bridges = bridges::unfiltered;
         self
     }
 
@@ -260,6 +275,8 @@ impl<K: Kernel> Policies<K> {
         let has_begun = self.tables.has_begun();
         if !has_begun && self.look.is_none_or(|it| it <= now) {
             self.look = Some(now + LOOK);
+            let addresses: Vec<IpAddr> = self.planner.addresses().collect();
+            self.unfiltered = (self.look_at_bridges)(&addresses);
             if !self.tables.is_resync_due() && !self.tables.is_undisturbed() {
                 self.tables.doubt();
             }
@@ -305,6 +322,7 @@ impl<K: Kernel> Policies<K> {
         let has_no_range = self.planner.unknown_pods() == UnknownPods::Drop
             && ranges(self.planner.plan()).next().is_none();
         issues
+            .chain(self.unfiltered.iter().cloned())
             .chain(has_no_range.then(|| NO_RANGE.to_owned()))
             .collect()
     }

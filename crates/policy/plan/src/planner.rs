@@ -181,6 +181,11 @@ impl Planner {
         !self.pieces.changed.is_empty()
     }
 
+    /// The addresses of this node's pods.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.pieces.addresses()
+    }
+
     /// The NetworkPolicy of this name.
     #[must_use]
     pub fn policy(&self, name: &NamespacedName) -> Option<&NetworkPolicy> {

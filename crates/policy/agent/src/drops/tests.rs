@@ -76,17 +76,13 @@ fn a_packet_is_a_line() {
 
 #[test]
 fn namespaces_are_bounded() {
-    let mut drops = Drops::default();
+    let mut reports = Reports::new();
+    let key = |namespace: &str| (namespace.into(), Outcome::Dropped, Direction::Egress);
     for namespace in 0..10_000 {
-        let namespace = format!("ns-{namespace}").into();
-        drops.count(namespace, Outcome::Dropped, Direction::Egress);
+        count(&mut reports, key(&format!("ns-{namespace}")));
     }
-    drops.count("ns-0".into(), Outcome::Dropped, Direction::Egress);
-    assert!(drops.reports.len() <= MOST_REPORTS + 4);
-    let of = |namespace: &str| {
-        let key = (namespace.into(), Outcome::Dropped, Direction::Egress);
-        drops.reports[&key]
-    };
-    assert_eq!(of("ns-0"), 2);
-    assert_eq!(of(""), 10_000 - MOST_REPORTS as u64);
+    count(&mut reports, key("ns-0"));
+    assert!(reports.len() <= MOST_REPORTS + 4);
+    assert_eq!(reports[&key("ns-0")], 2);
+    assert_eq!(reports[&key("")], 10_000 - MOST_REPORTS as u64);
 }
