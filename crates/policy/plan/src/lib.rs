@@ -22,6 +22,7 @@ mod groups;
 mod id;
 pub mod lookup;
 mod peer;
+mod pieces;
 mod plan;
 mod planner;
 mod pods;

@@ -1,7 +1,7 @@
 //! Keeps the plan of a node as the objects are.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
@@ -12,8 +12,9 @@ use crate::groups::groups;
 use crate::id::{GroupId, ProfileId, SetId};
 use crate::lookup::{self, Reason};
 use crate::peer::PodSelection;
+use crate::pieces::Pieces;
 use crate::plan::{
-    AddressPlan, Content, Member, PeerSet, Piece, Plan, PlannedRule, PolicyPlan, Profile, TierRule,
+    AddressPlan, Content, PeerSet, Piece, Plan, PlannedRule, PolicyPlan, Profile, TierRule,
 };
 use crate::pods::Pods;
 use crate::policy::{
@@ -74,53 +75,6 @@ struct Used {
     users: usize,
     /// The sets that its rules ask.
     sets: Vec<SetId>,
-}
-
-/// The plan, and which of its pieces changed.
-#[derive(Debug, Default)]
-pub(crate) struct Pieces {
-    plan: Plan,
-    changed: BTreeSet<Piece>,
-}
-
-impl Pieces {
-    /// The plan has this piece, and no other of its identity.
-    pub(crate) fn put(&mut self, content: Content) {
-        let piece = content.piece();
-        if self.plan.get(&piece).is_some_and(|it| **it == content) {
-            return;
-        }
-        self.changed.insert(piece.clone());
-        self.plan.insert(piece, Arc::new(content));
-    }
-
-    /// The plan lacks the piece.
-    pub(crate) fn remove(&mut self, piece: Piece) {
-        if self.plan.remove(&piece).is_some() {
-            self.changed.insert(piece);
-        }
-    }
-
-    /// The entries of a set.
-    pub(crate) fn members(&self, id: SetId) -> Vec<Member> {
-        let first = Member::Address(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-        let pieces = self.plan.range(Piece::Member(id, first)..);
-        let members = pieces.map_while(|(piece, _)| match piece {
-            Piece::Member(of, member) if *of == id => Some(*member),
-            _ => None,
-        });
-        members.collect()
-    }
-
-    /// The addresses of this node's pods.
-    fn addresses(&self) -> impl Iterator<Item = IpAddr> {
-        let first = Piece::Address(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-        let pieces = self.plan.range(first..);
-        pieces.filter_map(|(piece, _)| match piece {
-            Piece::Address(address) => Some(*address),
-            _ => None,
-        })
-    }
 }
 
 impl Planner {

@@ -8,8 +8,8 @@ use sluice_model::Pod;
 
 use crate::id::SetId;
 use crate::peer::{Namespaces, PodSelection};
+use crate::pieces::Pieces;
 use crate::plan::{Claims, Content, Member, PeerSet, Piece};
-use crate::planner::Pieces;
 use crate::pods::Pods;
 
 /// A pod's entry in a set.
