@@ -53,6 +53,8 @@ static EXPERIMENTS: &[(&str, &str)] = experiments! {
     "node-dies"
     "stale-udp"
     "hairpin"
+    "network-policy"
+    "cluster-network-policy"
 };
 
 /// Lists the experiments, or runs one.

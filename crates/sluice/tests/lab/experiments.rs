@@ -63,6 +63,8 @@ experiments! {
     node_dies "node-dies"
     stale_udp "stale-udp"
     hairpin "hairpin"
+    network_policy "network-policy"
+    cluster_network_policy "cluster-network-policy"
 }
 
 #[test]
