@@ -246,7 +246,8 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
         let planner = Planner::new(node_name.clone()).with_unknown_pods(unknown_pods);
         let policies = Policies::new(planner, tables, clock)
             .watched(watch)
-            .with_bridges();
+            .with_bridges()
+            .announcing(announce.clone());
         let usual = match args.policy_connections {
             ConnectionsArg::Keep => PolicyConnections::Keep,
             ConnectionsArg::Cut => PolicyConnections::Cut,

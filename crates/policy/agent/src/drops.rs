@@ -1,5 +1,6 @@
 //! Packets that policies drop, or in audit mode would drop: the last ones, and their log lines.
 
+mod events;
 mod packet;
 mod reader;
 
@@ -11,12 +12,14 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use sluice_model::NamespacedName;
 use sluice_nft::Kernel;
 use sluice_policy_plan::lookup::{Packet, Reason, audited, lookup};
 use sluice_policy_plan::{Direction, Outcome, Planner};
 use tracing::info;
 
 use crate::Policies;
+pub(crate) use events::Events;
 pub use reader::listen;
 
 /// How many packets are remembered for whoever asks.
@@ -125,13 +128,18 @@ pub(crate) struct Drops {
     lost: u64,
     pub(crate) reports: Reports,
     pub(crate) by_policy: Reports,
+    pub(crate) events: Option<Events>,
     /// When a pair had its last log line.
     said: HashMap<(IpAddr, IpAddr, Outcome, Direction), Instant>,
 }
 
 impl Drops {
-    fn take(&mut self, drop: PolicyDrop, now: Instant) {
+    /// `pod`: the one whose policies these are.
+    fn take(&mut self, pod: Option<&NamespacedName>, drop: PolicyDrop, now: Instant) {
         if self.is_to_be_said(&drop, now) {
+            if let (Some(events), Some(pod)) = (&mut self.events, pod) {
+                events.tell(pod, &drop, now);
+            }
             let PolicyDrop {
                 outcome,
                 direction,
@@ -229,7 +237,8 @@ impl<K: Kernel> Policies<K> {
             Direction::Ingress => packet.destination,
         };
         let pod = self.planner().pods_at(&own).into_iter().next();
-        let namespace = pod.map_or_else(|| "".into(), |it| it.namespace);
+        let namespace = pod.as_ref().map(|it| it.namespace.clone());
+        let namespace = namespace.unwrap_or_default();
         let drop = PolicyDrop {
             time: format!("{:.3}", Timestamp::now()),
             outcome,
@@ -246,7 +255,7 @@ impl<K: Kernel> Policies<K> {
             let key = (policy.as_str().into(), outcome, direction);
             count(&mut self.drops.by_policy, key);
         }
-        self.drops.take(drop, Instant::now());
+        self.drops.take(pod.as_ref(), drop, Instant::now());
     }
 }
 

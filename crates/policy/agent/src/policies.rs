@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use sluice_model::NamespacedName;
+use sluice_model::{Announcement, NamespacedName};
 use sluice_nft::{Connection, Kernel};
 use sluice_node::{Consumer, Section, Settled, StepClock, chain};
 use sluice_policy_nftables::PolicyTables;
@@ -19,7 +20,7 @@ use tracing::{error, info, warn};
 
 use crate::bridges;
 use crate::connections::Cutting;
-use crate::drops::Drops;
+use crate::drops::{Drops, Events};
 use crate::event::PolicyEvent;
 use crate::questions::PolicyAnswer;
 
@@ -173,6 +174,13 @@ impl<K: Kernel> Policies<K> {
     #[must_use]
     pub fn watched(mut self, watch: impl FnOnce(u32) + Send + 'static) -> Self {
         self.watch = Some(Box::new(watch));
+        self
+    }
+
+    /// Announces dropped and audited packets on the pods whose policies these are.
+    #[must_use]
+    pub fn announcing(mut self, announce: Sender<Announcement>) -> Self {
+        self.drops.events = Some(Events::new(announce, Instant::now()));
         self
     }
 

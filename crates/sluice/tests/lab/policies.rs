@@ -75,6 +75,16 @@ fn a_policy_has_its_effect() {
     assert_eq!(nodes, ["node-a", "node-b"]);
     wait("stranger", false);
     wait("friend", true);
+    // The pod's users are told.
+    lab.until("an Event", || {
+        let events = lab.run(&["get", "events", "-o", "yaml"]);
+        let events = text(&events.stdout);
+        let words = [
+            "NetworkPolicyDropped",
+            "isolated by NetworkPolicy default/server",
+        ];
+        words.iter().all(|it| events.contains(it)).then_some(())
+    });
     // The doctor names it.
     let node = lab.json(&["pod", "server"])["spec"]["nodeName"].clone();
     let doctor = |from: &str| {

@@ -7,7 +7,7 @@ fn end(last: u8) -> End {
     }
 }
 
-fn drop(source: u8, port: u16) -> PolicyDrop {
+pub(super) fn drop(source: u8, port: u16) -> PolicyDrop {
     PolicyDrop {
         time: "2026-01-01T00:00:00.000Z".to_owned(),
         outcome: Outcome::Dropped,
@@ -28,7 +28,7 @@ fn drop(source: u8, port: u16) -> PolicyDrop {
 fn only_the_last_ones_are_remembered() {
     let mut drops = Drops::default();
     for port in 0..2_000 {
-        drops.take(drop(1, port), Instant::now());
+        drops.take(None, drop(1, port), Instant::now());
     }
     let ports = |after: u64| {
         let answer = drops.after(after);
