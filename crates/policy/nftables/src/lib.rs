@@ -14,7 +14,8 @@
 //!     jump policy-ingress-default/allow-client
 //!     counter goto dropped-ingress
 //!   }
-//!   chain audit-ingress-4f… {                 # NetworkPolicies in audit mode, where no other one isolates
+//!   chain audit-ingress-4f… {                 # NetworkPolicies in audit mode, where no other one isolates; a
+//!                                             # ClusterNetworkPolicy has `audit-admin-0-ingress-4f…`
 //!     ip saddr @set-9a… return
 //!     counter goto audited-ingress
 //!   }

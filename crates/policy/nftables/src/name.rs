@@ -85,10 +85,11 @@ impl ChainName {
     /// How many chains of the plan it may lead through: it is made after those that it leads to.
     pub(crate) fn depth(&self) -> usize {
         let is_profile = |it: &Direction| self.0.starts_with(&format!("{it}-"));
+        let is_between = |it: &&str| self.0.starts_with(it);
         if Direction::ALL.iter().any(is_profile) {
             2
         } else {
-            usize::from(self.0.starts_with("group-"))
+            usize::from(["group-", "admin-", "baseline-"].iter().any(is_between))
         }
     }
 

@@ -8,7 +8,7 @@ use sluice_nft::rule::{Action, ConnectionState, Field, Match, Sense, Side};
 use sluice_nft::text::comment;
 use sluice_nft::{ChainKind, Hook, HookPoint, Policy};
 use sluice_policy_plan::{
-    self as plan, AddressPlan, Content, Direction, Outcome, PeerSet, PlannedRule, PortMatch,
+    self as plan, AddressPlan, Content, Direction, Mode, Outcome, PeerSet, PlannedRule, PortMatch,
     Profile, ProfileId, SetId, TierRule,
 };
 
@@ -177,14 +177,25 @@ fn peer_set(family: IpFamily, id: SetId, set: &PeerSet) -> Vec<(Key, Object)> {
 
 /// A rule of a policy. [`plan::Action::Pass`] leaves the chain, which has no more than one tier.
 fn rule(direction: Direction, planned: &PlannedRule) -> Rule {
-    let mut rule = Rule::always(match planned.action {
-        plan::Action::Accept => Action::Accept,
-        plan::Action::Deny => Action::Goto(ChainName::outcome(Outcome::Dropped, direction)),
-        plan::Action::Pass => Action::Return,
-    });
-    if planned.action == plan::Action::Deny {
-        rule.actions.insert(0, Action::Count);
-    }
+    let rule = match planned.action {
+        plan::Action::Accept => Rule::always(Action::Accept),
+        plan::Action::Deny => counted(Outcome::Dropped, direction),
+        plan::Action::Pass => Rule::always(Action::Return),
+    };
+    matching(direction, planned, rule)
+}
+
+/// A rule of a policy in audit mode, in a chain of its own: what the first that matches would do is told, and left undone.
+fn audited(direction: Direction, planned: &PlannedRule) -> Rule {
+    let rule = match planned.action {
+        plan::Action::Accept | plan::Action::Pass => Rule::always(Action::Return),
+        plan::Action::Deny => counted(Outcome::Audited, direction),
+    };
+    matching(direction, planned, rule)
+}
+
+/// A rule for what a rule of a policy matches.
+fn matching(direction: Direction, planned: &PlannedRule, mut rule: Rule) -> Rule {
     let within = |key: &'static [Field], set| Match::In(Sense::Is, key.into(), SetName::Peers(set));
     if let Some(peer) = planned.peer {
         let key: &[Field] = match other(direction) {
@@ -209,10 +220,22 @@ fn profile(family: IpFamily, id: ProfileId, profile: &Profile) -> Vec<(Key, Obje
     let mut rules = Vec::new();
     let mut tier = |name: &str, tier: &[TierRule], rules: &mut Vec<Rule>| {
         if !tier.is_empty() {
+            let mut of_tier = Vec::new();
+            let policies = tier.chunk_by(|a, b| a.policy == b.policy);
+            for (index, policy) in policies.enumerate() {
+                let own = policy.iter().map(|it| &it.rule);
+                if policy[0].mode == Mode::Enforce {
+                    of_tier.extend(own.map(|it| rule(id.direction, it)));
+                    continue;
+                }
+                let name = ChainName::tier(&format!("audit-{name}-{index}"), id);
+                of_tier.push(Rule::always(Action::Jump(name.clone())));
+                let own = own.map(|it| audited(id.direction, it)).collect();
+                objects.push(chain_of(family, name, own));
+            }
             let name = ChainName::tier(name, id);
             rules.push(Rule::always(Action::Jump(name.clone())));
-            let tier = tier.iter().map(|it| rule(id.direction, &it.rule)).collect();
-            objects.push(chain_of(family, name, tier));
+            objects.push(chain_of(family, name, of_tier));
         }
     };
     tier("admin", &profile.admin, &mut rules);

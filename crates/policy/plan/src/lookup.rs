@@ -11,7 +11,7 @@ use crate::id::SetId;
 use crate::plan::{
     Content, Member, PeerSet, Piece, Plan, PlannedRule, PortMatch, Profile, TierRule,
 };
-use crate::policy::{Action, ClusterNetworkPolicy, Direction, NetworkPolicy};
+use crate::policy::{Action, ClusterNetworkPolicy, Direction, Mode, NetworkPolicy};
 
 /// The first packet of a connection, after a Service's address was translated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,8 +70,8 @@ pub enum Reason {
     Accepted(Arc<str>, usize),
     /// This rule of a ClusterNetworkPolicy denies it.
     Denied(Arc<str>, usize),
-    /// No policy decides it, and these NetworkPolicies in audit mode would drop it.
-    Audited(Vec<NamespacedName>),
+    /// No policy decides it, and these policies in audit mode would drop it.
+    Audited(Vec<Reference>),
 }
 
 impl Reason {
@@ -85,7 +85,8 @@ impl Reason {
     #[must_use]
     pub fn droppers(&self) -> Vec<Reference> {
         match self {
-            Self::Isolated(names) | Self::Audited(names) => names
+            Self::Audited(policies) => policies.clone(),
+            Self::Isolated(names) => names
                 .iter()
                 .map(|it| Reference::to::<NetworkPolicy>(it.clone()))
                 .collect(),
@@ -128,7 +129,7 @@ impl Reason {
             }
             Self::Audited(names) => {
                 let names = joined(names);
-                format!("would be dropped, if NetworkPolicy {names} were not in audit mode")
+                format!("would be dropped, if {names} were not in audit mode")
             }
             Self::Accepted(name, it) => {
                 format!("allowed by {}", rule("ClusterNetworkPolicy", name, it))
@@ -138,7 +139,7 @@ impl Reason {
     }
 }
 
-fn joined(names: &[NamespacedName]) -> String {
+fn joined<T: fmt::Display>(names: &[T]) -> String {
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
     names.join(" and ")
 }
@@ -150,22 +151,42 @@ pub fn lookup(plan: &Plan, packet: &Packet) -> Decision {
     Decision { egress, ingress }
 }
 
-/// The NetworkPolicies in audit mode that would drop a connection at this end. It may be that the tier Baseline, which
-/// they would keep from being asked, drops it now.
+/// The policies in audit mode that would drop a connection at this end, as far as policies before them let it come to them. It
+/// may be that another policy behind them drops it now.
 #[must_use]
-pub fn audited(plan: &Plan, packet: &Packet, direction: Direction) -> Vec<NamespacedName> {
+pub fn audited(plan: &Plan, packet: &Packet, direction: Direction) -> Vec<Reference> {
     let (own, other) = packet.ends(direction);
-    let profile = profile(plan, own, direction).ok();
-    let Some(profile) = profile.filter(|it| !it.audited.is_empty()) else {
+    let Ok(profile) = profile(plan, own, direction) else {
         return Vec::new();
     };
     let matches = |rule: &PlannedRule| matches(plan, packet, direction, rule);
-    let admin = profile.admin.iter().find(|it| matches(&it.rule));
-    let is_decided = admin.is_some_and(|it| it.rule.action != Action::Pass);
-    if is_decided || own == other || profile.audit.iter().any(matches) {
-        return Vec::new();
+    let mut found = Vec::new();
+    // Whether the tier decides.
+    let tier = |rules: &[TierRule], found: &mut Vec<Reference>| {
+        for of_policy in rules.chunk_by(|a, b| a.policy == b.policy) {
+            let first = of_policy.iter().find(|it| matches(&it.rule));
+            match first.map(|it| (it.mode, it.rule.action)) {
+                None | Some((Mode::Audit, Action::Accept | Action::Pass)) => {}
+                Some((Mode::Audit, Action::Deny)) => {
+                    found.push(Reference::cluster_scoped::<ClusterNetworkPolicy>(
+                        &of_policy[0].policy,
+                    ))
+                }
+                Some((Mode::Enforce, action)) => return action != Action::Pass,
+            }
+        }
+        false
+    };
+    if tier(&profile.admin, &mut found) || profile.is_isolated() {
+        return found;
     }
-    profile.audited.clone()
+    let is_audited = !profile.audited.is_empty() && own != other;
+    if is_audited && !profile.audit.iter().any(matches) {
+        let names = profile.audited.iter().cloned();
+        found.extend(names.map(Reference::to::<NetworkPolicy>));
+    }
+    tier(&profile.baseline, &mut found);
+    found
 }
 
 /// The profile of a pod of this node; an error without one.
@@ -213,7 +234,8 @@ fn decide(
 ) -> Reason {
     let matches = |rule: &PlannedRule| matches(plan, packet, direction, rule);
     let tier = |rules: &[TierRule]| {
-        let found = rules.iter().find(|it| matches(&it.rule))?;
+        let mut enforced = rules.iter().filter(|it| it.mode == Mode::Enforce);
+        let found = enforced.find(|it| matches(&it.rule))?;
         let (policy, rule) = (found.policy.clone(), found.rule.rule);
         match found.rule.action {
             Action::Accept => Some(Reason::Accepted(policy, rule)),

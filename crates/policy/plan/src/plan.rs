@@ -10,7 +10,7 @@ use sluice_model::{NamespacedName, Protocol};
 
 use crate::id::{GroupId, ProfileId, SetId};
 use crate::peer::PodSelection;
-use crate::policy::{Action, Direction};
+use crate::policy::{Action, Direction, Mode};
 
 /// The plan of a node. What a piece refers to is in the plan.
 pub type Plan = BTreeMap<Piece, Arc<Content>>;
@@ -320,6 +320,8 @@ pub struct TierRule {
     pub policy: Arc<str>,
     /// As in a NetworkPolicy, but with any action.
     pub rule: PlannedRule,
+    /// In audit mode the rule decides nothing: if it is the first of its policy that matches, and denies, that is told.
+    pub mode: Mode,
 }
 
 /// A pod's address on this node.

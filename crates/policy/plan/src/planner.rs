@@ -475,6 +475,7 @@ impl Planner {
                 all.extend(planned.into_iter().map(|rule| TierRule {
                     policy: policy.name.clone(),
                     rule,
+                    mode: policy.mode,
                 }));
             }
             all

@@ -27,13 +27,13 @@ pub struct NetworkPolicy {
     pub version: Option<Arc<str>>,
 }
 
-/// Whether a NetworkPolicy counts.
+/// Whether a policy counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// It allows and isolates.
     #[default]
     Enforce,
-    /// It neither allows nor isolates: what it would drop is counted and logged.
+    /// It neither allows, isolates nor denies: what it would drop is counted and logged.
     Audit,
 }
 
@@ -100,6 +100,8 @@ pub struct ClusterNetworkPolicy {
     pub ingress: Vec<Rule>,
     /// `spec.egress`.
     pub egress: Vec<Rule>,
+    /// As in a [`NetworkPolicy`].
+    pub mode: Mode,
     /// As in a [`NetworkPolicy`].
     pub connections: Option<Connections>,
     /// As in a [`NetworkPolicy`].

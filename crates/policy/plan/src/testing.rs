@@ -286,15 +286,17 @@ fn cluster_policy() -> impl Strategy<Value = ClusterNetworkPolicy> {
         prop::collection::vec(rule(action), 0..3)
     };
     let tier = select(vec![Tier::Admin, Tier::Baseline]);
-    let fields = (tier, 0_u16..2, selection(), rules(), rules());
+    let mode = select(vec![Mode::Enforce, Mode::Enforce, Mode::Audit]);
+    let fields = (tier, 0_u16..2, selection(), rules(), rules(), mode);
     fields.prop_map(
-        |(tier, priority, subject, ingress, egress)| ClusterNetworkPolicy {
+        |(tier, priority, subject, ingress, egress, mode)| ClusterNetworkPolicy {
             name: "".into(),
             tier,
             priority,
             subject,
             ingress,
             egress,
+            mode,
             connections: None,
             version: None,
         },
@@ -377,6 +379,7 @@ pub fn parse(text: &str) -> World {
                     subject: PodSelection::in_namespace(&namespace.into(), pods),
                     ingress,
                     egress,
+                    mode: Mode::Enforce,
                     connections: None,
                     version: None,
                 });

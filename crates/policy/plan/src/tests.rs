@@ -4,13 +4,13 @@ mod oracle;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use sluice_model::{Change, NamespacedName, Protocol, Selector};
+use sluice_model::{Change, NamespacedName, Protocol, Reference, Selector};
 
 use crate::lookup::{Decision, Packet, Reason, audited, lookup};
 use crate::testing::{NODE, World, deletions, events, packets, parse, worlds};
 use crate::{
-    Action, Content, Direction, Event, Mode, Peer, Piece, Plan, Planner, PodSelection, Rule,
-    UnknownPods,
+    Action, ClusterNetworkPolicy, Content, Direction, Event, Mode, NetworkPolicy, Peer, Piece,
+    Plan, Planner, PodSelection, Rule, UnknownPods,
 };
 
 fn planner(events: &[Event]) -> Planner {
@@ -55,6 +55,33 @@ proptest! {
                 } else if !oracle::is_contested(&world, own) {
                     prop_assert_eq!(found.is_empty(), then, "{:?} {}: {:?}", packet, direction, found);
                 }
+            }
+        }
+    }
+
+    /// A ClusterNetworkPolicy in audit mode tells of what it would deny if it were enforced, and of nothing else.
+    #[test]
+    fn audit_of_a_cluster_policy_tells_what_it_would_deny(mut world in worlds(), which in any::<Index>()) {
+        for policy in &mut world.policies {
+            policy.mode = Mode::Enforce;
+        }
+        for policy in &mut world.cluster_policies {
+            policy.mode = Mode::Enforce;
+        }
+        prop_assume!(!world.cluster_policies.is_empty());
+        let enforcing = planner(&events(&world));
+        let which = which.index(world.cluster_policies.len());
+        let policy = &mut world.cluster_policies[which];
+        policy.mode = Mode::Audit;
+        let name = policy.name.clone();
+        let audited_by = vec![Reference::cluster_scoped::<ClusterNetworkPolicy>(&name)];
+        let planner = planner(&events(&world));
+        for packet in packets() {
+            let decision = lookup(enforcing.plan(), &packet);
+            for (direction, reason) in [(Direction::Egress, decision.egress), (Direction::Ingress, decision.ingress)] {
+                let found = audited(planner.plan(), &packet, direction);
+                let is_denied = matches!(&reason, Reason::Denied(by, _) if *by == name);
+                prop_assert_eq!(&found, if is_denied { &audited_by } else { &[][..] }, "{:?}: {:?}", packet, reason);
             }
         }
     }
@@ -195,7 +222,11 @@ fn a_policy_without_rules_isolates() {
 #[test]
 fn a_policy_in_audit_mode_changes_nothing() {
     let deny = "audit a/deny ingress pods=app=web";
-    let audited = Reason::Audited(vec![np("deny")]);
+    let of = |names: &[&str]| {
+        let names = names.iter().map(|it| np(it));
+        Reason::Audited(names.map(Reference::to::<NetworkPolicy>).collect())
+    };
+    let audited = of(&["deny"]);
     check(deny, "10.0.1.1", "10.0.0.1", 80, &ingress(audited.clone()));
     check(
         deny,
@@ -213,7 +244,7 @@ fn a_policy_in_audit_mode_changes_nothing() {
         80,
         &ingress(Reason::NotIsolated),
     );
-    let both = Reason::Audited(vec![np("deny"), np("some")]);
+    let both = of(&["deny", "some"]);
     check(&some, "10.0.1.1", "10.0.0.1", 81, &ingress(both));
     // It opens nothing that another policy closes, and keeps no lower tier from being asked.
     let closed = format!("{some}\n np a/closed ingress");

@@ -12,7 +12,7 @@ use sluice_model::{Change, NamespacedName};
 use sluice_policy_agent::{End, forbidden};
 use sluice_policy_plan::diff::{PairChange, diff};
 use sluice_policy_plan::lookup::Packet;
-use sluice_policy_plan::{Event, Mode, NetworkPolicy, Planner};
+use sluice_policy_plan::{ClusterNetworkPolicy, Event, Mode, NetworkPolicy, Planner};
 
 use super::texts;
 use crate::cli::DiffArgs;
@@ -106,6 +106,13 @@ fn enforced(event: Event) -> Event {
                 ..(*policy).clone()
             };
             Event::NetworkPolicy(Change::Set(Arc::new(policy)))
+        }
+        Event::ClusterNetworkPolicy(Change::Set(policy)) => {
+            let policy = ClusterNetworkPolicy {
+                mode: Mode::Enforce,
+                ..(*policy).clone()
+            };
+            Event::ClusterNetworkPolicy(Change::Set(Arc::new(policy)))
         }
         other => other,
     }

@@ -6,14 +6,14 @@ use serde::Deserialize;
 use sluice_model::{NamespacedName, Protocol, Selector};
 use sluice_policy_plan as plan;
 use sluice_policy_plan::{
-    Action, Block, Direction, Namespaces, Peer, PodSelection, PortNumber, Rule, Tier,
+    Action, Block, Direction, Mode, Namespaces, Peer, PodSelection, PortNumber, Rule, Tier,
 };
 use sluice_source::kind::{
     At, Converted, Faults, Fields, Identity, Interner, Kind, ObjectMeta, cluster_scoped, nullable,
 };
 
 use super::parts::{
-    Annotations, LabelSelector, Labels, Part, Unknown, known, note_mode, nothing, number, prefix,
+    Annotations, LabelSelector, Labels, Part, Unknown, known, nothing, number, prefix,
 };
 
 /// A ClusterNetworkPolicy.
@@ -144,13 +144,8 @@ impl Kind for ClusterNetworkPolicy {
                     closed(name)
                 }
             };
-            if let Some(mode) = &self.metadata.annotations.mode
-                && mode != "enforce"
-            {
-                let why = format!("{mode:?} is for NetworkPolicies: the policy is enforced");
-                note_mode(why, &mut faults);
-            }
             plan::ClusterNetworkPolicy {
+                mode: self.metadata.annotations.mode(&mut faults),
                 connections: self.metadata.annotations.connections(&mut faults),
                 version: self.metadata.resource_version.as_deref().map(Arc::from),
                 ..policy
@@ -180,6 +175,7 @@ fn closed(name: Arc<str>) -> plan::ClusterNetworkPolicy {
         subject: PodSelection::everywhere(),
         ingress: vec![everything()],
         egress: vec![everything()],
+        mode: Mode::Enforce,
         connections: None,
         version: None,
     }
@@ -229,6 +225,7 @@ fn policy(spec: &Spec, name: Arc<str>, faults: &mut Faults<'_>) -> plan::Cluster
         subject,
         ingress,
         egress,
+        mode: Mode::Enforce,
         connections: None,
         version: None,
     }

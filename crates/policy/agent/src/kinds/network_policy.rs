@@ -11,8 +11,7 @@ use sluice_source::kind::{
 };
 
 use super::parts::{
-    Annotations, LabelSelector, Labels, Part, Unknown, known, note_mode, nothing, number, prefix,
-    protocol,
+    Annotations, LabelSelector, Labels, Part, Unknown, known, nothing, number, prefix, protocol,
 };
 
 /// A NetworkPolicy.
@@ -119,7 +118,7 @@ impl Kind for NetworkPolicy {
                 policy
             });
             plan::NetworkPolicy {
-                mode: mode(&self.metadata.annotations, &mut faults),
+                mode: self.metadata.annotations.mode(&mut faults),
                 connections: self.metadata.annotations.connections(&mut faults),
                 version: self.metadata.resource_version.as_deref().map(Arc::from),
                 ..policy
@@ -169,19 +168,6 @@ fn policy(
         connections: None,
         version: None,
     })
-}
-
-/// What is not understood closes: only the word itself keeps a policy from being enforced.
-fn mode(annotations: &Annotations, faults: &mut Faults<'_>) -> Mode {
-    match annotations.mode.as_deref() {
-        Some("audit") => Mode::Audit,
-        None | Some("enforce") => Mode::Enforce,
-        Some(other) => {
-            let why = format!("{other:?} is not one of enforce, audit: the policy is enforced");
-            note_mode(why, faults);
-            Mode::Enforce
-        }
-    }
 }
 
 /// A policy that isolates these pods in both directions, and allows nothing.

@@ -10,7 +10,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use sluice_model::{Expression, Protocol, Selector};
-use sluice_policy_plan::{Action, Connections, Rule};
+use sluice_policy_plan::{Action, Connections, Mode, Rule};
 use sluice_source::kind::{At, Faults, nullable};
 
 /// Fields that a part does not know.
@@ -24,7 +24,7 @@ pub(super) struct Labels {}
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Annotations {
-    /// `enforce`, or `audit` for a NetworkPolicy that drops nothing.
+    /// `enforce`, or `audit` for a policy that drops nothing.
     #[serde(rename = "sluice.dev/policy-mode")]
     pub(super) mode: Option<String>,
     /// `keep` or `cut`: what becomes of open connections that the policy forbids.
@@ -33,6 +33,19 @@ pub(super) struct Annotations {
 }
 
 impl Annotations {
+    /// What is not understood closes: only the word itself keeps a policy from being enforced.
+    pub(super) fn mode(&self, faults: &mut Faults<'_>) -> Mode {
+        match self.mode.as_deref() {
+            Some("audit") => Mode::Audit,
+            None | Some("enforce") => Mode::Enforce,
+            Some(other) => {
+                let why = format!("{other:?} is not one of enforce, audit: the policy is enforced");
+                note("sluice.dev/policy-mode", why, faults);
+                Mode::Enforce
+            }
+        }
+    }
+
     /// `None` without a word that is understood.
     pub(super) fn connections(&self, faults: &mut Faults<'_>) -> Option<Connections> {
         match self.connections.as_deref()? {
@@ -45,11 +58,6 @@ impl Annotations {
             }
         }
     }
-}
-
-/// Notes what is wrong with the annotation of the mode.
-pub(super) fn note_mode(why: String, faults: &mut Faults<'_>) {
-    note("sluice.dev/policy-mode", why, faults);
 }
 
 fn note(annotation: &'static str, why: String, faults: &mut Faults<'_>) {

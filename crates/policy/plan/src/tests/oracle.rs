@@ -109,7 +109,8 @@ fn tier(
 ) -> Option<Action> {
     let mut policies: Vec<_> = world.cluster_policies.iter().collect();
     policies.sort_by_key(|it| (it.priority, it.name.clone()));
-    for policy in policies.into_iter().filter(|it| it.tier == tier) {
+    let enforced = policies.into_iter().filter(|it| it.mode == Mode::Enforce);
+    for policy in enforced.filter(|it| it.tier == tier) {
         let (some, all) = some_and_all(own, |it| is_in(world, it, &policy.subject));
         let rules = match direction {
             Direction::Ingress => &policy.ingress,
