@@ -31,9 +31,10 @@ const LOOK: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// How long a part of a large difference should take: other consumers of the thread wait for it, and come between two parts.
-const PART_TAKES: Duration = Duration::from_millis(20);
-/// The smallest part, the first and the largest, in elements of sets.
-const PARTS: [usize; 3] = [500, 2_000, 20_000];
+const PART_TAKES: Duration = Duration::from_millis(30);
+/// The smallest part, the first and the largest, in elements of sets, as of Services in the nftables mode: each transaction waits
+/// for all processors, however small it is.
+const PARTS: [usize; 3] = [4_096, 8_192, 32_768];
 
 const NO_RANGE: &str = "--policy-unknown-pods: this node's Node has no spec.podCIDRs, so unknown pods are open: let the \
                         controller manager allocate them (--allocate-node-cidrs), or start with --policy-unknown-pods \
