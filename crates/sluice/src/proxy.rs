@@ -297,16 +297,15 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
         metrics: metrics.clone(),
         announce: announce.clone(),
     };
+    let of_policies = policies.is_some().then(|| of_pods.handle());
     let shown = Shown {
         questions: sluice_agent::questions(plans.clone(), metrics.clone())
             .merge(sluice_dns_agent::questions(
                 dns.as_ref().map(dns::NodeDns::questions),
             ))
-            .merge(sluice_policy_agent::questions(
-                policies.is_some().then(|| of_pods.handle()),
-            )),
+            .merge(sluice_policy_agent::questions(of_policies.clone())),
         page: sluice_agent::page(),
-        data: sluice_agent::data(plans, metrics),
+        data: sluice_agent::data(plans, metrics).merge(sluice_policy_agent::data(of_policies)),
     };
     let (to, origin) = (
         proxy.clone(),

@@ -16,6 +16,7 @@ mod metrics;
 mod policies;
 mod questions;
 mod state;
+mod web;
 
 pub use connections::{cutting, forbidden};
 pub use drops::{End, PolicyDrop, PolicyDrops, listen};
@@ -24,3 +25,4 @@ pub use metrics::show_metrics;
 pub use policies::{Policies, PolicyStatus};
 pub use questions::{PolicyAnswer, questions};
 pub use state::PolicyState;
+pub use web::data;

@@ -135,6 +135,17 @@ impl Planner {
         !self.pieces.changed.is_empty()
     }
 
+    /// The objects as they are, for the planner of a whole cluster.
+    #[must_use]
+    pub fn objects(&self) -> Vec<Event> {
+        let mut events: Vec<Event> = self.pods.objects().collect();
+        let policies = self.policies.values().cloned();
+        events.extend(policies.map(|it| Event::NetworkPolicy(Change::Set(it))));
+        let policies = self.cluster_policies.values().cloned();
+        events.extend(policies.map(|it| Event::ClusterNetworkPolicy(Change::Set(it))));
+        events
+    }
+
     /// The addresses of this node's pods.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.pieces.addresses()

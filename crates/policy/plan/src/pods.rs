@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use sluice_model::{Change, Labels, Namespace, NamespacedName, Pod};
 
+use crate::event::Event;
+
 /// Every pod, and the labels of every namespace.
 #[derive(Debug, Default)]
 pub(crate) struct Pods {
@@ -58,6 +60,17 @@ impl Pods {
         let is_same = old.unwrap_or_default() == self.labels(&name);
         let touched = (!is_same).then(|| self.in_namespace(&name));
         touched.into_iter().flatten().copied().collect()
+    }
+
+    /// All of them as new ones.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = Event> {
+        let namespaces = self.namespaces.iter().map(|(name, labels)| Namespace {
+            name: name.clone(),
+            labels: labels.clone(),
+        });
+        let namespaces = namespaces.map(|it| Event::Namespace(Change::Set(Arc::new(it))));
+        let pods = self.pods.values().cloned();
+        namespaces.chain(pods.map(|it| Event::Pod(Change::Set(it))))
     }
 
     /// The labels of a namespace; none for one that is unknown.

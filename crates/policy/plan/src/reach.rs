@@ -1,6 +1,8 @@
 //! Which pods may connect to which.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
 
 use sluice_model::NamespacedName;
 
@@ -38,9 +40,19 @@ fn everything() -> impl Iterator<Item = Traffic> {
 /// are there twice.
 #[must_use]
 pub fn reach(planner: &Planner) -> Vec<Reach> {
+    reach_within(planner, usize::MAX).unwrap_or_default()
+}
+
+/// The same; `None` if more than so many connections had to be looked up.
+#[must_use]
+pub fn reach_within(planner: &Planner, most: usize) -> Option<Vec<Reach>> {
     let plan = planner.plan();
     let starts = starts([plan; 2]);
     let classes = classes(planner, [plan; 2]);
+    let pairs = classes.len().saturating_mul(classes.len());
+    if pairs.saturating_mul(traffic(&starts).count()) > most {
+        return None;
+    }
     let mut all = BTreeSet::new();
     for from in &classes {
         for to in &classes {
@@ -51,7 +63,75 @@ pub fn reach(planner: &Planner) -> Vec<Reach> {
             }));
         }
     }
-    all.into_iter().collect()
+    Some(all.into_iter().collect())
+}
+
+/// What pairs of pods may, together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Everything.
+    All,
+    /// Nothing.
+    None,
+    /// Some pairs may, or at some ports.
+    Some,
+}
+
+impl fmt::Display for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::All => "all",
+            Self::None => "none",
+            Self::Some => "some",
+        })
+    }
+}
+
+/// Namespaces to namespaces.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Matrix {
+    /// Those that have pods, in their order.
+    pub namespaces: BTreeSet<Arc<str>>,
+    /// By who connects and who is connected to; no entry where there is no pair of pods.
+    pub cells: BTreeMap<(Arc<str>, Arc<str>), Extent>,
+}
+
+impl Matrix {
+    /// The matrix of all pods.
+    #[must_use]
+    pub fn of(all: &[Reach]) -> Self {
+        let namespaces = |it: &[NamespacedName]| -> BTreeSet<Arc<str>> {
+            it.iter().map(|it| it.namespace.clone()).collect()
+        };
+        let mut matrix = Self::default();
+        for reach in all {
+            let (from, to) = (namespaces(&reach.from), namespaces(&reach.to));
+            matrix.namespaces.extend(from.iter().chain(&to).cloned());
+            let new = match reach.allowed[..] {
+                [] => Extent::None,
+                _ if reach.is_everything() => Extent::All,
+                _ => Extent::Some,
+            };
+            for from in &from {
+                for to in &to {
+                    let pair = (from.clone(), to.clone());
+                    let cell = matrix.cells.entry(pair).or_insert(new);
+                    if *cell != new {
+                        *cell = Extent::Some;
+                    }
+                }
+            }
+        }
+        matrix
+    }
+
+    /// The words of a row, `-` where there is no pair of pods.
+    pub fn row(&self, from: &Arc<str>) -> impl Iterator<Item = String> {
+        self.namespaces.iter().map(|to| {
+            let cell = self.cells.get(&(from.clone(), to.clone()));
+            cell.map_or_else(|| "-".to_owned(), ToString::to_string)
+        })
+    }
 }
 
 /// `None` where there is no pair.

@@ -54,6 +54,7 @@ const SCRIPT: &str = concat!(
     include_str!("web/page/issues.js"),
     include_str!("web/page/explain.js"),
     include_str!("web/page/nodes.js"),
+    include_str!("web/page/policies.js"),
     include_str!("web/page/main.js"),
 );
 

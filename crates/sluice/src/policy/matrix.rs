@@ -1,13 +1,12 @@
 //! `sluice policy matrix`: who may talk to whom.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use serde::Serialize;
 use sluice_model::NamespacedName;
 use sluice_policy_plan::Planner;
-use sluice_policy_plan::reach::{Reach, reach};
+use sluice_policy_plan::reach::{Matrix, Reach, reach};
 
 use super::texts;
 use crate::cli::MatrixArgs;
@@ -68,63 +67,20 @@ impl Shown {
     }
 }
 
-/// What pairs of pods may, together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cell {
-    All,
-    None,
-    Some,
-}
-
-impl Cell {
-    fn of(reach: &Reach) -> Self {
-        match reach.allowed[..] {
-            [] => Self::None,
-            _ if reach.is_everything() => Self::All,
-            _ => Self::Some,
-        }
-    }
-
-    const fn word(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::None => "none",
-            Self::Some => "some",
-        }
-    }
-}
-
-/// Namespaces to namespaces; `-` where there is no pair of pods.
+/// Namespaces to namespaces.
 fn table(all: &[Reach]) -> String {
-    let namespaces = |it: &[NamespacedName]| -> BTreeSet<Arc<str>> {
-        it.iter().map(|it| it.namespace.clone()).collect()
-    };
-    let mut cells: BTreeMap<(Arc<str>, Arc<str>), Cell> = BTreeMap::new();
-    let mut names = BTreeSet::new();
-    for reach in all {
-        let (from, to) = (namespaces(&reach.from), namespaces(&reach.to));
-        names.extend(from.iter().chain(&to).cloned());
-        for from in &from {
-            for to in &to {
-                let new = Cell::of(reach);
-                let cell = cells.entry((from.clone(), to.clone())).or_insert(new);
-                if *cell != new {
-                    *cell = Cell::Some;
-                }
-            }
-        }
-    }
+    let matrix = Matrix::of(all);
+    let names = &matrix.namespaces;
     if names.is_empty() {
         return "there are no two pods\n".to_owned();
     }
     let head = ["FROM".to_owned()].into_iter();
     let head = head.chain(names.iter().map(ToString::to_string)).collect();
     let row = |from: &Arc<str>| {
-        let cells = names.iter().map(|to| {
-            let cell = cells.get(&(from.clone(), to.clone()));
-            cell.map_or("-", |it| it.word()).to_owned()
-        });
-        [from.to_string()].into_iter().chain(cells).collect()
+        [from.to_string()]
+            .into_iter()
+            .chain(matrix.row(from))
+            .collect()
     };
     let rows: Vec<Vec<String>> = [head].into_iter().chain(names.iter().map(row)).collect();
     columns(&rows, 0)

@@ -123,6 +123,35 @@ fn changed_manifests_appear_without_a_reload() {
     assert_quiet(&browser);
 }
 
+/// Namespaces, and the pods of one, by the policies of the cluster.
+#[test]
+fn policies_are_drawn() {
+    require_browser!();
+    let world = World::start(&["--network-policy"]);
+    world
+        .files
+        .write("policies.yaml", include_str!("policies.yaml"));
+    let browser = open(&world);
+    browser.until("!document.getElementById('to-policies').hidden");
+    let drawn = || {
+        browser.open(&format!("{URL}#services"));
+        browser.open(&format!("{URL}#policies/shop"));
+        browser.until("document.querySelectorAll('#policy-box table').length === 2");
+        browser
+            .text("#policy-box")
+            .contains("tcp/5432")
+            .then_some(())
+    };
+    assert!(
+        eventually(WITHIN, drawn).is_some(),
+        "{}",
+        browser.text("#policy-box")
+    );
+    let row = "[...document.querySelectorAll('#policy-box tbody tr')][0].textContent";
+    assert_eq!(browser.value(row), "other–some");
+    assert_quiet(&browser);
+}
+
 #[test]
 fn every_view_has_its_answer() {
     require_browser!();

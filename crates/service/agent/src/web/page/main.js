@@ -15,6 +15,7 @@ const VIEWS = {
   services: { title: 'Services', poll: async () => {} },
   service: { title: 'Service', poll: pollService },
   nodes: { title: 'Nodes', poll: pollNodes },
+  policies: { title: 'Network policies', poll: async () => {} },
   syncs: { title: 'Syncs', poll: pollSyncs },
   issues: { title: 'Issues', poll: async () => {} },
   explain: { title: 'Explain', poll: async () => {} },
@@ -31,6 +32,9 @@ function route() {
   }
   const isMove = state.view !== known;
   show(known);
+  if (known === 'policies') {
+    openPolicies(rest.join('/')).catch(showNoPolicies);
+  }
   if (known === 'explain') {
     openExplain(new URLSearchParams(location.hash.split(/\?(.*)/s)[1] ?? query ?? ''));
   }
@@ -97,6 +101,7 @@ function takeConnections({ services, uncounted }) {
 function showHead() {
   const { status } = state;
   setText(byId('node'), status.node);
+  byId('to-policies').hidden = !status.network_policy;
   const since = staleSince(status);
   const [word, tone] = !status.source_synced ? ['waiting for the first list', 'warn']
     : since ? [`stale since ${since}, rules may be old`, 'warn']
