@@ -6,6 +6,9 @@
 //! ```
 //!
 //! The headers of the answer are not decoded: a server that is well says so in DATA.
+//!
+//! Frames are written and read here, because nothing else in the program speaks HTTP/2: for this one call the crate h2,
+//! behind hyper's client, made a small stripped program 0.5 MB larger.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
