@@ -19,14 +19,14 @@ use super::pods::{PodState, containers, pods};
 use super::policies::policies;
 use super::ports::node_ports;
 use super::probe::probe;
-use super::proxy::{elsewhere, is_of_a_proxy, leftovers, proxy, stale, unanswered};
+use super::proxy::{elsewhere, leftovers, proxy, stale, unanswered};
 use super::question::Question;
 use super::report::Finding;
 use super::rules::rules;
 use super::service::{decision, objects, policy};
 use super::sources::{Plan, Sources};
 use super::way::way;
-use crate::trace::{Request, Source};
+use crate::trace::{Owner, Request, Source};
 
 /// Most packets that are traced: each that is lost takes two seconds.
 const TRACED: usize = 4;
@@ -67,7 +67,9 @@ pub fn check(question: &Question, sources: &dyn Sources) -> Result<Vec<Finding>,
             findings.extend(names::of_machine(question, sources));
         }
         findings.extend(conntrack());
-        findings.extend(filters(is_of_a_proxy));
+        findings.extend(filters(|table, chain| {
+            Owner::of(table, chain) != Owner::Foreign
+        }));
     }
     findings.push(clock());
     Ok(findings)
@@ -116,7 +118,14 @@ fn of_service(
     let is_asked = question.from.is_some();
     findings.extend(explanations.iter().map(|it| decision(it, is_asked)));
     if is_asked {
-        findings.extend(explanations.iter().filter_map(|it| policy(it, plan)));
+        // Frontends of one Service lead to the same endpoints.
+        let mut policies: Vec<Finding> = Vec::new();
+        for it in explanations.iter().filter_map(|it| policy(it, plan)) {
+            if !policies.contains(&it) {
+                policies.push(it);
+            }
+        }
+        findings.extend(policies);
     }
     if !is_here {
         return Ok(findings);

@@ -143,13 +143,6 @@ pub(super) fn kube_proxy() -> Option<u32> {
     runs(&["kube-proxy"])
 }
 
-/// Whether a table or chain belongs to a Service proxy, to any other part of Sluice, or is the kubelet's.
-pub(super) fn is_of_a_proxy(table: &str, chain: &str) -> bool {
-    ["sluice", "kube-proxy"].contains(&table)
-        || table.starts_with("sluice-")
-        || ["KUBE-", "SLUICE-"].iter().any(|it| chain.starts_with(it))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

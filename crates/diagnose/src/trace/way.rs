@@ -14,8 +14,8 @@ pub(super) const LOOPBACK: &str = "lo";
 /// Name of the tables of Sluice's mode nftables.
 const SLUICE_TABLE: &str = "sluice";
 
-/// Begins the names of the chains of kube-proxy's modes iptables and ipvs, and of kubelet's.
-const KUBE_CHAIN: &str = "KUBE-";
+/// Chains of kube-proxy, of kubelet, and of Sluice in the modes with kube-proxy's chains begin so.
+const OUR_CHAINS: [&str; 2] = ["KUBE-", "SLUICE-"];
 
 /// Addresses and ports in a packet. Displays as `10.0.0.1:40000 → 10.0.0.2:80`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -107,7 +107,7 @@ impl fmt::Display for Hop {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Owner {
-    /// Sluice in its mode nftables.
+    /// Sluice in its mode nftables, its network policies and its DNS.
     Sluice,
     /// kube-proxy, kubelet, or Sluice in the modes with kube-proxy's chains.
     Kubernetes,
@@ -117,11 +117,12 @@ pub enum Owner {
 
 impl Owner {
     /// The owner of a chain.
-    pub(super) fn of(table: &str, chain: &str) -> Self {
+    pub(crate) fn of(table: &str, chain: &str) -> Self {
         match table {
             SLUICE_TABLE => Self::Sluice,
             kube_proxy::TABLE => Self::Kubernetes,
-            _ if chain.starts_with(KUBE_CHAIN) => Self::Kubernetes,
+            _ if table.starts_with("sluice-") => Self::Sluice,
+            _ if OUR_CHAINS.iter().any(|it| chain.starts_with(it)) => Self::Kubernetes,
             _ => Self::Foreign,
         }
     }
@@ -291,6 +292,10 @@ mod tests {
         let table = sluice_nftables::TABLE;
         assert_eq!(Owner::of(table, "services"), Owner::Sluice);
         assert_eq!(Owner::of("nat", "KUBE-SERVICES"), Owner::Kubernetes);
+        // Network policies, and the DNS of the node.
+        for table in ["sluice-policy", "sluice-dns"] {
+            assert_eq!(Owner::of(table, "egress"), Owner::Sluice);
+        }
         assert_eq!(Owner::of("filter", "FORWARD"), Owner::Foreign);
     }
 }

@@ -98,6 +98,7 @@ fn a_policy_has_its_effect() {
         line.is_some_and(|it| it.contains("default/server") && it.contains("1 of 1 endpoints")),
         "{found}"
     );
+    assert_eq!(found.matches("  policy  ").count(), 1, "{found}");
     let found = doctor("default/friend");
     assert!(!found.contains("policy  "), "{found}");
     lab.good(&["delete", "networkpolicy", "server"]);
