@@ -10,7 +10,7 @@ use serde_json::json;
 use sluice_lab::Netns;
 
 use crate::common::SLUICE;
-use crate::web::accessibility::{check_keyboard, check_names, check_sight};
+use crate::web::accessibility::check;
 use crate::web::browser::{Browser, ENTER, TAB};
 use crate::web::world::TOKEN;
 use crate::web::{assert_quiet_at, require_browser};
@@ -123,9 +123,7 @@ fn a_lab_is_seen_live_by_everybody() {
     let browser = page.browser();
     browser.open(&page.url);
     browser.until_text("#tiles", "6 of 6");
-    check_names(&browser, &page.url, &VIEWS);
-    check_keyboard(&browser, &page.url, &VIEWS);
-    check_sight(&browser, &page.url, &VIEWS);
+    check(&browser, &page.url, &VIEWS);
     services_and_agents_are_seen_live(&page, &browser);
 }
 
