@@ -152,18 +152,26 @@ impl<'a> Browser<'a> {
     /// The value of a JavaScript expression.
     #[track_caller]
     pub(crate) fn value(&self, expression: &str) -> Value {
-        let script = format!("return ({expression})");
-        self.post("/execute/sync", &json!({ "script": script, "args": [] }))
+        self.try_value(expression)
+            .unwrap_or_else(|it| panic!("{expression}: {it}"))
     }
 
-    /// Waits until an expression is true.
+    fn try_value(&self, expression: &str) -> Result<Value, String> {
+        let script = format!("return ({expression})");
+        let body = json!({ "script": script, "args": [] });
+        self.try_call("POST", "/execute/sync", Some(&body))
+    }
+
+    /// Waits until an expression is true. An error is not yet: a page that begins to load has no body.
     #[track_caller]
     pub(crate) fn until(&self, expression: &str) {
+        let mut last = Ok(Value::Null);
         let found = eventually(WITHIN, || {
-            (self.value(expression) == Value::Bool(true)).then_some(())
+            last = self.try_value(expression);
+            (last == Ok(Value::Bool(true))).then_some(())
         });
         if found.is_none() {
-            panic!("not {expression}:\n{}", self.text("body"));
+            panic!("not {expression}: {last:?}\n{}", self.text("body"));
         }
     }
 
