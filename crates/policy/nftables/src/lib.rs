@@ -24,7 +24,7 @@
 //!     ip saddr . ip daddr != @logged-dropped-ingress update @logged-dropped-ingress { … } log group 29552
 //!     drop
 //!   }
-//!   chain policy-ingress-default/allow-client { ip saddr @set-9a… meta l4proto . th dport @set-77… accept }
+//!   chain policy-ingress-default/allow-client { ip saddr @set-9a… meta l4proto tcp th dport 8080 accept }
 //! }
 //! ```
 //!

@@ -206,6 +206,9 @@ fn matching(direction: Direction, planned: &PlannedRule, mut rule: Rule) -> Rule
     }
     match planned.port {
         PortMatch::Any => rule,
+        PortMatch::One(protocol, port) => rule
+            .and(Match::Protocol(protocol.number()))
+            .and(Match::Port(Side::Destination, port)),
         PortMatch::In(set) => rule.and(within(set::Kind::Ranges.key(), set)),
         PortMatch::Named(protocol, set) => {
             let rule = rule.and(Match::Protocol(protocol.number()));

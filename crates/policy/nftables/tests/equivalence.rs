@@ -117,6 +117,7 @@ fn matches(objects: &Objects, packet: &Packet, condition: &Match<SetName>) -> bo
         Match::Protocol(number) => packet
             .port
             .is_some_and(|(protocol, _)| protocol.number() == *number),
+        Match::Port(Side::Destination, port) => packet.port.is_some_and(|(_, it)| it == *port),
         // No connection was cut.
         Match::In(Sense::Is, _, SetName::Cut) => false,
         // No packet of this pair was logged before.

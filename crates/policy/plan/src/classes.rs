@@ -12,7 +12,7 @@ use sluice_model::{NamespacedName, Protocol};
 
 use crate::id::{ProfileId, SetId};
 use crate::lookup::Packet;
-use crate::plan::{Content, Member, PeerSet, Piece, Plan, PortRange};
+use crate::plan::{Content, Member, PeerSet, Piece, Plan, PlannedRule, PortMatch, PortRange};
 use crate::planner::Planner;
 use crate::policy::Direction;
 
@@ -204,10 +204,24 @@ pub(crate) fn starts(plans: [&Plan; 2]) -> BTreeSet<u16> {
             Content::Set(_, PeerSet::Ports(ranges)) => {
                 ranges.iter().for_each(|it| range(it.first, it.last));
             }
+            Content::Policy(_, _, policy) => ports(&policy.rules).for_each(|it| range(it, it)),
+            Content::Profile(_, profile) => {
+                let tiers = profile.admin.iter().chain(&profile.baseline);
+                let rules = tiers.map(|it| &it.rule).chain(&profile.audit);
+                ports(rules).for_each(|it| range(it, it));
+            }
             _ => {}
         }
     }
     starts
+}
+
+/// The ports that rules name themselves.
+fn ports<'a>(rules: impl IntoIterator<Item = &'a PlannedRule>) -> impl Iterator<Item = u16> {
+    rules.into_iter().filter_map(|it| match it.port {
+        PortMatch::One(_, port) => Some(port),
+        _ => None,
+    })
 }
 
 /// All traffic, in parts that have one answer each.

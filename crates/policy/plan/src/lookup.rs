@@ -277,6 +277,7 @@ fn matches(plan: &Plan, packet: &Packet, direction: Direction, rule: &PlannedRul
         && match (rule.port, packet.port) {
             (PortMatch::Any, _) => true,
             (_, None) => false,
+            (PortMatch::One(wanted, number), Some(port)) => (wanted, number) == port,
             (PortMatch::In(set), Some((protocol, port))) => {
                 let ranges = content(plan, &Piece::Set(set));
                 matches!(ranges, Some(Content::Set(_, PeerSet::Ports(ranges)))

@@ -252,7 +252,7 @@ impl PlannedRule {
     /// The sets that it asks.
     pub(crate) fn sets(&self) -> impl Iterator<Item = SetId> + use<> {
         let of_port = match self.port {
-            PortMatch::Any => None,
+            PortMatch::Any | PortMatch::One(..) => None,
             PortMatch::In(set) | PortMatch::Named(_, set) => Some(set),
         };
         self.peer.into_iter().chain(of_port)
@@ -264,6 +264,8 @@ impl PlannedRule {
 pub enum PortMatch {
     /// Every port of every protocol.
     Any,
+    /// This port. It needs no set: the kernel finds each one by its name, in a list of all.
+    One(Protocol, u16),
     /// One of the ports in the set.
     In(SetId),
     /// The destination's address and port are in the set, by this protocol.

@@ -37,7 +37,16 @@ pub(crate) fn plan(
                     peer: peer.map(&mut named),
                     port: match port {
                         Wanted::Any => PortMatch::Any,
-                        Wanted::In(ranges) => PortMatch::In(named(PeerSet::Ports(ranges))),
+                        Wanted::In(ranges) => match ranges[..] {
+                            [
+                                PortRange {
+                                    protocol,
+                                    first,
+                                    last,
+                                },
+                            ] if first == last => PortMatch::One(protocol, first),
+                            _ => PortMatch::In(named(PeerSet::Ports(ranges))),
+                        },
                         Wanted::Named(protocol, set) => PortMatch::Named(protocol, named(set)),
                     },
                     action: rule.action,

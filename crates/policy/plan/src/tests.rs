@@ -219,6 +219,21 @@ fn a_policy_without_rules_isolates() {
     );
 }
 
+/// The kernel finds a set by its name in a list of all: thousands of policies would wait for each other's.
+#[test]
+fn a_single_port_needs_no_set() {
+    let text = "pod a/web n1 10.0.0.1 app=web
+        np a/web ingress port=tcp:80
+        audit b/web egress port=udp:53
+        cnp top admin 1 a ingress accept port=tcp:81";
+    let planner = planner(&events(&parse(text)));
+    let sets = planner
+        .plan()
+        .keys()
+        .filter(|it| matches!(it, Piece::Set(_)));
+    assert_eq!(sets.count(), 0);
+}
+
 #[test]
 fn a_policy_in_audit_mode_changes_nothing() {
     let deny = "audit a/deny ingress pods=app=web";
