@@ -85,7 +85,7 @@ pub enum Content {
     Member(SetId, Member),
     /// Of [`Piece::Policy`].
     Policy(Direction, NamespacedName, PolicyPlan),
-    /// Of [`Piece::Group`]: one of the [`groups`](crate::groups) of a profile.
+    /// Of [`Piece::Group`]: one of the [`groups`](fn@crate::groups) of a profile.
     Group(GroupId, Vec<NamespacedName>),
     /// Of [`Piece::Profile`].
     Profile(ProfileId, Profile),
