@@ -1,6 +1,6 @@
 //! Strategic merge patch (`apimachinery/pkg/util/strategicpatch/patch.go`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
@@ -77,6 +77,7 @@ fn merge_map(
             )));
         }
     }
+    let merged: BTreeSet<String> = fields.keys().cloned().collect();
     for (field, value) in fields {
         match value {
             Value::Null => {
@@ -100,7 +101,9 @@ fn merge_map(
                     .entry(field.clone())
                     .or_insert_with(|| Value::Array(Vec::new()));
                 let schema = schema.and_then(|it| it.field(&field));
-                merge_list(schema, slot, patch)?;
+                let order = directives.get(&format!("{ORDER}{field}")).cloned();
+                let order = order.map(|it| list(ORDER, it)).transpose()?;
+                merge_list(schema, slot, patch, order.as_deref())?;
             }
             value => {
                 target.insert(field, value);
@@ -109,11 +112,13 @@ fn merge_map(
     }
     for (directive, order) in directives {
         if let Some(field) = directive.strip_prefix(ORDER)
+            && !merged.contains(field)
             && let Some(items) = target.get_mut(field).and_then(Value::as_array_mut)
         {
             let patch = schema.and_then(|it| it.field(field)).map(|it| &it.patch);
             let key = patch.and_then(|it| it.key.as_deref());
-            arrange(key, items, &list(&directive, order)?);
+            let (order, before) = (list(&directive, order)?, ranks(key, items));
+            arrange(key, items, &ranks(key, &order), &before);
         }
     }
     Ok(())
@@ -123,6 +128,7 @@ fn merge_list(
     schema: Option<&Schema>,
     target: &mut Value,
     mut patch: Vec<Value>,
+    order: Option<&[Value]>,
 ) -> Result<(), Status> {
     let has = |item: &Value, directive: &str| item.get(DIRECTIVE).is_some_and(|it| it == directive);
     let replaces = patch.iter().any(|it| has(it, "replace"));
@@ -131,11 +137,13 @@ fn merge_list(
     let (key, items) = match (schema.map(|it| &it.patch), target) {
         (Some(Patch { key: Some(key), .. }), Value::Array(items)) if !replaces => (&**key, items),
         (Some(Patch { merges: true, .. }), Value::Array(items)) if !replaces => {
+            let (order, before) = (ranks(None, order.unwrap_or(&patch)), ranks(None, items));
             for item in patch {
                 if !items.contains(&item) {
                     items.push(item);
                 }
             }
+            arrange(None, items, &order, &before);
             return Ok(());
         }
         (_, target) => {
@@ -143,6 +151,8 @@ fn merge_list(
             return Ok(());
         }
     };
+    let key_of = Some(key);
+    let (order, before) = (ranks(key_of, order.unwrap_or(&patch)), ranks(key_of, items));
     let mut merged: Vec<Option<Value>> = std::mem::take(items).into_iter().map(Some).collect();
     let mut places: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (place, item) in merged.iter().flatten().enumerate() {
@@ -172,6 +182,7 @@ fn merge_list(
         }
     }
     items.extend(merged.into_iter().flatten());
+    arrange(key_of, items, &order, &before);
     Ok(())
 }
 
@@ -185,35 +196,45 @@ fn clean(schema: Option<&Schema>, items: Vec<Value>) -> Result<Vec<Value>, Statu
     clean.collect()
 }
 
-/// Sorts the items that `order` names in that order. Each other item stays before the item that
-/// followed it.
-fn arrange(key: Option<&str>, items: &mut Vec<Value>, order: &[Value]) {
-    let key = |item: &Value| match key {
+/// The places of items in a list, by their keys.
+type Ranks = BTreeMap<Option<String>, usize>;
+
+/// What identifies an item of a list.
+fn identity(key: Option<&str>, item: &Value) -> Option<String> {
+    match key {
         Some(key) => item.get(key).map(Value::to_string),
         None => Some(item.to_string()),
-    };
-    let mut ranks = BTreeMap::new();
-    for (rank, item) in order.iter().enumerate() {
-        ranks.entry(key(item)).or_insert(rank);
     }
-    let rank = |item: &Value| ranks.get(&key(item)).copied();
-    let mut named = Vec::new();
-    let mut others = Vec::new();
-    for (place, item) in items.drain(..).enumerate() {
-        match rank(&item) {
-            Some(rank) => named.push((rank, place, item)),
-            None => others.push((place, item)),
-        }
+}
+
+fn ranks(key: Option<&str>, items: &[Value]) -> Ranks {
+    let mut ranks = Ranks::new();
+    for (rank, item) in items.iter().enumerate() {
+        ranks.entry(identity(key, item)).or_insert(rank);
     }
-    named.sort_by_key(|(rank, ..)| *rank);
+    ranks
+}
+
+/// Sorts the items that `order` names in that order: that of the directive, or else that of the patch. Each other item
+/// stays before those that followed it in the list as it was, `before`, so a new item comes first
+/// (`normalizeElementOrder`).
+fn arrange(key: Option<&str>, items: &mut Vec<Value>, order: &Ranks, before: &Ranks) {
+    let rank = |ranks: &Ranks, item: &Value| ranks.get(&identity(key, item)).copied();
+    let all = std::mem::take(items).into_iter();
+    let (mut named, others): (Vec<_>, Vec<_>) = all.partition(|it| rank(order, it).is_some());
+    named.sort_by_cached_key(|it| rank(order, it));
     let mut others = others.into_iter().peekable();
-    for (_, place, item) in named {
-        while let Some((_, other)) = others.next_if(|(at, _)| *at < place) {
+    for item in named {
+        let place = rank(before, &item);
+        while let Some(other) = others.next_if(|it| {
+            let other = rank(before, it);
+            other.is_some() && other < place
+        }) {
             items.push(other);
         }
         items.push(item);
     }
-    items.extend(others.map(|(_, item)| item));
+    items.extend(others);
 }
 
 fn list(directive: &str, value: Value) -> Result<Vec<Value>, Status> {

@@ -62,7 +62,14 @@ fn lists_are_merged_by_key() {
         "Pod",
         before.clone(),
         pod(json!([{"name": "b", "image": "z"}, {"name": "c"}])),
+        // In the order of the patch, as in Kubernetes' tutorial: a container that is added comes first.
         pod(json!([{"name": "a", "image": "x"}, {"name": "b", "image": "z"}, {"name": "c"}])),
+    );
+    check(
+        "Pod",
+        before.clone(),
+        pod(json!([{"name": "c"}, {"name": "b", "image": "z"}])),
+        pod(json!([{"name": "c"}, {"name": "a", "image": "x"}, {"name": "b", "image": "z"}])),
     );
     check(
         "Pod",
@@ -83,13 +90,13 @@ fn lists_are_merged_by_key() {
             "$setElementOrder/containers": [{"name": "c"}, {"name": "b"}],
             "containers": [{"name": "c"}, {"name": "b", "image": "z"}],
         }}),
-        pod(json!([{"name": "a", "image": "x"}, {"name": "c"}, {"name": "b", "image": "z"}])),
+        pod(json!([{"name": "c"}, {"name": "a", "image": "x"}, {"name": "b", "image": "z"}])),
     );
     check(
         "Service",
         json!({"spec": {"ports": [{"port": 80, "name": "web"}]}}),
         json!({"spec": {"ports": [{"port": 81, "name": "more"}, {"port": 80, "nodePort": 30000}]}}),
-        json!({"spec": {"ports": [{"port": 80, "name": "web", "nodePort": 30000}, {"port": 81, "name": "more"}]}}),
+        json!({"spec": {"ports": [{"port": 81, "name": "more"}, {"port": 80, "name": "web", "nodePort": 30000}]}}),
     );
     check(
         "EndpointSlice",
