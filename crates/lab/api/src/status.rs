@@ -86,7 +86,7 @@ impl Status {
 
     /// Adds the object that the error is about.
     fn about(mut self, resource: &Resource, name: &str) -> Self {
-        self.details = json!({"name": name, "group": resource.group, "kind": resource.plural});
+        self.details = details(resource, name);
         self
     }
 
@@ -365,3 +365,12 @@ impl fmt::Display for Status {
 }
 
 impl std::error::Error for Status {}
+
+/// What a Status says about its object. The core group has no name.
+pub(crate) fn details(resource: &Resource, name: &str) -> Value {
+    let mut details = json!({"name": name, "kind": resource.plural});
+    if !resource.group.is_empty() {
+        details["group"] = resource.group.clone().into();
+    }
+    details
+}

@@ -9,7 +9,7 @@ use crate::answer::{Answer, json_value, success};
 use crate::format::{Format, Include};
 use crate::list;
 use crate::query::Query;
-use crate::status::Status;
+use crate::status::{self, Status};
 use crate::store::{DeleteOptions, Propagation, unknown_kind};
 
 impl Call<'_> {
@@ -22,12 +22,9 @@ impl Call<'_> {
         if object.is_some_and(|it| it.value()["metadata"]["uid"] == last["metadata"]["uid"]) {
             return self.shown(&last);
         }
-        Ok(success(&json!({
-            "name": name,
-            "group": self.resource.group,
-            "kind": self.resource.plural,
-            "uid": last["metadata"]["uid"],
-        })))
+        let mut details = status::details(&self.resource, name);
+        details["uid"] = last["metadata"]["uid"].clone();
+        Ok(success(&details))
     }
 
     pub(super) fn delete_collection(&self) -> Result<Answer, Status> {
