@@ -114,7 +114,7 @@ pub(crate) fn created(resource: &Resource, object: &mut Value, manager: &Manager
         Subresource::Served => object.as_object_mut().and_then(|it| it.remove("status")),
         Subresource::Absent => None,
     };
-    resource.schema.complete(object);
+    resource.complete(object);
     written(resource, None, object, manager, now);
     if let Some(status) = status {
         object["status"] = status;
@@ -132,7 +132,7 @@ pub(crate) fn replaced(
     if resource.status == Subresource::Served {
         put(new, "status", old["status"].clone());
     }
-    resource.schema.complete(new);
+    resource.complete(new);
     written(resource, Some(old), new, manager, now);
 }
 

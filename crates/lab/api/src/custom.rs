@@ -28,7 +28,6 @@ pub(crate) fn admit(
     old: Option<&Value>,
     new: &mut Value,
 ) -> Result<(), Status> {
-    complete(new);
     let causes = validation::causes(old, new);
     if !causes.is_empty() {
         let name = new["metadata"]["name"].as_str().unwrap_or_default();
@@ -47,7 +46,7 @@ pub(crate) fn admit(
 }
 
 /// Sets the defaults (`apiextensions/v1/defaults.go`).
-fn complete(definition: &mut Value) {
+pub(crate) fn complete(definition: &mut Value) {
     let spec = &mut definition["spec"];
     let kind = spec["names"]["kind"].as_str().unwrap_or_default();
     let (singular, list) = (kind.to_lowercase(), format!("{kind}List"));
@@ -222,6 +221,7 @@ fn version(definition: &Value, version: &Value) -> Resource {
         conversion: None,
         // A status that is a subresource has no first value.
         begin: if has_status { drop_status } else { |_| {} },
+        defaults: |_| {},
         admit: None,
         warnings: None,
         deprecated,

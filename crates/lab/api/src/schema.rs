@@ -149,6 +149,8 @@ pub(crate) struct Rules {
     pub(crate) format: Option<Format>,
     /// Whether a number out of range has the words of Kubernetes' own validation.
     pub(crate) is_go: bool,
+    /// Whether an empty text is checked, too, and a missing one as an empty one.
+    pub(crate) always: bool,
     /// Whether the value never changes.
     pub(crate) immutable: bool,
     /// Whether the value never changes once the field `immutable` of the object is true.

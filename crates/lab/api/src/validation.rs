@@ -128,7 +128,7 @@ pub fn complete(old: Option<&Value>, new: &mut Value) -> Result<Vec<Cause>, Stat
     let resource = KINDS.of_kind(version, kind);
     let resource = resource.ok_or_else(|| unknown_kind(version, kind))?;
     conform(resource, new)?;
-    resource.schema.complete(new);
+    resource.complete(new);
     Ok(causes(resource, old, new))
 }
 

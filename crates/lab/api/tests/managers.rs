@@ -327,3 +327,88 @@ fn writers_of_this_process_are_managers() {
     store.by("other").update(Value::clone(&running)).unwrap();
     assert_eq!((&again, store.revision()), (&running, before));
 }
+
+/// kube-apiserver sets defaults when it decodes, before it looks at who writes what: a later apply of another value is a conflict.
+#[test]
+fn whoever_leaves_a_field_to_its_default_owns_it() {
+    let client = Client::new();
+    let pods = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let mut job = pods.clone();
+    job["spec"]["restartPolicy"] = "Never".into();
+    let set = json!({"selector": {"matchLabels": {"a": "b"}}, "template": pods});
+    let names = json!({"plural": "foos", "kind": "Foo"});
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
+    let version = json!({"name": "v1", "served": true, "storage": true, "schema": schema});
+    let foos = json!({"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]});
+    let here = "namespaces/default";
+    let pull = r#"/f:containers/k:{"name":"c"}/f:imagePullPolicy"#;
+    for (path, name, rest, field) in [
+        (
+            format!("/api/v1/{here}/pods"),
+            "a",
+            json!({"spec": pods["spec"]}),
+            "/f:spec/f:enableServiceLinks".to_owned(),
+        ),
+        (
+            format!("/api/v1/{here}/podtemplates"),
+            "a",
+            json!({"template": pods}),
+            format!("/f:template/f:spec{pull}"),
+        ),
+        (
+            format!("/apis/apps/v1/{here}/deployments"),
+            "a",
+            json!({"spec": set}),
+            format!("/f:spec/f:template/f:spec{pull}"),
+        ),
+        (
+            format!("/apis/apps/v1/{here}/daemonsets"),
+            "a",
+            json!({"spec": set}),
+            "/f:spec/f:updateStrategy/f:type".to_owned(),
+        ),
+        (
+            format!("/apis/batch/v1/{here}/jobs"),
+            "a",
+            json!({"spec": {"template": job}}),
+            "/f:metadata/f:labels/f:a".to_owned(),
+        ),
+        (
+            format!("/api/v1/{here}/services"),
+            "a",
+            json!({"spec": {"ports": [{"port": 80}]}}),
+            "/f:spec/f:internalTrafficPolicy".to_owned(),
+        ),
+        (
+            format!("/api/v1/{here}/secrets"),
+            "a",
+            json!({"stringData": {"k": "v"}}),
+            "/f:data/f:k".to_owned(),
+        ),
+        (
+            "/api/v1/namespaces".to_owned(),
+            "a",
+            json!({}),
+            "/f:metadata/f:labels/f:kubernetes.io~1metadata.name".to_owned(),
+        ),
+        (
+            format!("/apis/networking.k8s.io/v1/{here}/networkpolicies"),
+            "a",
+            json!({"spec": {"podSelector": {}}}),
+            "/f:spec/f:policyTypes".to_owned(),
+        ),
+        (
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned(),
+            "foos.example.com",
+            json!({"spec": foos}),
+            "/f:spec/f:names/f:listKind".to_owned(),
+        ),
+    ] {
+        let mut object = rest;
+        object["metadata"]["name"] = name.into();
+        let (code, made) = client.json("POST", &path, &object);
+        assert_eq!(code, 201, "{path}: {made}");
+        let owned = &made["metadata"]["managedFields"][0]["fieldsV1"];
+        assert!(owned.pointer(&field).is_some(), "{path}: {field}: {owned}");
+    }
+}

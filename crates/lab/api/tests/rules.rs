@@ -267,8 +267,11 @@ fn an_event_is_in_the_namespace_of_its_object() {
     let blank = json!({"metadata": {"name": "e"}, "eventTime": "2026-01-03T00:00:00.000000Z"});
     assert_eq!(
         why(client.json("POST", theirs, &blank)),
-        "422 [reportingController: Required value, reportingInstance: Required value, action: Required value, reason: \
-         Required value, type: Invalid value: \"\": has invalid value: ]"
+        "422 [reportingController: Invalid value: \"\": name part must be non-empty, reportingController: Invalid value: \"\": \
+         name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \
+         character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+         '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]'), reportingController: Required value, reportingInstance: Required value, \
+         action: Required value, reason: Required value, type: Invalid value: \"\": has invalid value: ]"
     );
     let old = json!({"metadata": {"name": "e"}, "eventTime": "2026-01-03T00:00:00.000000Z"});
     assert_eq!(
@@ -443,4 +446,119 @@ fn of_addresses_and_devices() {
         json!({"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1})
     );
     assert_eq!(requests[1]["exactly"], all);
+}
+
+/// An empty text is no missing one where Kubernetes checks it, and what it does not check it takes.
+#[test]
+fn texts_that_are_empty_or_too_long() {
+    let client = Client::new();
+    let here = "namespaces/default";
+    let slices = format!("/apis/discovery.k8s.io/v1/{here}/endpointslices");
+    let slice = |endpoint: Value, port: Value| {
+        let mut endpoint = endpoint;
+        endpoint["addresses"] = json!(["192.0.2.1"]);
+        json!({"addressType": "IPv4", "endpoints": [endpoint], "ports": [port]})
+    };
+    let events = format!("/apis/events.k8s.io/v1/{here}/events");
+    let event = |rest: Value| {
+        let mut event = json!({
+            "regarding": {"kind": "Pod", "name": "p", "namespace": "default"}, "reason": "Bound", "type": "Normal",
+            "action": "Binding", "reportingController": "example.com/c", "reportingInstance": "c-1",
+            "eventTime": "2026-01-03T00:00:00.000000Z",
+        });
+        let rest = rest.as_object().cloned().unwrap_or_default();
+        event.as_object_mut().unwrap().extend(rest);
+        event
+    };
+    let claims = format!("/api/v1/{here}/persistentvolumeclaims");
+    let claim = |class: &str| {
+        json!({"spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": class,
+        "resources": {"requests": {"storage": "1Gi"}}}})
+    };
+    let policies = format!("/apis/networking.k8s.io/v1/{here}/networkpolicies");
+    let selector = json!({"matchExpressions": [{"key": "a"}]});
+    let long = "x".repeat(129);
+    for (path, object, said) in [
+        (
+            &slices,
+            slice(json!({"nodeName": ""}), json!({"port": 80})),
+            "422 endpoints[0].nodeName: Invalid value: \"\": a",
+        ),
+        (
+            &slices,
+            slice(json!({}), json!({"port": 80, "protocol": ""})),
+            "422 ports[0].protocol: Unsupported value: \"\": ",
+        ),
+        (
+            &slices,
+            slice(
+                json!({"hints": {"forZones": [{"name": ""}]}}),
+                json!({"name": "", "port": 80}),
+            ),
+            "",
+        ),
+        (&claims, claim(""), ""),
+        (
+            &claims,
+            claim("A"),
+            "422 spec.storageClassName: Invalid value: \"A\": a lowercase",
+        ),
+        (
+            &policies,
+            json!({"spec": {"podSelector": selector}}),
+            "422 spec.podSelector.matchExpressions[0].operator: Invalid value: \"\": not a valid selector operator",
+        ),
+        (
+            &events,
+            event(json!({"action": long})),
+            "422 action: Invalid value: \"\": can have at most 128 characters",
+        ),
+        (
+            &events,
+            event(json!({"note": "x".repeat(1025)})),
+            "422 message: Invalid value: \"\": can have at most 1024 characters",
+        ),
+        (
+            &events,
+            event(json!({"reportingController": "a b"})),
+            "422 reportingController: Invalid value: \"a b\": name part",
+        ),
+        (
+            &events,
+            event(json!({"eventTime": "2026-01-03T00:00:00Z"})),
+            "400 Event in version \"v1\" cannot be handled as a Event: \
+            parsing time \"2026-01-03T00:00:00Z\" as \"2006-01-02T15:04:05.000000Z07:00\": cannot parse \"Z\" as \".000000\"",
+        ),
+    ] {
+        let mut named = object;
+        named["metadata"] = json!({"generateName": "a-"});
+        let (code, answer) = client.json("POST", path, &named);
+        let found = why((code, answer));
+        let is_right = if said.is_empty() {
+            found.is_empty()
+        } else {
+            found.starts_with(said)
+        };
+        assert!(is_right, "{named}: {found}, expected {said}");
+    }
+}
+
+/// What a behavior does not say has its defaults, also beside what it says (`autoscaling/v2/defaults.go`).
+#[test]
+fn a_behavior_may_say_a_part() {
+    let client = Client::new();
+    let path = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
+    let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+    let behavior = json!({"scaleDown": {"stabilizationWindowSeconds": 60}});
+    let spec = json!({"maxReplicas": 3, "scaleTargetRef": target, "behavior": behavior});
+    let (code, made) = client.json(
+        "POST",
+        path,
+        &json!({"metadata": {"name": "web"}, "spec": spec}),
+    );
+    assert_eq!(code, 201, "{made}");
+    let behavior = &made["spec"]["behavior"];
+    assert_eq!(behavior["scaleDown"]["stabilizationWindowSeconds"], 60);
+    assert_eq!(behavior["scaleDown"]["policies"][0]["type"], "Percent");
+    assert_eq!(behavior["scaleUp"]["policies"][0]["value"], 4);
 }

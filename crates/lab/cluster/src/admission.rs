@@ -1,4 +1,4 @@
-//! Admission of the lab: defaults, allocations and validation of objects before they are stored.
+//! Admission of the lab: allocations and validation of objects before they are stored.
 
 mod accounts;
 
@@ -7,18 +7,15 @@ use std::sync::{Arc, Mutex};
 
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::{Node, Service};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::IPAddress;
 use serde_json::Value;
 use sluice_api::{Cause, KINDS, Status};
 use sluice_controller::workloads::{
-    default_cron_job, default_daemon_set, default_deployment, default_job, default_pod,
-    default_replica_set, default_stateful_set, validate_cron_job, validate_daemon_set,
-    validate_deployment, validate_job, validate_pod, validate_replica_set, validate_stateful_set,
+    complete_job, complete_pod, validate_cron_job, validate_daemon_set, validate_deployment,
+    validate_job, validate_pod, validate_replica_set, validate_stateful_set,
 };
 use sluice_controller::{
-    Allocator, FieldError, Refusal, Typed, is_allocated, set_defaults, validate_service,
-    validate_slice,
+    Allocator, FieldError, Refusal, Typed, is_allocated, validate_service, validate_slice,
 };
 
 use accounts::Accounts;
@@ -36,7 +33,7 @@ mod tests;
 /// Checks whether a data plane can run on this machine; the error says why not.
 pub(crate) type CheckMode = Box<dyn Fn(&str) -> Result<(), String> + Send>;
 
-/// Sets the defaults that kube-apiserver sets, allocates addresses and ports, and validates.
+/// Allocates addresses and ports, adds what kube-apiserver adds beside defaults, and validates.
 pub(crate) struct Admission {
     allocator: Arc<Mutex<Allocator>>,
     /// The ranges of each ServiceCIDR, by its name, and whether it is being deleted.
@@ -79,7 +76,6 @@ impl Admission {
     fn service(&mut self, old: Option<&Value>, new: &mut Value) -> Result<(), Status> {
         let before = old.map(typed::<Service>).transpose()?;
         let mut service: Service = typed(new)?;
-        set_defaults(&mut service);
         let completed = {
             let mut allocator = self.allocator.lock().expect("nobody panics with it");
             allocator.complete(&mut service, before.as_ref())
@@ -206,25 +202,27 @@ impl sluice_api::Admission for Admission {
         }
         match new["kind"].as_str().unwrap_or_default() {
             "Service" => self.service(old, new),
-            "EndpointSlice" => endpoint_slice(old, new),
+            "EndpointSlice" => check(old, new, validate_slice),
             "ServiceCIDR" => self.take_cidrs(old, new),
             "IPAddress" => self.take_address(new),
             "Pod" => {
                 if old.is_none() {
                     self.accounts.admit(new)?;
                 }
-                complete(old, new, default_pod, validate_pod)
+                complete(old, new, complete_pod, validate_pod)
             }
             "Node" => self.node(old, new),
             "ServiceAccount" => self.accounts.set(new),
-            "Job" => complete(old, new, default_job, validate_job),
-            "CronJob" => complete(old, new, default_cron_job, |it, old| {
+            // Its selector is that of its creation.
+            "Job" if old.is_some() => check(old, new, validate_job),
+            "Job" => complete(old, new, complete_job, validate_job),
+            "CronJob" => check(old, new, |it, old| {
                 validate_cron_job(it, old, |name| zones::of(name).is_some())
             }),
-            "Deployment" => complete(old, new, default_deployment, validate_deployment),
-            "ReplicaSet" => complete(old, new, default_replica_set, validate_replica_set),
-            "StatefulSet" => complete(old, new, default_stateful_set, validate_stateful_set),
-            "DaemonSet" => complete(old, new, default_daemon_set, validate_daemon_set),
+            "Deployment" => check(old, new, validate_deployment),
+            "ReplicaSet" => check(old, new, validate_replica_set),
+            "StatefulSet" => check(old, new, validate_stateful_set),
+            "DaemonSet" => check(old, new, validate_daemon_set),
             _ => Ok(()),
         }
     }
@@ -297,25 +295,27 @@ fn is_of_status(old: &Value, new: &Value) -> bool {
         && metadata(old) == metadata(new)
 }
 
-/// Refuses an EndpointSlice that kube-apiserver would refuse.
-fn endpoint_slice(old: Option<&Value>, new: &Value) -> Result<(), Status> {
-    let before = old.map(typed::<EndpointSlice>).transpose()?;
-    let errors = validate_slice(&typed(new)?, before.as_ref()).into_iter();
-    checked(new, errors.map(|it| (it.field, it.why)))
-}
-
-/// Sets defaults, then validates.
+/// Completes an object by what kube-apiserver adds beside the defaults, then validates it.
 fn complete<T: Typed>(
     old: Option<&Value>,
     new: &mut Value,
-    default: impl Fn(&mut T),
+    add: impl Fn(&mut T),
+    validate: impl Fn(&T, Option<&T>) -> Vec<FieldError>,
+) -> Result<(), Status> {
+    let mut object: T = typed(new)?;
+    add(&mut object);
+    *new = object.write();
+    check(old, new, validate)
+}
+
+/// Refuses an object that kube-apiserver would refuse.
+fn check<T: Typed>(
+    old: Option<&Value>,
+    new: &Value,
     validate: impl Fn(&T, Option<&T>) -> Vec<FieldError>,
 ) -> Result<(), Status> {
     let old = old.map(typed::<T>).transpose()?;
-    let mut object: T = typed(new)?;
-    default(&mut object);
-    *new = object.write();
-    let errors = validate(&object, old.as_ref()).into_iter();
+    let errors = validate(&typed(new)?, old.as_ref()).into_iter();
     checked(new, errors.map(|it| (it.field, it.why)))
 }
 

@@ -38,7 +38,10 @@ pub fn set_defaults(service: &mut Service) {
         }
     }
     let cluster = || "Cluster".to_owned();
-    if kind != "ExternalName" {
+    if kind == "ExternalName" {
+        // Nobody is told of one (`defaultOnReadInternalTrafficPolicy` in `pkg/registry/core/service/storage`).
+        spec.internal_traffic_policy = None;
+    } else {
         spec.internal_traffic_policy.get_or_insert_with(cluster);
     }
     let has_external_ips = spec.external_ips.as_ref().is_some_and(|it| !it.is_empty());

@@ -65,6 +65,8 @@ pub enum Format {
     Local,
     /// A host name, or `*.` and one.
     Wildcard,
+    /// `DOMAIN/PATH`: who acts upon an object.
+    DomainPath,
     /// `DOMAIN/NAME` of who signs certificates.
     Signer,
     /// A request for a certificate in PEM, in base64.
@@ -103,6 +105,7 @@ impl Format {
             "below" => Self::Below,
             "local" => Self::Local,
             "wildcard" => Self::Wildcard,
+            "domain-path" => Self::DomainPath,
             "signer" => Self::Signer,
             "request" => Self::Request,
             "resources" => Self::Resources,
@@ -241,6 +244,12 @@ impl Format {
                 }
                 None => return Self::Subdomain.problems(text),
             },
+            Self::DomainPath => match text.split_once('/') {
+                Some((host, path)) if !host.is_empty() && !path.is_empty() => {
+                    return subdomain_problems(host);
+                }
+                _ => vec![(true, DOMAIN_PATH)],
+            },
             Self::Signer => return signer(text),
             Self::ApiVersion if text.matches('/').count() > 1 => {
                 return vec![format!("unexpected GroupVersion string: {text}")];
@@ -370,10 +379,11 @@ const PORT_LETTERS: &str = "must contain only alpha-numeric characters (a-z, 0-9
 const ENV_NAME: &str = "a valid environment variable name must consist only of printable ASCII characters other than '='";
 const HEADER: &str = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used \
     for validation is '[-A-Za-z0-9]+')";
+const DOMAIN_PATH: &str = "must be a domain-prefixed path (such as \"acme.io/foo\")";
 const MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 const IP: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 const CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-const PERCENTAGE: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', \
+pub(crate) const PERCENTAGE: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', \
     regex used for validation is '[0-9]+%')";
 const WILDCARD: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must \
     consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. \

@@ -57,8 +57,8 @@ use k8s_openapi::api::core::v1::{
 pub use accounts::{AUTHORITY, account_of, mount_token};
 pub use cron_job::time_zones;
 pub use defaults::{
-    default_cron_job, default_daemon_set, default_deployment, default_job, default_pod,
-    default_replica_set, default_stateful_set,
+    complete_job, complete_pod, default_cron_job, default_daemon_set, default_deployment,
+    default_job, default_pod, default_replica_set, default_stateful_set, default_template,
 };
 pub use plan::{Failure, Plan, Workload, Write};
 pub use resize::resize;

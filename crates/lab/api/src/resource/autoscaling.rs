@@ -104,6 +104,34 @@ pub(super) fn show(object: &mut Value) {
     }
 }
 
+/// The rules of scaling that a behavior does not give (`GenerateHPAScaleUpRules`, `GenerateHPAScaleDownRules` in
+/// `pkg/apis/autoscaling/v2/defaults.go`).
+pub(super) fn default_behavior(object: &mut Value) {
+    let Some(behavior) = part(object, "spec").and_then(|it| it.get_mut("behavior")) else {
+        return;
+    };
+    let policy =
+        |kind: &str, value: u32| json!({"type": kind, "value": value, "periodSeconds": 15});
+    let percent = policy("Percent", 100);
+    for (direction, rules) in [
+        (
+            "scaleUp",
+            json!({"stabilizationWindowSeconds": 0, "selectPolicy": "Max", "policies": [policy("Pods", 4), percent]}),
+        ),
+        (
+            "scaleDown",
+            json!({"selectPolicy": "Max", "policies": [percent]}),
+        ),
+    ] {
+        let given = &mut behavior[direction];
+        let mut whole = rules;
+        if let (Some(whole), Some(given)) = (whole.as_object_mut(), given.as_object()) {
+            whole.extend(given.clone());
+        }
+        *given = whole;
+    }
+}
+
 /// Whether a metric is the utilisation of the CPU, which version 1 has as a number.
 fn is_cpu(metric: &Value) -> bool {
     let resource = &metric["resource"];

@@ -1,9 +1,40 @@
 //! Defaults that depend on other fields of the object (`SetDefaults_*` in `pkg/apis`), and fields that a write does not change.
 
 use serde_json::{Map, Value, json};
+use sluice_controller::Typed;
+use sluice_controller::workloads::default_template;
 
 use super::{Registry, Resource};
 use crate::status::Status;
+
+/// Sets defaults by way of a type. What is no object of the type is refused elsewhere.
+pub(super) fn typed<T: Typed>(object: &mut Value, default: fn(&mut T)) {
+    if let Ok(mut it) = T::read(object) {
+        default(&mut it);
+        *object = it.write();
+    }
+}
+
+/// `core/v1`: the defaults of pods, if there is a template.
+pub(super) fn template(template: &mut Value) {
+    if template.is_object() {
+        typed(template, default_template);
+    }
+}
+
+/// `core/v1`: a controller without labels or selector has the labels of its pods.
+pub(super) fn replication_controller(new: &mut Value) {
+    if new["spec"]["template"].is_null() {
+        return;
+    }
+    template(&mut new["spec"]["template"]);
+    let labels = new["spec"]["template"]["metadata"]["labels"].clone();
+    for (part, field) in [("spec", "selector"), ("metadata", "labels")] {
+        if new[part][field].is_null() && !labels.is_null() {
+            new[part][field] = labels.clone();
+        }
+    }
+}
 
 fn each<'a>(object: &'a mut Value, pointer: &str) -> impl Iterator<Item = &'a mut Value> {
     let list = object.pointer_mut(pointer).and_then(Value::as_array_mut);
@@ -11,12 +42,7 @@ fn each<'a>(object: &'a mut Value, pointer: &str) -> impl Iterator<Item = &'a mu
 }
 
 /// `networking/v1`: a policy is for egress, too, when it has rules for it.
-pub(super) fn network_policy(
-    _: &Resource,
-    _: &Registry,
-    _: Option<&Value>,
-    new: &mut Value,
-) -> Result<(), Status> {
+pub(super) fn network_policy(new: &mut Value) {
     let spec = &mut new["spec"];
     if spec["policyTypes"].is_null() {
         let has_egress = !spec["egress"].is_null();
@@ -27,23 +53,16 @@ pub(super) fn network_policy(
         };
         spec["policyTypes"] = types;
     }
-    Ok(())
 }
 
 /// `rbac/v1`: users and groups are names of this group.
-pub(super) fn role_binding(
-    resource: &Resource,
-    _: &Registry,
-    _: Option<&Value>,
-    new: &mut Value,
-) -> Result<(), Status> {
+pub(super) fn role_binding(new: &mut Value) {
     for it in each(new, "/subjects") {
         let is_own = it["kind"] == "User" || it["kind"] == "Group";
         if is_own && it["apiGroup"].as_str().is_none_or(str::is_empty) {
-            it["apiGroup"] = resource.group.clone().into();
+            it["apiGroup"] = "rbac.authorization.k8s.io".into();
         }
     }
-    Ok(())
 }
 
 /// `certificates/v1`: what is asked for never changes (`PrepareForUpdate` of the strategy).
@@ -60,12 +79,7 @@ pub(super) fn certificate_request(
 }
 
 /// `core/v1`: of a container's limits, a missing default is the maximum, a missing request the default or the minimum.
-pub(super) fn limit_range(
-    _: &Resource,
-    _: &Registry,
-    _: Option<&Value>,
-    new: &mut Value,
-) -> Result<(), Status> {
+pub(super) fn limit_range(new: &mut Value) {
     for it in each(new, "/spec/limits").filter(|it| it["type"] == "Container") {
         for (from, to) in [
             ("max", "default"),
@@ -84,23 +98,16 @@ pub(super) fn limit_range(
             }
         }
     }
-    Ok(())
 }
 
 /// `resource/v1`: of the devices of each request one is wanted.
-pub(super) fn device_requests(
-    _: &Resource,
-    _: &Registry,
-    _: Option<&Value>,
-    new: &mut Value,
-) -> Result<(), Status> {
+pub(super) fn device_requests(new: &mut Value) {
     for pointer in ["/spec/devices/requests", "/spec/spec/devices/requests"] {
         for request in each(new, pointer) {
             request.get_mut("exactly").map(one_device);
             each(request, "/firstAvailable").for_each(one_device);
         }
     }
-    Ok(())
 }
 
 fn one_device(request: &mut Value) {

@@ -5,8 +5,13 @@ mod stored;
 use std::sync::LazyLock;
 
 use serde_json::{Value, json};
+use sluice_controller::set_defaults;
+use sluice_controller::workloads::{
+    default_cron_job, default_daemon_set, default_deployment, default_job, default_pod,
+    default_replica_set, default_stateful_set,
+};
 
-use super::{Conversion, NameRule, Registry, Resource, Scale, Subresource, events};
+use super::{Conversion, NameRule, Registry, Resource, Scale, Subresource, defaults, events};
 use crate::custom;
 use crate::http::pods::{OF_BINDINGS, PARTS};
 use crate::http::proxy::OF_SERVICES;
@@ -46,7 +51,7 @@ fn core() -> Vec<Resource> {
             fields: words("status.phase"),
             name: NameRule::Label,
             begin: namespaces::complete,
-            admit: Some(namespaces::keep_name),
+            defaults: namespaces::name_in_label,
             parts: writing::OF_NAMESPACES,
             ..kind(
                 "v1 Namespace namespaces ns cluster status one-by-one",
@@ -73,6 +78,7 @@ fn core() -> Vec<Resource> {
                  status.podIP status.podIPs status.nominatedNodeName",
             ),
             begin: pending,
+            defaults: |it| defaults::typed(it, default_pod),
             ..kind(
                 "v1 Pod pods po status all",
                 Table::rows(
@@ -90,6 +96,7 @@ fn core() -> Vec<Resource> {
             name: NameRule::Label,
             parts: OF_SERVICES,
             begin: balanced,
+            defaults: |it| defaults::typed(it, set_defaults),
             ..kind(
                 "v1 Service services svc status put all",
                 Table::rows(
@@ -119,15 +126,16 @@ fn core() -> Vec<Resource> {
             admit: Some(data::config_map),
             ..kind(
                 "v1 ConfigMap configmaps cm",
-                Table::rows("Name, Data#, Age", objects::config_map),
+                Table::rows("Name, Data, Age", objects::config_map),
             )
         },
         Resource {
             fields: words("type"),
+            defaults: data::merge_texts,
             admit: Some(data::secret),
             ..kind(
                 "v1 Secret secrets -",
-                Table::rows("Name, Type, Data#, Age", objects::secret),
+                Table::rows("Name, Type, Data, Age", objects::secret),
             )
         },
         Resource {
@@ -142,7 +150,7 @@ fn core() -> Vec<Resource> {
             parts: tokens::PARTS,
             ..kind(
                 "v1 ServiceAccount serviceaccounts sa",
-                Table::of("Name, Secrets#=*.secrets, Age"),
+                Table::of("Name, Age"),
             )
         },
     ]
@@ -151,58 +159,75 @@ fn core() -> Vec<Resource> {
 fn apps() -> Vec<Resource> {
     let columns = |own: &str| format!("Name, {own}, {TEMPLATE}");
     vec![
-        kind(
-            "apps/v1 Deployment deployments deploy status scale all",
-            Table::rows(
-                &columns("Ready, Up-to-date, Available"),
-                workload::deployment,
-            ),
-        ),
-        kind(
-            "apps/v1 ReplicaSet replicasets rs status scale all",
-            Table::rows(
-                &columns("Desired#, Current#, Ready#"),
-                workload::replica_set,
-            ),
-        ),
-        kind(
-            "apps/v1 StatefulSet statefulsets sts status scale all",
-            Table::rows(
-                "Name, Ready, Age, Containers+, Images+",
-                workload::stateful_set,
-            ),
-        ),
-        kind(
-            "apps/v1 DaemonSet daemonsets ds status all",
-            Table::rows(
-                &columns("Desired#, Current#, Ready#, Up-to-date#, Available#, Node Selector"),
-                workload::daemon_set,
-            ),
-        ),
+        Resource {
+            defaults: |it| defaults::typed(it, default_deployment),
+            ..kind(
+                "apps/v1 Deployment deployments deploy status scale all",
+                Table::rows(
+                    &columns("Ready, Up-to-date, Available"),
+                    workload::deployment,
+                ),
+            )
+        },
+        Resource {
+            defaults: |it| defaults::typed(it, default_replica_set),
+            ..kind(
+                "apps/v1 ReplicaSet replicasets rs status scale all",
+                Table::rows(
+                    &columns("Desired#, Current#, Ready#"),
+                    workload::replica_set,
+                ),
+            )
+        },
+        Resource {
+            defaults: |it| defaults::typed(it, default_stateful_set),
+            ..kind(
+                "apps/v1 StatefulSet statefulsets sts status scale all",
+                Table::rows(
+                    "Name, Ready, Age, Containers+, Images+",
+                    workload::stateful_set,
+                ),
+            )
+        },
+        Resource {
+            defaults: |it| defaults::typed(it, default_daemon_set),
+            ..kind(
+                "apps/v1 DaemonSet daemonsets ds status all",
+                Table::rows(
+                    &columns("Desired#, Current#, Ready#, Up-to-date#, Available#, Node Selector"),
+                    workload::daemon_set,
+                ),
+            )
+        },
         kind(
             "apps/v1 ControllerRevision controllerrevisions -",
-            Table::rows("Name, Controller, Revision#, Age", workload::revision),
+            Table::rows("Name, Controller, Revision, Age", workload::revision),
         ),
         Resource {
             fields: words("status.successful"),
+            defaults: |it| defaults::typed(it, default_job),
             ..kind(
                 "batch/v1 Job jobs - status all",
                 Table::rows(&columns("Status, Completions, Duration"), workload::job),
             )
         },
-        kind(
-            "batch/v1 CronJob cronjobs cj status all",
-            Table::rows(
-                &columns("Schedule, Timezone, Suspend, Active#, Last Schedule"),
-                workload::cron_job,
-            ),
-        ),
+        Resource {
+            defaults: |it| defaults::typed(it, default_cron_job),
+            ..kind(
+                "batch/v1 CronJob cronjobs cj status all",
+                Table::rows(
+                    &columns("Schedule, Timezone, Suspend!, Active#, Last Schedule"),
+                    workload::cron_job,
+                ),
+            )
+        },
     ]
 }
 
 fn others() -> Vec<Resource> {
     vec![
         Resource {
+            defaults: custom::complete,
             admit: Some(custom::admit),
             warnings: Some(custom::warnings),
             ..kind(
@@ -223,7 +248,7 @@ fn others() -> Vec<Resource> {
             name: NameRule::Address,
             ..kind(
                 "networking.k8s.io/v1 IPAddress ipaddresses ip cluster",
-                Table::rows("Name, ParentRef, Age", network::address),
+                Table::rows("Name, ParentRef", network::address),
             )
         },
         Resource {
@@ -305,6 +330,7 @@ pub(super) fn kind(head: &str, table: Table) -> Resource {
         home: None,
         conversion: None,
         begin: |_| {},
+        defaults: |_| {},
         admit: None,
         warnings: None,
         deprecated: None,

@@ -83,7 +83,8 @@ fn least(schema: &Schema) -> Value {
         Shape::Bool => true.into(),
         Shape::Int32 | Shape::Int64 | Shape::Double | Shape::IntOrString => 1.into(),
         Shape::Quantity => "1".into(),
-        Shape::Time | Shape::MicroTime => "2026-01-02T03:04:05Z".into(),
+        Shape::Time => "2026-01-02T03:04:05Z".into(),
+        Shape::MicroTime => "2026-01-02T03:04:05.000006Z".into(),
         Shape::Bytes => "YQ==".into(),
         Shape::Any | Shape::Map(_) => json!({}),
         Shape::List(items) => json!([least(items)]),
@@ -114,7 +115,7 @@ fn least(schema: &Schema) -> Value {
 const REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUFBPQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K";
 
 /// Types with fields that only rules of several fields demand.
-fn related() -> [(&'static str, Value); 12] {
+fn related() -> [(&'static str, Value); 13] {
     let usage = json!({"requests": {"storage": "1Gi"}});
     let role = json!({"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "a"}});
     [
@@ -147,6 +148,16 @@ fn related() -> [(&'static str, Value); 12] {
             }),
         ),
         ("networking.v1.IPBlock", json!({"cidr": "10.0.0.0/8"})),
+        (
+            "core.v1.ReplicationControllerSpec",
+            json!({
+                "selector": {"a": "b"},
+                "template": {
+                    "metadata": {"labels": {"a": "b"}},
+                    "spec": {"containers": [{"name": "c", "image": "i"}]},
+                },
+            }),
+        ),
         (
             "core.v1.NodeSelectorRequirement",
             json!({"key": "a", "operator": "Exists"}),

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use sluice_controller::{ANNOTATIONS, Format};
 
-use super::{Field, ListType, Rules, Schema, Shape, Type};
+use super::{Field, Form, ListType, Rules, Schema, Shape, Type};
 use crate::status::Cause;
 use resources::Known;
 
@@ -188,9 +188,16 @@ impl Checker {
             Some(Value::String(it)) => is_go && it.is_empty(),
             Some(_) => false,
         };
-        for field in own.fields.iter().filter(|it| it.required) {
-            if is_missing(&field) {
+        for field in own.fields.iter().filter(is_missing) {
+            if field.required {
                 self.push(&join(&field.name), "Required value");
+                continue;
+            }
+            // A pointer in Go tells an empty text from none.
+            let is_there = field.form != Form::Pointer || map.contains_key(&*field.name);
+            let rules = field.schema.rules.as_ref();
+            if let Some(rules) = rules.filter(|it| it.always && is_there) {
+                self.rules(rules, &join(&field.name), &"".into());
             }
         }
         let old = |field: &Field| old.and_then(|it| it.get(&*field.name));

@@ -321,11 +321,23 @@ fn quantity(value: &mut Value) -> Result<(), Wrong> {
 }
 
 fn time(shape: &Shape, text: &mut String) -> Result<(), Wrong> {
-    let read: Timestamp = text.parse().map_err(|_| {
+    let fraction = match shape {
+        Shape::MicroTime => ".000000",
+        _ => "",
+    };
+    let wrong = |part: &str, wanted: &str| {
         Wrong(format!(
-            "parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?} as \"2006\""
+            "parsing time {text:?} as \"2006-01-02T15:04:05{fraction}Z07:00\": cannot parse {part:?} as {wanted:?}"
         ))
-    })?;
+    };
+    let read: Timestamp = text.parse().map_err(|_| wrong(text, "2006"))?;
+    // Go reads a time with microseconds only with all six digits of them.
+    let rest = text.get(19..).unwrap_or_default();
+    let digits = rest.strip_prefix('.').unwrap_or_default();
+    let digits = digits.find(|it: char| !it.is_ascii_digit());
+    if !fraction.is_empty() && digits != Some(6) {
+        return Err(wrong(rest, fraction));
+    }
     *text = match shape {
         Shape::MicroTime => read.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),
         _ => seconds(read),

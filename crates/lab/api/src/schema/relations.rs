@@ -352,7 +352,11 @@ impl Operand {
             Self::Value(path) => path.text(root, place),
             Self::Length(path) => {
                 let lists = path.from(root, place).into_iter();
-                let lengths = lists.map(|it| it.value.as_array().map_or(0, Vec::len));
+                let lengths = lists.map(|it| match it.value {
+                    Value::Array(list) => list.len(),
+                    Value::String(text) => text.len(),
+                    _ => 0,
+                });
                 lengths.sum::<usize>().to_string()
             }
             Self::Count(paths) => {

@@ -124,7 +124,7 @@ fn other_kinds_have_one_form() {
         ),
         (
             "v1/Event",
-            json!({"eventTime": "2026-01-02T03:04:05.5+01:00", "count": 0}),
+            json!({"eventTime": "2026-01-02T03:04:05.500000+01:00", "count": 0}),
             json!({
                 "metadata": {}, "involvedObject": {}, "source": {}, "firstTimestamp": null,
                 "lastTimestamp": null, "eventTime": "2026-01-02T02:04:05.500000Z",
@@ -334,7 +334,8 @@ fn any_of(schema: &Schema, seed: &mut u64, depth: u32) -> Value {
         Shape::Bytes => ["", "eA==", "eHk=", "eHh4"][pick as usize].into(),
         Shape::Quantity => ["0", "1000m", "1024Mi", "1.5"][pick as usize].into(),
         Shape::Time | Shape::MicroTime if pick == 0 => Value::Null,
-        Shape::Time | Shape::MicroTime => "2026-01-02T03:04:05+01:00".into(),
+        Shape::Time => "2026-01-02T03:04:05+01:00".into(),
+        Shape::MicroTime => "2026-01-02T03:04:05.000006+01:00".into(),
         Shape::Any => json!({"a": [pick]}),
         Shape::List(items) if depth > 0 => {
             (0..pick).map(|_| any_of(items, seed, depth - 1)).collect()

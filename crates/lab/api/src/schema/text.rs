@@ -168,6 +168,10 @@ fn attribute(field: &mut Field, word: &str) {
         "?" | "0" => field.form = Form::Omitted,
         "!" => field.required = true,
         "optional" => field.required = false,
+        "always" => {
+            field.required = false;
+            schema.rules.get_or_insert_default().always = true;
+        }
         "" => schema.default = serde_json::from_str(value).ok(),
         "set" => schema.list = ListType::Set,
         "map" => schema.list = ListType::Keyed(value.split(',').map(Into::into).collect()),

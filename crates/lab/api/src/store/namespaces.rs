@@ -11,7 +11,7 @@ use super::writer::{Chore, Writer};
 use super::{Change, DeleteOptions, Propagation};
 use crate::history::{Event, now};
 use crate::object::{Key, Object};
-use crate::resource::{Registry, Resource};
+use crate::resource::Resource;
 use crate::status::Status;
 
 /// Namespaces that exist from the start and cannot be deleted (`pkg/controlplane/controller/systemnamespaces`).
@@ -201,19 +201,12 @@ pub(super) fn adopt(resource: &Resource, object: &mut Value) {
 }
 
 /// The label by which policies select one namespace has its name, whatever a client writes (`Canonicalize` in
-/// `pkg/registry/core/namespace`).
-pub(crate) fn keep_name(
-    _: &Resource,
-    _: &Registry,
-    _: Option<&Value>,
-    namespace: &mut Value,
-) -> Result<(), Status> {
-    name_in_label(namespace);
-    Ok(())
-}
-
-fn name_in_label(namespace: &mut Value) {
+/// `pkg/registry/core/namespace`). A name that is to be generated is not known yet.
+pub(crate) fn name_in_label(namespace: &mut Value) {
     let name = namespace["metadata"]["name"].clone();
+    if name.as_str().is_none_or(str::is_empty) {
+        return;
+    }
     let labels = &mut namespace["metadata"]["labels"];
     if !labels.is_object() {
         *labels = json!({});

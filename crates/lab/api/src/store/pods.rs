@@ -55,7 +55,7 @@ impl Writer {
         let mut whole = with_spec(&stored, &new, spec);
         // In its one form.
         validation::conform(resource, &mut whole)?;
-        resource.schema.complete(&mut whole);
+        resource.complete(&mut whole);
         let found = all(&whole);
         let held = all(&stored).into_iter().filter(|it| !found.contains(it));
         let causes: Vec<_> = held

@@ -139,7 +139,7 @@ impl Writer {
         new: &mut Value,
     ) -> Result<(), Status> {
         validation::conform(resource, new)?;
-        resource.schema.complete(new);
+        resource.complete(new);
         if let Err(refusal) = self.admit(resource, before, new) {
             return Err(validation::with_causes(resource, old, new, refusal));
         }

@@ -159,7 +159,7 @@ pub(crate) fn network_policy(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-pub(crate) fn address(object: &Value, now: Timestamp) -> Vec<Value> {
+pub(crate) fn address(object: &Value, _: Timestamp) -> Vec<Value> {
     let parent = &object["spec"]["parentRef"];
     let place = ["group", "resource", "namespace", "name"].map(|it| text(&parent[it], ""));
     let parent = match place {
@@ -167,5 +167,5 @@ pub(crate) fn address(object: &Value, now: Timestamp) -> Vec<Value> {
         ["", resource, namespace, name] => format!("{resource}/{namespace}/{name}"),
         [group, resource, namespace, name] => format!("{resource}.{group}/{namespace}/{name}"),
     };
-    vec![name(object), parent.into(), age(object, now)]
+    vec![name(object), parent.into()]
 }

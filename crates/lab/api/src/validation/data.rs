@@ -55,19 +55,22 @@ pub(crate) fn config_map(
     refuse(resource, name(new), &causes)
 }
 
-/// Moves `stringData` into `data`, then checks.
-pub(crate) fn secret(
-    resource: &Resource,
-    _: &Registry,
-    _: Option<&Value>,
-    new: &mut Value,
-) -> Result<(), Status> {
+/// Moves the `stringData` of a Secret into `data`.
+pub(crate) fn merge_texts(new: &mut Value) {
     let texts = new.as_object_mut().and_then(|it| it.remove("stringData"));
     for (key, value) in texts.iter().flat_map(entries) {
         new["data"][key] = BASE64_STANDARD
             .encode(value.as_str().unwrap_or_default())
             .into();
     }
+}
+
+pub(crate) fn secret(
+    resource: &Resource,
+    _: &Registry,
+    _: Option<&Value>,
+    new: &mut Value,
+) -> Result<(), Status> {
     let data = &new["data"];
     let mut causes = Vec::new();
     if entries(data).map(|(_, it)| size(it)).sum::<usize>() > MOST {

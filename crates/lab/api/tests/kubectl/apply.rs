@@ -59,7 +59,7 @@ fn kubectl_applies() {
         assert_eq!(
             *containers,
             json!([{
-                "name": "web", "image": "two", "resources": {},
+                "name": "web", "image": "two", "imagePullPolicy": "Always", "resources": {},
                 "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
                 "ports": [{"containerPort": 80, "protocol": "TCP"}],
             }])

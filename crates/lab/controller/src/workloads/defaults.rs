@@ -1,5 +1,5 @@
-//! Defaults of workloads that depend on other fields (`pkg/apis/{core,apps,batch}/v1/defaults.go`), and the tolerations that an
-//! admission plugin adds (`plugin/pkg/admission/defaulttolerationseconds`). All others are the API's: they are facts of types.
+//! Defaults of workloads that depend on other fields (`pkg/apis/{core,apps,batch}/v1/defaults.go`), and what kube-apiserver
+//! adds to Pods and Jobs beside them. All other defaults are the API's: they are facts of types.
 
 use k8s_openapi::api::apps::v1::{
     DaemonSet, Deployment, ReplicaSet, RollingUpdateDaemonSet, RollingUpdateDeployment,
@@ -7,7 +7,7 @@ use k8s_openapi::api::apps::v1::{
 };
 use k8s_openapi::api::batch::v1::{CronJob, Job, JobSpec};
 use k8s_openapi::api::core::v1::{
-    Container, EmptyDirVolumeSource, Pod, PodSpec, Toleration, Volume,
+    Container, EmptyDirVolumeSource, Pod, PodSpec, PodTemplateSpec, Toleration, Volume,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -17,7 +17,7 @@ use super::scheduler::quality;
 /// Seconds that a pod stays on a node that does not answer.
 const TOLERATION_SECONDS: i64 = 300;
 
-/// Sets the defaults of a Pod, its tolerations of nodes that do not answer, and its class.
+/// Sets the defaults of a Pod.
 pub fn default_pod(pod: &mut Pod) {
     let spec = pod.spec.get_or_insert_default();
     default_spec(spec);
@@ -42,6 +42,13 @@ pub fn default_pod(pod: &mut Pod) {
             port.host_port = Some(port.container_port);
         }
     }
+}
+
+/// Sets the defaults of a Pod, its tolerations of nodes that do not answer
+/// (`plugin/pkg/admission/defaulttolerationseconds`), and its class (`pkg/registry/core/pod/strategy.go`).
+pub fn complete_pod(pod: &mut Pod) {
+    default_pod(pod);
+    let spec = pod.spec.get_or_insert_default();
     for key in ["not-ready", "unreachable"] {
         tolerate(spec, &format!("node.kubernetes.io/{key}"));
     }
@@ -51,10 +58,15 @@ pub fn default_pod(pod: &mut Pod) {
     status.qos_class.get_or_insert_with(|| class.to_owned());
 }
 
+/// Sets the defaults of a template.
+pub fn default_template(template: &mut PodTemplateSpec) {
+    default_spec(template.spec.get_or_insert_default());
+}
+
 /// Sets the defaults of a Deployment.
 pub fn default_deployment(deployment: &mut Deployment) {
     let spec = deployment.spec.get_or_insert_default();
-    default_spec(spec.template.spec.get_or_insert_default());
+    default_template(&mut spec.template);
     let strategy = spec.strategy.get_or_insert_default();
     let kind = strategy.type_.get_or_insert_with(rolling_update);
     if kind == "RollingUpdate" {
@@ -70,14 +82,13 @@ pub fn default_deployment(deployment: &mut Deployment) {
 /// Sets the defaults of a ReplicaSet.
 pub fn default_replica_set(set: &mut ReplicaSet) {
     let spec = set.spec.get_or_insert_default();
-    let template = spec.template.get_or_insert_default();
-    default_spec(template.spec.get_or_insert_default());
+    default_template(spec.template.get_or_insert_default());
 }
 
 /// Sets the defaults of a StatefulSet.
 pub fn default_stateful_set(set: &mut StatefulSet) {
     let spec = set.spec.get_or_insert_default();
-    default_spec(spec.template.spec.get_or_insert_default());
+    default_template(&mut spec.template);
     let strategy = spec.update_strategy.get_or_insert_default();
     let kind = strategy.type_.get_or_insert_with(rolling_update);
     if kind == "RollingUpdate" {
@@ -85,15 +96,13 @@ pub fn default_stateful_set(set: &mut StatefulSet) {
             .rolling_update
             .get_or_insert_with(RollingUpdateStatefulSetStrategy::default);
         rolling.partition.get_or_insert(0);
-        let most = &mut rolling.max_unavailable;
-        most.get_or_insert(IntOrString::Int(1));
     }
 }
 
 /// Sets the defaults of a DaemonSet.
 pub fn default_daemon_set(set: &mut DaemonSet) {
     let spec = set.spec.get_or_insert_default();
-    default_spec(spec.template.spec.get_or_insert_default());
+    default_template(&mut spec.template);
     let strategy = spec.update_strategy.get_or_insert_default();
     let kind = strategy.type_.get_or_insert_with(rolling_update);
     if kind == "RollingUpdate" {
@@ -106,13 +115,28 @@ pub fn default_daemon_set(set: &mut DaemonSet) {
     }
 }
 
-/// Sets the defaults of a Job (`pkg/apis/batch/v1/defaults.go`). One with a uid gets its selector and the labels of its pods
-/// (`pkg/registry/batch/job/strategy.go`).
+/// Sets the defaults of a Job. One without labels has those of its pods.
 pub fn default_job(job: &mut Job) {
+    let spec = job.spec.get_or_insert_default();
+    default_job_spec(spec);
+    let of_pods = spec.template.metadata.as_ref();
+    let of_pods = of_pods.and_then(|it| it.labels.clone());
+    if job.metadata.labels.is_none() {
+        job.metadata.labels = of_pods;
+    }
+}
+
+/// Sets the defaults of a Job. One with a uid gets its selector and the labels of its pods, which are its own, too, when it has
+/// none (`pkg/registry/batch/job/strategy.go`).
+pub fn complete_job(job: &mut Job) {
+    select_pods(job);
+    default_job(job);
+}
+
+fn select_pods(job: &mut Job) {
     let name = job.metadata.name.clone().unwrap_or_default();
     let uid = job.metadata.uid.clone();
     let spec = job.spec.get_or_insert_default();
-    default_job_spec(spec);
     if spec.manual_selector == Some(true) {
         return;
     }
@@ -138,11 +162,11 @@ pub fn default_job(job: &mut Job) {
 /// Sets the defaults of a CronJob.
 pub fn default_cron_job(cron_job: &mut CronJob) {
     let job = cron_job.spec.job_template.spec.get_or_insert_default();
-    default_spec(job.template.spec.get_or_insert_default());
+    default_template(&mut job.template);
 }
 
 fn default_job_spec(spec: &mut JobSpec) {
-    default_spec(spec.template.spec.get_or_insert_default());
+    default_template(&mut spec.template);
     // Without both, one pod is to succeed.
     if spec.completions.is_none() && spec.parallelism.is_none() {
         spec.completions = Some(1);
@@ -157,6 +181,10 @@ fn default_job_spec(spec: &mut JobSpec) {
     };
     let replacement = &mut spec.pod_replacement_policy;
     replacement.get_or_insert_with(|| policy.to_owned());
+    let mode = &mut spec.completion_mode;
+    mode.get_or_insert_with(|| "NonIndexed".to_owned());
+    spec.suspend.get_or_insert(false);
+    spec.manual_selector.get_or_insert(false);
 }
 
 fn rolling_update() -> String {

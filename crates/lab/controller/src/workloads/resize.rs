@@ -3,7 +3,7 @@
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements};
 
-use super::default_pod;
+use super::complete_pod;
 use super::scheduler::quality;
 use crate::FieldError;
 use crate::field::Problems;
@@ -39,7 +39,7 @@ pub fn resize(old: &Pod, new: &Pod) -> Result<Pod, Vec<FieldError>> {
     if !problems.found.is_empty() {
         return Err(problems.found);
     }
-    default_pod(&mut resized);
+    complete_pod(&mut resized);
     let spec = resized.spec.clone().unwrap_or_default();
     if quality(&before) != quality(&spec) {
         let class = old.status.as_ref().and_then(|it| it.qos_class.as_deref());
@@ -178,7 +178,7 @@ mod tests {
 
     fn pod(spec: &Value) -> Pod {
         let mut pod = Pod::read(&json!({"spec": spec})).unwrap();
-        default_pod(&mut pod);
+        complete_pod(&mut pod);
         pod
     }
 

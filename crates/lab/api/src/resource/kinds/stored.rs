@@ -28,23 +28,27 @@ fn idle(resource: &Resource, _: &Value) -> Vec<String> {
 
 fn core() -> Vec<Resource> {
     let autoscaler = Table::rows(
-        "Name, Reference, Targets, MinPods, MaxPods#, Replicas#, Age",
+        "Name, Reference, Targets, MinPods, MaxPods, Replicas, Age",
         policy::autoscaler,
     );
     vec![
         Resource {
-            admit: Some(defaults::limit_range),
+            defaults: defaults::limit_range,
             ..kind("v1 LimitRange limitranges limits put", Table::of(CREATED))
         },
-        kind(
-            "v1 PodTemplate podtemplates -",
-            Table::of(
-                "Name, Containers=&.template.spec.containers[*].name, \
-                 Images=&.template.spec.containers[*].image, Pod Labels=.template.metadata.labels|<none>",
-            ),
-        ),
+        Resource {
+            defaults: |it| defaults::template(&mut it["template"]),
+            ..kind(
+                "v1 PodTemplate podtemplates -",
+                Table::of(
+                    "Name, Containers=&.template.spec.containers[*].name, \
+                     Images=&.template.spec.containers[*].image, Pod Labels=.template.metadata.labels|<none>",
+                ),
+            )
+        },
         Resource {
             fields: words("status.replicas"),
+            defaults: defaults::replication_controller,
             ..kind(
                 "v1 ReplicationController replicationcontrollers rc status scale all",
                 Table::rows(
@@ -57,10 +61,13 @@ fn core() -> Vec<Resource> {
             "v1 ResourceQuota resourcequotas quota status",
             Table::rows("Name, Request, Limit, Age", policy::quota),
         ),
-        kind(
-            "autoscaling/v2 HorizontalPodAutoscaler horizontalpodautoscalers hpa status all",
-            autoscaler.clone(),
-        ),
+        Resource {
+            defaults: autoscaling::default_behavior,
+            ..kind(
+                "autoscaling/v2 HorizontalPodAutoscaler horizontalpodautoscalers hpa status all",
+                autoscaler.clone(),
+            )
+        },
         Resource {
             conversion: Some(Conversion {
                 store: autoscaling::store,
@@ -105,7 +112,7 @@ fn access() -> Vec<Resource> {
     );
     let role = |head: &str, table| Resource {
         name: NameRule::Path,
-        admit: Some(defaults::role_binding),
+        defaults: defaults::role_binding,
         ..kind(&format!("rbac.authorization.k8s.io/v1 {head}"), table)
     };
     vec![
@@ -177,7 +184,7 @@ fn storage() -> Vec<Resource> {
         ),
         kind(
             "storage.k8s.io/v1 CSIStorageCapacity csistoragecapacities - versioned",
-            Table::of("Name, StorageClassName=.storageClassName, Capacity=.capacity"),
+            Table::of(CREATED),
         ),
         kind(
             "storage.k8s.io/v1 VolumeAttachment volumeattachments - cluster status versioned",
@@ -195,7 +202,7 @@ fn storage() -> Vec<Resource> {
 
 fn devices() -> Vec<Resource> {
     let claims = |head: &str, table| Resource {
-        admit: Some(defaults::device_requests),
+        defaults: defaults::device_requests,
         ..kind(&format!("resource.k8s.io/v1 {head}"), table)
     };
     vec![
@@ -242,7 +249,7 @@ fn network() -> Vec<Resource> {
 /// NetworkPolicies, which the nodes' agents act upon.
 fn network_policy() -> Resource {
     Resource {
-        admit: Some(defaults::network_policy),
+        defaults: defaults::network_policy,
         ..kind(
             "networking.k8s.io/v1 NetworkPolicy networkpolicies netpol",
             Table::rows("Name, Pod-Selector, Age", network::network_policy),

@@ -1,6 +1,7 @@
 //! Objects have one form: what means the same is the same, so nothing is rolled out.
 
 use super::*;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 
 /// Services as a kube-apiserver stored them.
 const RECORDED: &str = include_str!("../../../../controller/tests/recorded/services.json");

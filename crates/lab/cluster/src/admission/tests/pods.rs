@@ -371,6 +371,7 @@ fn where_a_pod_runs() {
     let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
     let node = |expression: Value| json!({"affinity": {"nodeAffinity": {required: {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}}});
     let at = format!("spec.affinity.nodeAffinity.{required}.nodeSelectorTerms");
+    let key = format!("spec.affinity.podAntiAffinity.{preferred}[0].podAffinityTerm.topologyKey");
     check(&[
         (
             json!({"tolerations": [{"value": "x"}]}),
@@ -446,7 +447,10 @@ fn where_a_pod_runs() {
         (
             json!({"affinity": {"podAntiAffinity": {preferred: [{"weight": 0, "podAffinityTerm": {}}]}}}),
             &format!(
-                "spec.affinity.podAntiAffinity.{preferred}[0].podAffinityTerm.topologyKey: Required value: can not be empty \
+                "{key}: Invalid value: \"\": name part must be non-empty (FieldValueInvalid)\n{key}: Invalid value: \"\": name part \
+                 must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \
+                 character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+                 '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') (FieldValueInvalid)\n{key}: Required value: can not be empty \
                  (FieldValueRequired)\nspec.affinity.podAntiAffinity.{preferred}[0].weight: Invalid value: 0: must be in the \
                  range 1-100 (FieldValueInvalid)"
             ),

@@ -207,7 +207,8 @@ fn wrong_deployments() {
         (rolling(json!("0%"), json!("0%")),
             "spec.strategy.rollingUpdate.maxUnavailable: Invalid value: 0: may not be 0 when `maxSurge` is 0".to_owned()),
         (rolling(json!("many"), json!(0)),
-            "spec.strategy.rollingUpdate.maxSurge: Invalid value: \"many\": a valid percent string must be a numeric string followed by an ending '%'".to_owned()),
+            "spec.strategy.rollingUpdate.maxSurge: Invalid value: \"many\": a valid percent string must be a numeric string followed by an ending '%' \
+             (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')".to_owned()),
         (json!({"template": {"spec": {"restartPolicy": "Never"}}}),
             "spec.template.spec.restartPolicy: Unsupported value: \"Never\": supported values: \"Always\"".to_owned()),
     ];

@@ -126,7 +126,7 @@ impl Simulator {
             }};
         }
         match object.into() {
-            Workload::Pod(it) => apply!(it, pods, default_pod, validate_pod),
+            Workload::Pod(it) => apply!(it, pods, complete_pod, validate_pod),
             Workload::Deployment(it) => {
                 apply!(it, deployments, default_deployment, validate_deployment)
             }
@@ -149,7 +149,7 @@ impl Simulator {
                 let old = self.jobs.get(&key.0, &key.1).cloned();
                 let own = Some(format!("uid-{number:06}"));
                 it.metadata.uid = old.as_ref().map_or(own, |it| it.metadata.uid.clone());
-                apply!(it, jobs, default_job, validate_job)
+                apply!(it, jobs, complete_job, validate_job)
             }
             Workload::CronJob(it) => {
                 let validate = |it: &CronJob, old: Option<&CronJob>| {
@@ -233,7 +233,7 @@ impl Simulator {
             Write::Create(it) => match it {
                 Workload::Pod(mut it) => {
                     assert_eq!(complete(&mut it, None), [""; 0]);
-                    default_pod(&mut it);
+                    complete_pod(&mut it);
                     assert_eq!(validate_pod(&it, None), []);
                     self.pods.create(it, number, now)
                 }
@@ -245,7 +245,7 @@ impl Simulator {
                 Workload::Job(mut it) => {
                     it.metadata.uid = Some(format!("uid-{number:06}"));
                     assert_eq!(complete(&mut it, None), [""; 0]);
-                    default_job(&mut it);
+                    complete_job(&mut it);
                     assert_eq!(validate_job(&it, None), []);
                     self.jobs.create(it, number, now)
                 }

@@ -5,6 +5,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::super::counts::percentage;
 use crate::field::Problems;
+use crate::format::PERCENTAGE;
 
 const ROLLING: &str = "spec.updateStrategy.rollingUpdate";
 
@@ -34,7 +35,7 @@ pub(super) fn deployment(spec: &DeploymentSpec, problems: &mut Problems) {
     }
     let deadline = spec.progress_deadline_seconds;
     let ready = spec.min_ready_seconds.unwrap_or(0);
-    if let Some(it) = deadline.filter(|it| *it >= 0 && *it <= ready) {
+    if let Some(it) = deadline.filter(|it| *it <= ready) {
         let rule = "must be greater than minReadySeconds";
         problems.invalid("spec.progressDeadlineSeconds", it, rule);
     }
@@ -115,8 +116,7 @@ fn number(field: &str, value: &IntOrString, problems: &mut Problems) {
     match value {
         IntOrString::Int(it) => problems.not_negative(field, Some(*it)),
         IntOrString::String(it) if percentage(it).is_none() => {
-            let rule = "a valid percent string must be a numeric string followed by an ending '%'";
-            problems.invalid(field, format!("\"{it}\""), rule);
+            problems.invalid(field, format!("\"{it}\""), PERCENTAGE);
         }
         IntOrString::String(_) => {}
     }
