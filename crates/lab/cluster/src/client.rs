@@ -24,8 +24,9 @@ const MANAGER: &str = "sluice-lab";
 /// Pause between two attempts of [`Client::until`].
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How long one answer may take. The lab's server is on this machine.
-const ANSWER: Duration = Duration::from_secs(30);
+/// How long one answer may take. The lab's server is on this machine. kube waits 30 s for a connection to a server that does
+/// not accept it, and says less.
+const ANSWER: Duration = Duration::from_secs(15);
 
 /// The header `Accept` that asks for a table.
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
