@@ -7,11 +7,9 @@ use sluice_model::LocalAddresses;
 use sluice_plan::Event;
 use sluice_plan::testing::{arbitrary_events, arbitrary_packet, arbitrary_settings, host};
 use sluice_plane::Proxy;
-use sluice_plane::kube_proxy::MARKS;
 use sluice_scenarios::{Drive as _, live};
-use sluice_xtables::programs::Programs;
 
-use super::{Node, run};
+use super::{Node, programs, run};
 
 /// A written Service is found, and what somebody changed is named.
 pub(super) fn what_explain_reads(proxy: &mut Node) {
@@ -73,7 +71,7 @@ pub(super) fn the_kernel_does_what_the_plan_says() {
     let result = TestRunner::new(config).run(&cases, |(mut settings, events, packets)| {
         // Virtual servers know no loopback.
         settings.localhost_node_ports = false;
-        let ipvs = Ipvs::with(Programs::detect(MARKS).unwrap(), IpvsOptions::default()).unwrap();
+        let ipvs = Ipvs::with(programs(), IpvsOptions::default()).unwrap();
         let mut proxy = Proxy::new(settings, ipvs);
         let addresses = Event::LocalAddresses(LocalAddresses {
             all: host.clone(),

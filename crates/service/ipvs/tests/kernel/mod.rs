@@ -11,6 +11,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
@@ -91,9 +92,23 @@ fn options() -> IpvsOptions {
     }
 }
 
+/// The programs of the machine, looked for once: that runs each of them, which takes seconds where the processor is emulated.
+fn programs() -> Programs {
+    static FOUND: OnceLock<Programs> = OnceLock::new();
+    FOUND.get_or_init(detected).clone()
+}
+
+fn detected() -> Programs {
+    Programs::detect(MARKS).unwrap()
+}
+
 /// node-a with these objects, opened anew.
 fn start(events: Vec<Event>) -> Node {
-    let ipvs = Ipvs::with(Programs::detect(MARKS).unwrap(), options()).unwrap();
+    start_with(programs(), events)
+}
+
+fn start_with(programs: Programs, events: Vec<Event>) -> Node {
+    let ipvs = Ipvs::with(programs, options()).unwrap();
     let mut node = Proxy::new(Settings::for_node("node-a"), ipvs);
     node.tell(events);
     node
@@ -183,7 +198,8 @@ mod vm_kernel {
             for broken in [IPV6, IPV4] {
                 an_unreadable_family(&broken);
             }
-            let mut restarted = start(web(BOTH));
+            // Beside the rules of the earlier one.
+            let mut restarted = start_with(detected(), web(BOTH));
             let again = restarted.resync();
             assert!(again.is_empty(), "a restart finds {again:?}");
             drift(&mut restarted);
@@ -299,7 +315,7 @@ fn destroy(set: &str) {
 fn a_flush_of_legacy_tables() {
     // The kubelet's hint at the variant in use.
     run("iptables-legacy", "-t mangle -N KUBE-IPTABLES-HINT");
-    let mut proxy = start(web(BOTH));
+    let mut proxy = start_with(detected(), web(BOTH));
     proxy.resync();
     let is_watched = |proxy: &mut Node| {
         let due = proxy.reconciler_mut().upkeep().unwrap();

@@ -2,12 +2,12 @@
 
 use sluice_ipvs::{Ipvs, IpvsOptions};
 use sluice_plan::testing::{endpoints, service};
-use sluice_plane::kube_proxy::MARKS;
 
 use sluice_scenarios::Drive as _;
-use sluice_xtables::programs::Programs;
 
-use super::{BOTH, Node, delete, http, options, refused, run, shows, shows_no, start, web};
+use super::{
+    BOTH, Node, delete, http, options, programs, refused, run, shows, shows_no, start, web,
+};
 
 /// Schedulers that nobody asked for are not missed, or named.
 pub(super) fn without_modules() {
@@ -51,7 +51,7 @@ pub(super) fn schedulers(proxy: &mut Node) {
         scheduler: "nosuch".into(),
         ..options()
     };
-    let opened = Ipvs::with(Programs::detect(MARKS).unwrap(), unknown);
+    let opened = Ipvs::with(programs(), unknown);
     let error = opened.err().unwrap().to_string();
     assert!(
         error.contains("nosuch") && error.contains("rr, wrr"),
