@@ -14,6 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("yaml", &[]),
     ("http", &[]),
+    ("tls", &[]),
     ("lab/streams", &[]),
     (
         "lab/api",
@@ -56,7 +57,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("config", &["model", "plan", "yaml"]),
-    ("source", &["model", "reconcile", "yaml"]),
+    ("source", &["model", "reconcile", "tls", "yaml"]),
     ("kernel/netlink", &[]),
     ("kernel/nft", &["netlink", "reconcile"]),
     ("kernel/xtables", &["model", "netlink", "nft"]),
@@ -141,7 +142,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("dns/corefile", &["model"]),
     // Not `reconcile`, whose `Waits` resemble the pause between two rounds of one query: the pause is a doubled number
     // that ends with the query, and nothing has to be remembered between two calls.
-    ("dns/upstream", &["corefile"]),
+    ("dns/upstream", &["corefile", "tls"]),
     (
         "dns/server",
         &["corefile", "http", "model", "upstream", "zone"],

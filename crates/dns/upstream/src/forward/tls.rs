@@ -9,6 +9,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use sluice_corefile::{ClientCertificate, ForwardTls};
+use sluice_tls::OwnAuthority;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -49,15 +50,16 @@ impl Tls {
 
 /// The configuration that all upstreams of a `forward` share. Reads the files that `tls` names.
 pub(super) fn client_config(tls: &ForwardTls) -> Result<Arc<ClientConfig>, SetupError> {
-    let roots = match &tls.authority {
-        Some(path) => authorities(path)?,
-        None => system_authorities()?,
-    };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .expect("ring has cipher suites for TLS 1.2 and 1.3")
-        .with_root_certificates(roots);
+        .expect("ring has cipher suites for TLS 1.2 and 1.3");
+    let builder = match &tls.authority {
+        Some(path) => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(authorities(path)?)),
+        None => builder.with_root_certificates(system_authorities()?),
+    };
     let config = match &tls.client {
         None => builder.with_no_client_auth(),
         Some(ClientCertificate { certificate, key }) => {
@@ -73,29 +75,29 @@ pub(super) fn client_config(tls: &ForwardTls) -> Result<Arc<ClientConfig>, Setup
     Ok(Arc::new(config))
 }
 
-fn authorities(path: &Path) -> Result<RootCertStore, SetupError> {
+fn authorities(path: &Path) -> Result<OwnAuthority, SetupError> {
     let origin = path.display().to_string();
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(path)? {
-        let what = format!(": use certificate authorities of {origin}");
-        roots.add(certificate).map_err(SetupError::at(what))?;
+    let roots = certificates(path)?;
+    if roots.is_empty() {
+        return Err(nobody_is_trusted(&origin));
     }
-    not_empty(roots, &origin)
+    let what = format!(": use certificate authorities of {origin}");
+    OwnAuthority::new(roots).map_err(SetupError::at(what))
 }
 
 /// Authorities that cannot be read are left out: a system has more than a hundred.
 fn system_authorities() -> Result<RootCertStore, SetupError> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    not_empty(roots, "the system")
-}
-
-fn not_empty(roots: RootCertStore, origin: &str) -> Result<RootCertStore, SetupError> {
     if roots.is_empty() {
-        let why = "has no certificate authority: name a file with `tls CA`";
-        return Err(SetupError(format!(": {origin} {why}")));
+        return Err(nobody_is_trusted("the system"));
     }
     Ok(roots)
+}
+
+fn nobody_is_trusted(origin: &str) -> SetupError {
+    let why = "has no certificate authority: name a file with `tls CA`";
+    SetupError(format!(": {origin} {why}"))
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, SetupError> {

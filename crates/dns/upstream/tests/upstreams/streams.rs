@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use sluice_corefile::{Forward, ForwardProtocol, ForwardTls, Upstream, UpstreamTransport};
 use sluice_upstream::{Failure, Forwarder, Transport};
@@ -157,17 +158,25 @@ struct Authority {
 
 impl Authority {
     fn new(names: &[&str]) -> Self {
+        Self::that_is(IsCa::NoCa, names)
+    }
+
+    /// `is_authority`: what the certificate says of itself.
+    fn that_is(is_authority: IsCa, names: &[&str]) -> Self {
         let names: Vec<String> = names.iter().map(|&it| it.to_owned()).collect();
-        let made = rcgen::generate_simple_self_signed(names).unwrap();
+        let mut wanted = CertificateParams::new(names).unwrap();
+        wanted.is_ca = is_authority;
+        let key = KeyPair::generate().unwrap();
+        let made = wanted.self_signed(&key).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("ca.pem"), made.cert.pem()).unwrap();
-        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        std::fs::write(folder.path().join("ca.pem"), made.pem()).unwrap();
+        let key = PrivatePkcs8KeyDer::from(key.serialize_der());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_no_client_auth()
-            .with_single_cert(vec![made.cert.der().clone()], PrivateKeyDer::from(key))
+            .with_single_cert(vec![made.der().clone()], PrivateKeyDer::from(key))
             .unwrap();
         Self {
             folder,
@@ -200,16 +209,21 @@ impl Authority {
 
 #[tokio::test]
 async fn tls_asks_whom_it_can_trust() {
-    let authority = Authority::new(&["dns.example", "127.0.0.1"]);
-    let server = Server::start(Ports::Tls(authority.acceptor.clone()), honest(1)).await;
-    for server_name in [Some("dns.example"), None] {
-        let (forwarder, recorder) = Recorder::forwarder(&authority.config(&server, server_name));
-        assert_eq!(ask(&forwarder, "a.").await, [1]);
-        assert_eq!(ask(&forwarder, "b.").await, [1]);
-        assert_eq!(recorder.count("tcp-tls Opened"), 1);
-        assert_eq!(recorder.count("tcp-tls Reused"), 1);
+    let names = ["dns.example", "127.0.0.1"];
+    // The second as `openssl req -x509` makes it.
+    for is_authority in [IsCa::NoCa, IsCa::Ca(BasicConstraints::Unconstrained)] {
+        let authority = Authority::that_is(is_authority, &names);
+        let server = Server::start(Ports::Tls(authority.acceptor.clone()), honest(1)).await;
+        for server_name in [Some("dns.example"), None] {
+            let config = authority.config(&server, server_name);
+            let (forwarder, recorder) = Recorder::forwarder(&config);
+            assert_eq!(ask(&forwarder, "a.").await, [1]);
+            assert_eq!(ask(&forwarder, "b.").await, [1]);
+            assert_eq!(recorder.count("tcp-tls Opened"), 1);
+            assert_eq!(recorder.count("tcp-tls Reused"), 1);
+        }
+        assert!(server.seen().iter().all(|it| it.over == Over::Tcp));
     }
-    assert!(server.seen().iter().all(|it| it.over == Over::Tcp));
 }
 
 #[tokio::test]
