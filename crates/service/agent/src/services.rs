@@ -313,7 +313,7 @@ impl<P: DataPlane> Consumer for Services<P> {
             }
         }
         let written = (!full && !changes.node).then_some(written);
-        self.report(&changes, written, now);
+        self.report(&changes, written, is_synced, now);
         // Afterwards: a family that may be served again is not served before the next sync has written it.
         if !is_synced {
             return None;

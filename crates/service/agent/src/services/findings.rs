@@ -18,8 +18,8 @@ const SHOWN: usize = 50;
 /// The time for which lines are counted.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// How long a finding must last that is usually over as soon as another controller has done its part: EndpointSlices
-/// follow a Service's ports within a second or two.
+/// How long a finding must last that is usually over as soon as another object has followed: EndpointSlices follow a Service's
+/// ports within a second or two, an address moves from one Service to another, a Node is registered again.
 const LASTS: Duration = Duration::from_secs(5);
 
 /// The Service whose users get an Event, and the Event's reason.
@@ -265,7 +265,11 @@ pub(super) fn event_reason(issue: &Issue) -> Option<&'static str> {
 /// See [`Finding::lasts`].
 pub(super) fn lasts(kind: Kind) -> Duration {
     match kind {
-        Kind::PortMismatch => LASTS,
+        Kind::ClusterIpShared
+        | Kind::ClusterIpTaken
+        | Kind::FrontendTaken
+        | Kind::NoNode
+        | Kind::PortMismatch => LASTS,
         _ => Duration::ZERO,
     }
 }

@@ -19,6 +19,7 @@ impl<P: DataPlane> Services<P> {
         &mut self,
         changes: &Changes,
         written: Option<BTreeSet<NamespacedName>>,
+        is_synced: bool,
         end: Instant,
     ) {
         let planner = self.proxy.planner();
@@ -66,7 +67,10 @@ impl<P: DataPlane> Services<P> {
             text: it.to_string(),
             event: None,
         });
-        now.insert(Topic::Kernel, unserved.into_iter().collect());
+        // After a sync that failed for all families, the one that failed before is no better than it was.
+        if is_synced || unserved.is_some() {
+            now.insert(Topic::Kernel, unserved.into_iter().collect());
+        }
         for name in written {
             let found = self.refusals_of(&name);
             now.insert(Topic::Refusals(name), found);

@@ -588,6 +588,25 @@ fn a_family_is_served_again_when_it_is_written() {
     assert!(!is_reported(&world));
 }
 
+/// Then no family is named as the one that fails: all do.
+#[test]
+fn a_family_is_not_served_again_because_the_other_one_fails_too() {
+    let mut world = World::synced();
+    world.kernel.0.borrow_mut().unserved = Some(no_ipv6());
+    world.say(web());
+    world.step();
+    let is_reported = |world: &World| world.agent.findings.has(&findings::Topic::Kernel);
+    assert!(is_reported(&world));
+    let mut kernel = world.kernel.0.borrow_mut();
+    (kernel.unserved, kernel.failures) = (None, 1);
+    drop(kernel);
+    world.say([slice("web", &["10.0.0.9"])]);
+    world.step();
+    assert!(is_reported(&world), "nothing was written");
+    world.step_after(2 * SECOND);
+    assert!(!is_reported(&world), "all was");
+}
+
 fn no_ipv6() -> Unserved {
     Unserved {
         family: IpFamily::V6,
