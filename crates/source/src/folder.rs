@@ -4,9 +4,9 @@
 //! cannot be read stands among the files, with its problem.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::fs::{self, File, Metadata};
-use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -15,6 +15,7 @@ use crate::catalog::Change;
 use crate::convert::Interner;
 use crate::hub::Topics;
 use crate::manifest::{self, MAX_BYTES};
+use crate::regular::read;
 
 /// Folders on the path of a manifest, below the folder itself.
 const MAX_DEPTH: usize = 16;
@@ -276,8 +277,9 @@ impl Folder {
         if known == Some(&State::Read(stamp)) {
             return None;
         }
-        match read(&path) {
-            Ok((stamp, bytes)) => {
+        match read(&path, MAX_BYTES) {
+            Ok((before, bytes)) => {
+                let stamp = Stamp::of(&before);
                 let manifest = manifest::read(name, &bytes, wanted, names);
                 fetched(Some(State::Read(stamp)), Change::Read(manifest))
             }
@@ -359,25 +361,6 @@ fn entries(folder: &Path) -> io::Result<Vec<Listed>> {
 /// Whether the name does not exist; a link that leads nowhere is a name.
 pub(crate) fn is_absent(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|it| it.kind() == io::ErrorKind::NotFound)
-}
-
-/// Reads a file that may be replaced by anything meanwhile: never blocks on a pipe, never takes
-/// more than the limit.
-pub(crate) fn read(path: &Path) -> io::Result<(Stamp, Vec<u8>)> {
-    let file = File::options()
-        .read(true)
-        .custom_flags(nix::libc::O_NONBLOCK)
-        .open(path)?;
-    let before = file.metadata()?;
-    if !before.is_file() {
-        return Err(io::Error::other("is no regular file"));
-    }
-    let mut bytes = Vec::new();
-    (&file).take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(io::Error::from(io::ErrorKind::FileTooLarge));
-    }
-    Ok((Stamp::of(&before), bytes))
 }
 
 #[cfg(test)]

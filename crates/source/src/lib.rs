@@ -39,6 +39,7 @@ mod manifest;
 mod object;
 mod objects;
 mod received;
+mod regular;
 mod report;
 mod watch;
 
@@ -47,5 +48,6 @@ pub use hub::{FieldTest, Hub, Need, Selection, Subscription, Wants};
 pub use load::{Loaded, load, parse};
 pub use manifest::Problem;
 pub use objects::{Written, objects};
+pub use regular::read_regular;
 pub use sluice_model::Notice;
 pub use watch::{Reading, Watch, watch_changes, watch_file};

@@ -7,8 +7,9 @@ use serde_json::Value;
 use sluice_yaml::{self as yaml, Node, SyntaxError};
 
 use crate::error::SourceError;
-use crate::folder::{self, Folder};
-use crate::manifest::{MAX_LISTS, Problem};
+use crate::folder::Folder;
+use crate::manifest::{MAX_BYTES, MAX_LISTS, Problem};
+use crate::regular::read_regular;
 
 /// An object of a manifest.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,8 +64,8 @@ pub fn objects(path: &Path) -> Result<(Vec<Written>, Vec<Problem>), SourceError>
     let mut reader = Reader::default();
     for file in files {
         reader.file = file;
-        match folder::read(&dir.join(&*reader.file)) {
-            Ok((_, bytes)) => reader.read(&bytes),
+        match read_regular(&dir.join(&*reader.file), MAX_BYTES) {
+            Ok(bytes) => reader.read(&bytes),
             Err(error) => reader.problem(0, format!("cannot be read: {error}")),
         }
     }

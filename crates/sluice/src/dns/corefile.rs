@@ -1,13 +1,12 @@
 //! The Corefile on this machine.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs;
+use std::io;
 use std::path::Path;
 
 use anyhow::Context;
-use nix::fcntl::OFlag;
 use sluice_corefile::{Corefile, Sources};
+use sluice_source::read_regular;
 
 use sluice_config::Invalid;
 
@@ -17,25 +16,9 @@ const LARGEST: u64 = 16 << 20;
 /// The files and the environment of this process.
 struct Machine;
 
-/// Reads a file. A pipe or a device might have no end, or wait for a writer.
-fn read_file(path: &Path) -> io::Result<Vec<u8>> {
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(OFlag::O_NONBLOCK.bits());
-    let file = options.open(path)?;
-    let kind = file.metadata()?.file_type();
-    if kind.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
-    if !kind.is_file() {
-        return Err(io::Error::other("a pipe or a device is no Corefile"));
-    }
-    let mut bytes = Vec::new();
-    file.take(LARGEST + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LARGEST {
-        let why = format!("it has more than {} MiB", LARGEST >> 20);
-        return Err(io::Error::other(why));
-    }
-    Ok(bytes)
+/// Reads a Corefile, or a file that it imports.
+pub(super) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    read_regular(path, LARGEST)
 }
 
 impl Sources for Machine {

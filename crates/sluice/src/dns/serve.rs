@@ -127,7 +127,7 @@ impl Serving<'_> {
                     if self.watch.is_some() {
                         self.watch = Some(watch(self.args, sender.clone())?);
                     }
-                    self.reload(fs::read(&self.args.conf));
+                    self.reload(corefile::read_file(&self.args.conf));
                 }
                 Input::Changed(content) => self.reload(content),
                 Input::Stop(signal) => {

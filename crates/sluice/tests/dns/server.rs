@@ -1,16 +1,14 @@
 //! `sluice dns` on loopback, with its pages.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::process::{self, Child, Command, Stdio};
 
-use nix::fcntl::OFlag;
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::sys::signal::{Signal, kill};
-use nix::sys::stat::Mode;
-use nix::unistd::{Pid, mkfifo};
+use nix::unistd::Pid;
 use simple_dns::TYPE;
 use sluice_lab::eventually;
 
@@ -76,17 +74,15 @@ impl Dns {
         fs::rename(draft, self.corefile()).unwrap();
     }
 
-    /// Lets the server read these plugins once: a second reading finds the `later` ones. A pipe is read by whoever
-    /// opened it, and its last byte is written after another file has taken its place.
+    /// Lets the server read these plugins once: whoever reads once more finds the `later` ones.
     pub(crate) fn write_corefile_once(&self, plugins: &str, later: &str) {
-        let pipe = self.files.0.path().join("pipe");
-        mkfifo(&pipe, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
-        fs::rename(pipe, self.corefile()).unwrap();
-        let mut writer = OpenOptions::new();
-        writer.write(true).custom_flags(OFlag::O_NONBLOCK.bits());
-        let opened = eventually(WITHIN, || writer.open(self.corefile()).ok());
-        let mut writer = opened.expect("the server reads its Corefile");
-        writer.write_all(self.block(plugins).as_bytes()).unwrap();
+        let draft = self.files.0.path().join("once");
+        fs::write(&draft, self.block(plugins)).unwrap();
+        let opened = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).unwrap();
+        opened.add_watch(&draft, AddWatchFlags::IN_OPEN).unwrap();
+        fs::rename(draft, self.corefile()).unwrap();
+        let read = eventually(WITHIN, || opened.read_events().ok());
+        read.expect("the server reads its Corefile");
         self.write_corefile(later);
     }
 

@@ -1,13 +1,15 @@
 //! Watches one file, however it changes: written in place, renamed over, removed, or behind a link that is swapped,
 //! as in the volume of a ConfigMap.
 
-use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nix::sys::eventfd::EventFd;
 use sluice_reconcile::Backoff;
+
+use crate::manifest::MAX_BYTES;
+use crate::regular::read_regular;
 
 use super::path::{Noticed, PathWatch, notice};
 use super::settle::{Notice, Settle, Verdict};
@@ -102,7 +104,7 @@ impl<F: FnMut(io::Result<Vec<u8>>)> FileWatch<F> {
 
     fn look(&mut self) {
         self.retry.begin();
-        let read = fs::read(&self.path);
+        let read = read_regular(&self.path, MAX_BYTES);
         self.note();
         // A path that is not complete is noted as changed by every look.
         if self.is_complete() && self.settle.judge(&ANY) == Verdict::Again {

@@ -8,7 +8,8 @@ use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::unistd::{Uid, setfsuid};
+use nix::sys::stat::Mode;
+use nix::unistd::{Uid, mkfifo, setfsuid};
 
 use crate::support::{Event, service};
 use crate::watch::watched::Watched;
@@ -199,6 +200,29 @@ fn texts(path: &Path) -> (sluice_source::Watch, Receiver<Option<String>>) {
         let _ = sender.send(read.ok().map(|it| String::from_utf8(it).unwrap()));
     };
     (sluice_source::watch_file(path, changed).unwrap(), texts)
+}
+
+/// A pipe would wait for a writer, and a device has no end.
+#[test]
+fn a_file_that_was_a_pipe_is_read_when_it_is_one_again() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("config");
+    let becomes = |make: &dyn Fn(&Path)| {
+        make(&temp.path().join("new"));
+        fs::rename(temp.path().join("new"), &path).unwrap();
+    };
+    becomes(&|it| fs::write(it, "one").unwrap());
+    let (_watch, texts) = texts(&path);
+    let next = || texts.recv_timeout(crate::support::DEADLINE).unwrap();
+    assert_eq!(next().as_deref(), Some("one"));
+    becomes(&|it| mkfifo(it, Mode::S_IRWXU).unwrap());
+    assert_eq!(next(), None);
+    becomes(&|it| fs::write(it, "two").unwrap());
+    assert_eq!(next().as_deref(), Some("two"));
+    becomes(&|it| symlink("/dev/zero", it).unwrap());
+    assert_eq!(next(), None);
+    becomes(&|it| fs::write(it, "three").unwrap());
+    assert_eq!(next().as_deref(), Some("three"));
 }
 
 /// A configuration file that changes while there is no descriptor, neither to read nor to watch it.

@@ -3,8 +3,9 @@
 mod table;
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::{ErrorKind, Read as _};
+use std::io::{self, ErrorKind, Read as _};
 use std::net::IpAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -145,14 +146,23 @@ impl Hosts {
     }
 }
 
-/// The text of a hosts file of at most [`MOST_BYTES`].
+/// The text of a hosts file of at most [`MOST_BYTES`]. A pipe would wait for a writer.
 ///
 /// # Errors
 /// Why it cannot be read, in one line; `None` when there is no such file.
 fn read(path: &Path) -> Result<String, Option<String>> {
     let mut bytes = Vec::new();
-    let file = std::fs::File::open(path);
-    let read = file.and_then(|it| it.take(MOST_BYTES + 1).read_to_end(&mut bytes));
+    let file = std::fs::File::options()
+        .read(true)
+        .custom_flags(nix::libc::O_NONBLOCK)
+        .open(path);
+    let read = file.and_then(|it| {
+        let kind = it.metadata()?.file_type();
+        if !(kind.is_dir() || kind.is_file()) {
+            return Err(io::Error::other("it is a pipe or a device"));
+        }
+        it.take(MOST_BYTES + 1).read_to_end(&mut bytes)
+    });
     let why = match read {
         Err(error) if error.kind() == ErrorKind::NotFound => return Err(None),
         Err(error) => error.to_string(),
@@ -194,5 +204,16 @@ mod tests {
         }
         std::fs::remove_file(&file).unwrap();
         assert!(!hosts.refresh());
+    }
+
+    #[test]
+    fn what_has_no_end_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("hosts");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        for path in [&fifo, Path::new("/dev/zero")] {
+            let why = read(path).unwrap_err().unwrap();
+            assert!(why.ends_with("it is a pipe or a device"), "{why}");
+        }
     }
 }
