@@ -23,7 +23,7 @@ use crate::local_dns::LocalDns;
 pub struct DnsStatus {
     /// The cluster's DNS Service, which answers when the agent does not: `kube-system/kube-dns`.
     pub service: String,
-    /// The addresses on which the server answers.
+    /// The addresses on which the server answers: without those that the machine lacks.
     pub addresses: Vec<IpAddr>,
 }
 
@@ -84,12 +84,15 @@ impl Names {
         local: Arc<Mutex<LocalDns>>,
         dns: &NodeDns,
     ) -> Self {
+        let of_machine = local.lock().unwrap_or_else(PoisonError::into_inner);
+        let addresses = of_machine.sockets().map(|it| it.ip()).collect();
+        drop(of_machine);
         Self {
             absorb: Box::new(absorb),
             local,
             status: DnsStatus {
                 service: dns.service.to_string(),
-                addresses: dns.served().collect(),
+                addresses,
             },
             synced: false,
             taken: false,

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
 
+use sluice_dns_agent::Names;
 use sluice_dns_agent::local_dns::{DNS_PORT, LocalDns, clean_up};
 use sluice_lab::require_netns;
 use sluice_model::{LocalDetector, NodeDns};
-use sluice_node::node;
+use sluice_node::{Consumer as _, node};
 
 use crate::holder::Holder;
 use crate::world::{Client, Plane, World, addresses};
@@ -106,11 +108,16 @@ fn without_ipv6_the_other_family_is_served() {
         .node()
         .sysctl("net.ipv6.conf.lo.disable_ipv6", "1")
         .unwrap();
-    let sockets = world.node().run(|| {
-        let local = LocalDns::open(&NodeDns::usual(), &LocalDetector::None, DNS_PORT).unwrap();
-        local.sockets().map(|it| it.to_string()).collect::<Vec<_>>()
-    });
+    let dns = NodeDns::usual();
+    let local = world
+        .node()
+        .run(|| LocalDns::open(&dns, &LocalDetector::None, DNS_PORT).unwrap());
+    let sockets: Vec<_> = local.sockets().map(|it| it.to_string()).collect();
     assert_eq!(sockets, ["169.254.20.10:53"]);
+    let names = Names::new(|_| (), Arc::new(Mutex::new(local)), &dns);
+    let status = format!("{:?}", names.status());
+    assert!(status.contains("169.254.20.10"), "{status}");
+    assert!(!status.contains("fd00:169"), "{status}");
 }
 
 /// No other program can change the table while its owner lives, and it is gone afterwards.
