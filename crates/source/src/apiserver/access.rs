@@ -1,7 +1,10 @@
 //! The address of the API server and our credentials.
 
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use kube::Config;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -13,6 +16,9 @@ use super::connection;
 use super::files;
 use super::limit::Bucket;
 use crate::SourceError;
+
+/// How long the plugin of a kubeconfig may take at the start. An agent that waits for it does not end when it is asked to.
+const PLUGIN: Duration = Duration::from_secs(60);
 
 /// The address of the API server and our credentials: `clientConnection` and `--master`.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,16 +115,31 @@ pub fn check(access: &Access) -> Result<(), SourceError> {
 }
 
 /// Finds the API server and our credentials. Sends no request, but runs the plugin of the
-/// kubeconfig and waits for it: not for asynchronous code.
+/// kubeconfig and waits up to a minute for it: not for asynchronous code.
 ///
 /// # Errors
 /// [`SourceError::Access`] names the file and what is wrong with it; [`SourceError::Follow`] when
 /// the machine has no thread left.
 pub fn connect(access: &Access) -> Result<Client, SourceError> {
-    let access = access.clone();
-    let thread = super::spawn("api-access", move || try_connect(&access));
-    let connected = thread.map_err(SourceError::Follow)?.join();
-    connected.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    connect_within(PLUGIN, access)
+}
+
+fn connect_within(most: Duration, access: &Access) -> Result<Client, SourceError> {
+    let (sender, connected) = channel();
+    let own = access.clone();
+    let connect = move || {
+        let _ = sender.send(try_connect(&own));
+    };
+    super::spawn("api-access", connect).map_err(SourceError::Follow)?;
+    connected.recv_timeout(most).unwrap_or_else(|error| {
+        let why = match error {
+            RecvTimeoutError::Timeout => {
+                format!("its plugin has not answered for {} s", most.as_secs())
+            }
+            RecvTimeoutError::Disconnected => "its thread has panicked".to_owned(),
+        };
+        Err(failed(&access.origin(), &io::Error::other(why)))
+    })
 }
 
 fn try_connect(access: &Access) -> Result<Client, SourceError> {
@@ -280,5 +301,34 @@ fn failed(what: &str, error: &(dyn std::error::Error + 'static)) -> SourceError 
     SourceError::Access {
         what: what.to_owned(),
         error: chain(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plugin_that_hangs_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kubeconfig");
+        let text = "{kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}], \
+                    clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], users: [{name: u, user: {exec: \
+                    {apiVersion: client.authentication.k8s.io/v1, command: sleep, args: ['2'], interactiveMode: Never}}}]}";
+        std::fs::write(&path, text).unwrap();
+        let access = Access {
+            kubeconfig: Some(path),
+            context: None,
+            master: None,
+            certificates: None,
+            qps: 0.0,
+            burst: 0,
+            user_agent: String::new(),
+            plugins: Plugins::Run,
+        };
+        let error = connect_within(Duration::from_millis(1), &access).err();
+        let text = chain(&error.expect("it has no answer"));
+        assert!(text.contains("its plugin has not answered"), "{text}");
+        assert!(text.contains("kubeconfig"), "{text}");
     }
 }
