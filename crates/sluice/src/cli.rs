@@ -19,6 +19,7 @@ use clap_complete::Shell;
 use sluice_config::time;
 #[cfg(feature = "lab")]
 use sluice_lab_commands::LabArgs;
+use sluice_yaml::shown;
 
 use crate::flags::{self, Flags, Heading};
 #[cfg(feature = "controller")]
@@ -496,13 +497,13 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Command {
         definition()
     };
     let matches = definition.try_get_matches_from_mut(args);
-    let matches = matches.unwrap_or_else(|error| error.exit());
+    let matches = matches.unwrap_or_else(|error| end_by(&error));
     let command = if is_kube_proxy {
         ProxyArgs::from_arg_matches(&matches).map(Command::Proxy)
     } else {
         Cli::from_arg_matches(&matches).map(|it| it.command)
     };
-    command.unwrap_or_else(|error| error.format(&mut definition).exit())
+    command.unwrap_or_else(|error| end_by(&error.format(&mut definition)))
 }
 
 /// The flags of an agent, as its own process reads them.
@@ -555,6 +556,18 @@ fn end_with(version: &str) -> ! {
     let _ = writeln!(io::stdout(), "{version}");
     #[expect(clippy::disallowed_methods, reason = "as clap ends at --version")]
     std::process::exit(0);
+}
+
+/// Ends the process with what clap says: help, or what is wrong with the arguments. These may be names of anybody's files.
+fn end_by(error: &clap::Error) -> ! {
+    if error.use_stderr() {
+        // The reader may have closed the pipe.
+        let _ = write!(io::stderr(), "{}", shown(&error.render().to_string()));
+    } else {
+        let _ = error.print();
+    }
+    #[expect(clippy::disallowed_methods, reason = "as clap ends")]
+    std::process::exit(error.exit_code());
 }
 
 /// `--cluster_cidr` is `--cluster-cidr`, as in all programs of Kubernetes.

@@ -71,6 +71,15 @@ fn texts_that_leave_have_no_control_characters() {
         assert!(!out.contains(steers) && !err.contains(steers), "{err:?}");
         assert!(err.contains(r"\u{202e}") && err.ends_with('\n'), "{err:?}");
     }
+    for arguments in [
+        &["x\u{202e}\u{1b}[31m"][..],
+        &["render", "--manifests", "a", "b\u{202e}\u{9b}31m"],
+        &["status", "--output", "\u{202e}"],
+    ] {
+        let (_, err) = run(arguments, 2);
+        assert!(!err.contains(steers), "{err:?}");
+        assert!(err.contains(r"\u{202e}") && err.ends_with('\n'), "{err:?}");
+    }
     let files = folder(&[("a\u{1b}[31m\u{202e}.yaml", "kind: [\n")]);
     for output in ["text", "json"] {
         let (out, err) = run(
