@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use crate::cli::{DnsArgs, DnsCommand};
 
-pub(crate) use corefile::{check as check_corefile, parse as parse_corefile};
+pub(crate) use corefile::{check as check_corefile, parse as parse_corefile, read_file};
 pub(crate) use served::Served;
 pub(crate) use source::{PathsOfPods, absorb};
 

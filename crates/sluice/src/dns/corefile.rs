@@ -17,7 +17,7 @@ const LARGEST: u64 = 16 << 20;
 struct Machine;
 
 /// Reads a Corefile, or a file that it imports.
-pub(super) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     read_regular(path, LARGEST)
 }
 

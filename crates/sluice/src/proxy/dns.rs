@@ -8,7 +8,6 @@
 //! A name is answered only when its rules are in, since the objects wait for the syncs of the proxy. The
 //! queries are taken from the cluster's DNS after the first of them, and given back before the server stops.
 
-use std::fs;
 use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -31,7 +30,7 @@ use tracing::{error, info, warn};
 
 use crate::config::{Answers, ProxyConfig};
 use crate::dns::resolver::{self, RESOLV_CONF};
-use crate::dns::{self, PathsOfPods, Served};
+use crate::dns::{self, PathsOfPods, Served, read_file};
 use crate::resolution::Asked;
 
 /// Where the server listens in the ipvs mode: on port 53 the kernel's virtual server gets the packets. The table
@@ -73,7 +72,7 @@ impl NodeDns {
             _ => DNS_PORT,
         };
         let local = LocalDns::open(dns, &settings.local_detector, port).context("--dns")?;
-        let content = answers.corefile.as_ref().map(fs::read);
+        let content = answers.corefile.as_deref().map(read_file);
         let corefile = corefile(answers, content, &local)?;
         // An agent may not be permitted to read Namespaces. Each namespace with an object exists in any case.
         let rule = NamespaceRule::DeclaredOrImplied;
