@@ -256,6 +256,7 @@ fn every_metric_is_documented() {
         "sluice_network_policy_peers gauge",
         "sluice_network_policy_pod_addresses gauge",
         "sluice_network_policy_policies gauge",
+        "sluice_network_policy_policy_reports_total counter `direction`,`outcome`,`policy`",
         "sluice_network_policy_repairs_total counter",
         "sluice_network_policy_reports_total counter `direction`,`namespace`,`outcome`",
         "sluice_forged_packets_total counter ip_family,reason",
