@@ -215,7 +215,7 @@ fn other_kinds_are_shown() {
         "x | 1 | 24h",
     );
     check("Secret", json!({"metadata": {}}), "x | Opaque | 0 | 24h");
-    check("ServiceAccount", json!({"metadata": {}}), "x | 0 | 24h");
+    check("ServiceAccount", json!({"metadata": {}}), "x | 24h");
     check(
         "ServiceCIDR",
         json!({"metadata": {}, "spec": {"cidrs": ["a", "b"]}}),
@@ -225,7 +225,7 @@ fn other_kinds_are_shown() {
     check(
         "IPAddress",
         json!({"metadata": {}, "spec": {"parentRef": parent}}),
-        "x | services/n/s | 24h",
+        "x | services/n/s",
     );
     let parameter = json!({"apiVersion": "example.com/v1", "kind": "Limit"});
     check(

@@ -22,7 +22,7 @@ fn kubectl_gets_every_kind() {
             ("get endpointslices", "web-1 IPv4 8080 10.0.0.9"),
             ("get cm", "c 1"),
             ("get secrets", "s Opaque 1"),
-            ("get sa", "robot 0"),
+            ("get sa", "robot "),
             ("get controllerrevisions", "web-1 <none> 1"),
             ("get servicecidrs", "kubernetes 10.96.0.0/16"),
             ("get ipaddresses", "10.96.0.1 services/default/web"),
