@@ -122,8 +122,7 @@ fn check_names(browser: &Browser<'_>, view: &str) {
         "[...document.querySelectorAll({})].filter(it => it.checkVisibility())",
         Value::from(CONTROLS)
     );
-    for control in browser.elements(&seen) {
-        let name = browser.name_of(&control);
+    for (control, name) in browser.named(&seen) {
         assert!(
             !name.trim().is_empty(),
             "{view}: {}",
@@ -131,13 +130,8 @@ fn check_names(browser: &Browser<'_>, view: &str) {
         );
     }
     let tables = "[...document.querySelectorAll('table')].filter(it => it.checkVisibility())";
-    for table in browser.elements(tables) {
-        assert_ne!(
-            browser.name_of(&table),
-            "",
-            "{view}: {}",
-            browser.markup(&table)
-        );
+    for (table, name) in browser.named(tables) {
+        assert_ne!(name, "", "{view}: {}", browser.markup(&table));
     }
 }
 

@@ -208,11 +208,16 @@ impl<'a> Browser<'a> {
         found.map(element).collect()
     }
 
-    /// The name by which a screen reader calls an element.
-    pub(crate) fn name_of(&self, element: &Element) -> String {
-        let path = format!("/element/{}/computedlabel", element.0);
-        let name = self.try_call("GET", &path, None).unwrap();
-        name.as_str().unwrap().to_owned()
+    /// The elements that are the value of an expression, each with the name by which a screen reader calls it. Asked again
+    /// where the page was drawn anew meanwhile.
+    pub(crate) fn named(&self, expression: &str) -> Vec<(Element, String)> {
+        let name = |it: Element| {
+            let path = format!("/element/{}/computedlabel", it.0);
+            let name = self.try_call("GET", &path, None).ok()?;
+            Some((it, name.as_str()?.to_owned()))
+        };
+        let named = || self.elements(expression).into_iter().map(name).collect();
+        eventually(WITHIN, named).expect("the page rests for a moment")
     }
 
     /// The markup of an element, for messages.
