@@ -51,13 +51,14 @@ def metrics(netns, tmp_path):
     """What an agent with the examples, and a Service without endpoints, says at /metrics."""
     manifests = shutil.copytree(EXAMPLES, tmp_path / "manifests")
     (manifests / "empty.yaml").write_text(EMPTY)
-    flags = ["--hostname-override=node-a", KEEP_SIZE]
+    flags = ["--hostname-override=node-a", "--network-policy", KEEP_SIZE]
     command = inside(netns, SLUICE, "proxy", "--manifests", manifests, *flags)
     with Agent([*command, "--socket", tmp_path / "sluice.sock"]) as agent:
 
         def synced():
             answer = http(netns, "http://127.0.0.1:10249/metrics")
-            return answer and re.search(r"^sluice_last_sync_succeeded 1$", answer[1], re.M) and answer
+            wanted = ["last_sync_succeeded", "network_policy_in_force"]
+            return answer and all(re.search(rf"^sluice_{it} 1$", answer[1], re.M) for it in wanted) and answer
 
         status, text = agent.until(synced, "metrics of a first sync")
         assert status == 200
@@ -66,8 +67,9 @@ def metrics(netns, tmp_path):
 
 def test_every_metric_exists(metrics):
     there = {it.split()[2] for it in metrics.splitlines() if it.startswith("# TYPE ")}
-    # The agent is in the nftables mode.
-    wanted = {it for it in metrics_in(alerts() + questions()) if not it.startswith("sluice_map_")}
+    # The agent is in the nftables mode, and no packet was dropped.
+    others = ("sluice_map_", "sluice_network_policy_policy_reports_")
+    wanted = {it for it in metrics_in(alerts() + questions()) if not it.startswith(others)}
     missing = {it for it in wanted - there if re.sub("_(bucket|sum|count)$", "", it) not in there}
     assert missing == set()
 
