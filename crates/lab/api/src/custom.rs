@@ -221,7 +221,7 @@ fn version(definition: &Value, version: &Value) -> Resource {
         conversion: None,
         // A status that is a subresource has no first value.
         begin: if has_status { drop_status } else { |_| {} },
-        defaults: |_| {},
+        defaults: None,
         admit: None,
         warnings: None,
         deprecated,

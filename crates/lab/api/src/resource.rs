@@ -61,7 +61,7 @@ pub struct Resource {
     pub(crate) begin: fn(&mut Value),
     /// Sets the defaults of a kind of Kubernetes' own that depend on other fields (`SetDefaults_*` in `pkg/apis`), and
     /// changes nothing in an object that has them.
-    pub(crate) defaults: fn(&mut Value),
+    pub(crate) defaults: Option<fn(&mut Value)>,
     /// Completes and validates an object before the cluster's admission: the kinds that are served, the stored object,
     /// and the new one.
     pub(crate) admit: Option<Admit>,
@@ -286,9 +286,11 @@ impl Resource {
     /// Gives the fields of an object in its one form their defaults.
     pub(crate) fn complete(&self, object: &mut Value) {
         self.schema.complete(object);
-        (self.defaults)(object);
-        // Types write empty lists, which the one form has not; nothing in it can have the wrong type.
-        let _ = self.schema.decode(object);
+        if let Some(defaults) = self.defaults {
+            defaults(object);
+            // Types write empty lists, which the one form has not; nothing in it can have the wrong type.
+            let _ = self.schema.decode(object);
+        }
     }
 
     /// The fields of `metadata` that a write of the status may change (`PrepareForUpdate` of the kinds' status

@@ -51,7 +51,7 @@ fn core() -> Vec<Resource> {
             fields: words("status.phase"),
             name: NameRule::Label,
             begin: namespaces::complete,
-            defaults: namespaces::name_in_label,
+            defaults: Some(namespaces::name_in_label),
             parts: writing::OF_NAMESPACES,
             ..kind(
                 "v1 Namespace namespaces ns cluster status one-by-one",
@@ -78,7 +78,7 @@ fn core() -> Vec<Resource> {
                  status.podIP status.podIPs status.nominatedNodeName",
             ),
             begin: pending,
-            defaults: |it| defaults::typed(it, default_pod),
+            defaults: Some(|it| defaults::typed(it, default_pod)),
             ..kind(
                 "v1 Pod pods po status all",
                 Table::rows(
@@ -96,7 +96,7 @@ fn core() -> Vec<Resource> {
             name: NameRule::Label,
             parts: OF_SERVICES,
             begin: balanced,
-            defaults: |it| defaults::typed(it, set_defaults),
+            defaults: Some(|it| defaults::typed(it, set_defaults)),
             ..kind(
                 "v1 Service services svc status put all",
                 Table::rows(
@@ -131,7 +131,7 @@ fn core() -> Vec<Resource> {
         },
         Resource {
             fields: words("type"),
-            defaults: data::merge_texts,
+            defaults: Some(data::merge_texts),
             admit: Some(data::secret),
             ..kind(
                 "v1 Secret secrets -",
@@ -160,7 +160,7 @@ fn apps() -> Vec<Resource> {
     let columns = |own: &str| format!("Name, {own}, {TEMPLATE}");
     vec![
         Resource {
-            defaults: |it| defaults::typed(it, default_deployment),
+            defaults: Some(|it| defaults::typed(it, default_deployment)),
             ..kind(
                 "apps/v1 Deployment deployments deploy status scale all",
                 Table::rows(
@@ -170,7 +170,7 @@ fn apps() -> Vec<Resource> {
             )
         },
         Resource {
-            defaults: |it| defaults::typed(it, default_replica_set),
+            defaults: Some(|it| defaults::typed(it, default_replica_set)),
             ..kind(
                 "apps/v1 ReplicaSet replicasets rs status scale all",
                 Table::rows(
@@ -180,7 +180,7 @@ fn apps() -> Vec<Resource> {
             )
         },
         Resource {
-            defaults: |it| defaults::typed(it, default_stateful_set),
+            defaults: Some(|it| defaults::typed(it, default_stateful_set)),
             ..kind(
                 "apps/v1 StatefulSet statefulsets sts status scale all",
                 Table::rows(
@@ -190,7 +190,7 @@ fn apps() -> Vec<Resource> {
             )
         },
         Resource {
-            defaults: |it| defaults::typed(it, default_daemon_set),
+            defaults: Some(|it| defaults::typed(it, default_daemon_set)),
             ..kind(
                 "apps/v1 DaemonSet daemonsets ds status all",
                 Table::rows(
@@ -205,14 +205,14 @@ fn apps() -> Vec<Resource> {
         ),
         Resource {
             fields: words("status.successful"),
-            defaults: |it| defaults::typed(it, default_job),
+            defaults: Some(|it| defaults::typed(it, default_job)),
             ..kind(
                 "batch/v1 Job jobs - status all",
                 Table::rows(&columns("Status, Completions, Duration"), workload::job),
             )
         },
         Resource {
-            defaults: |it| defaults::typed(it, default_cron_job),
+            defaults: Some(|it| defaults::typed(it, default_cron_job)),
             ..kind(
                 "batch/v1 CronJob cronjobs cj status all",
                 Table::rows(
@@ -227,7 +227,7 @@ fn apps() -> Vec<Resource> {
 fn others() -> Vec<Resource> {
     vec![
         Resource {
-            defaults: custom::complete,
+            defaults: Some(custom::complete),
             admit: Some(custom::admit),
             warnings: Some(custom::warnings),
             ..kind(
@@ -330,7 +330,7 @@ pub(super) fn kind(head: &str, table: Table) -> Resource {
         home: None,
         conversion: None,
         begin: |_| {},
-        defaults: |_| {},
+        defaults: None,
         admit: None,
         warnings: None,
         deprecated: None,

@@ -33,11 +33,11 @@ fn core() -> Vec<Resource> {
     );
     vec![
         Resource {
-            defaults: defaults::limit_range,
+            defaults: Some(defaults::limit_range),
             ..kind("v1 LimitRange limitranges limits put", Table::of(CREATED))
         },
         Resource {
-            defaults: |it| defaults::template(&mut it["template"]),
+            defaults: Some(|it| defaults::template(&mut it["template"])),
             ..kind(
                 "v1 PodTemplate podtemplates -",
                 Table::of(
@@ -48,7 +48,7 @@ fn core() -> Vec<Resource> {
         },
         Resource {
             fields: words("status.replicas"),
-            defaults: defaults::replication_controller,
+            defaults: Some(defaults::replication_controller),
             ..kind(
                 "v1 ReplicationController replicationcontrollers rc status scale all",
                 Table::rows(
@@ -62,7 +62,7 @@ fn core() -> Vec<Resource> {
             Table::rows("Name, Request, Limit, Age", policy::quota),
         ),
         Resource {
-            defaults: autoscaling::default_behavior,
+            defaults: Some(autoscaling::default_behavior),
             ..kind(
                 "autoscaling/v2 HorizontalPodAutoscaler horizontalpodautoscalers hpa status all",
                 autoscaler.clone(),
@@ -112,7 +112,7 @@ fn access() -> Vec<Resource> {
     );
     let role = |head: &str, table| Resource {
         name: NameRule::Path,
-        defaults: defaults::role_binding,
+        defaults: Some(defaults::role_binding),
         ..kind(&format!("rbac.authorization.k8s.io/v1 {head}"), table)
     };
     vec![
@@ -202,7 +202,7 @@ fn storage() -> Vec<Resource> {
 
 fn devices() -> Vec<Resource> {
     let claims = |head: &str, table| Resource {
-        defaults: defaults::device_requests,
+        defaults: Some(defaults::device_requests),
         ..kind(&format!("resource.k8s.io/v1 {head}"), table)
     };
     vec![
@@ -249,7 +249,7 @@ fn network() -> Vec<Resource> {
 /// NetworkPolicies, which the nodes' agents act upon.
 fn network_policy() -> Resource {
     Resource {
-        defaults: defaults::network_policy,
+        defaults: Some(defaults::network_policy),
         ..kind(
             "networking.k8s.io/v1 NetworkPolicy networkpolicies netpol",
             Table::rows("Name, Pod-Selector, Age", network::network_policy),
