@@ -1,7 +1,7 @@
 //! Network policies: whether somebody enforces them here.
 
 use super::listed;
-use super::process::runs;
+use super::process::processes;
 use super::proxy::Agent;
 use super::report::Finding;
 
@@ -89,9 +89,9 @@ pub(super) fn policies(
 ) -> Vec<Finding> {
     let enforcement = agent.and_then(|it| it.policies);
     let mut findings: Vec<Finding> = enforcement.iter().map(in_force).collect();
-    findings.extend(unenforced(enforcement.is_some(), first, |it| {
-        runs(it).is_some()
-    }));
+    let processes = processes();
+    let runs = |names: &[&str]| processes.iter().any(|(_, it)| names.contains(&&**it));
+    findings.extend(unenforced(enforcement.is_some(), first, runs));
     findings
 }
 

@@ -2,16 +2,18 @@
 
 use std::fs;
 
-/// A process of this network namespace with one of these names.
-pub(super) fn runs(names: &[&str]) -> Option<u32> {
+/// The processes of this network namespace with their names.
+pub(super) fn processes() -> Vec<(u32, String)> {
     let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
-    let own = namespace("self")?;
-    let processes = fs::read_dir("/proc").ok()?.flatten();
-    let mut pids = processes.filter_map(|it| it.file_name().into_string().ok());
-    let found = pids.find(|pid| {
-        let name = fs::read_to_string(format!("/proc/{pid}/comm"));
-        let is_named = name.is_ok_and(|it| names.contains(&it.trim_end()));
-        is_named && namespace(pid).as_ref() == Some(&own)
+    let Some(own) = namespace("self") else {
+        return Vec::new();
+    };
+    let listed = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = listed.filter_map(|it| it.file_name().into_string().ok());
+    let here = pids.filter(|pid| namespace(pid).as_ref() == Some(&own));
+    let named = here.filter_map(|pid| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+        Some((pid.parse().ok()?, name.trim_end().to_owned()))
     });
-    found?.parse().ok()
+    named.collect()
 }

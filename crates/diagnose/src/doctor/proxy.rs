@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use sluice_model::Notice;
 
 use super::policies::Enforcement;
-use super::process::runs;
+use super::process::processes;
 use super::report::{Finding, State};
 
 /// What an agent says of itself.
@@ -140,7 +140,8 @@ pub(super) fn leftovers(mode: &str, beside: Vec<(&'static str, String)>) -> Vec<
 
 /// The process of a kube-proxy in this network namespace.
 pub(super) fn kube_proxy() -> Option<u32> {
-    runs(&["kube-proxy"])
+    let mut all = processes().into_iter();
+    all.find_map(|(pid, name)| (name == "kube-proxy").then_some(pid))
 }
 
 #[cfg(test)]

@@ -145,6 +145,7 @@ pub(super) fn decision(it: &Explanation, is_asked: bool) -> Finding {
         }
     }
 }
+
 /// Endpoints that network policies keep from a client that was asked for.
 pub(super) fn policy(explanation: &Explanation, plan: &dyn Plan) -> Option<Finding> {
     let members = explanation.service.iter().flat_map(|it| &it.endpoints);
