@@ -277,8 +277,8 @@ impl<K: Kernel> Policies<K> {
         }
     }
 
-    /// Writes what changed, or the next part of what is begun. When it is time to look, and somebody changed the ruleset, everything is read and compared; the
-    /// Service proxy changes it too, so this is no part of every write.
+    /// Writes what changed, or the next part of what is begun. When it is time to look, and somebody changed the ruleset,
+    /// everything is read and compared; the Service proxy changes it too, so this is no part of every write.
     fn write(&mut self, now: Instant) -> Result<Report, BackendError> {
         let began = Instant::now();
         let has_begun = self.tables.has_begun();
