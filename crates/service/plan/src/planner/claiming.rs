@@ -68,6 +68,7 @@ impl Planner {
         if old == new {
             return;
         }
+        self.revision += 1;
         for (claim, claimant) in only_in(&old, &new) {
             self.change(*claim, moves, |claims| claims.remove(*claim, claimant));
         }
