@@ -21,17 +21,11 @@ pub fn part(first: usize, of: usize) -> Vec<Scenario> {
     all().into_iter().skip(first).step_by(of).collect()
 }
 
-/// As [`part`], with the scenarios in each part whose names begin with any of `in_all`, and without
-/// those that are not played: pairs of the beginning of their names, and the reason.
+/// As [`part`], without the scenarios that are not played: pairs of the beginning of their names, and the reason.
 ///
 /// # Panics
 /// When no scenario's name begins so.
-pub fn part_without(
-    first: usize,
-    of: usize,
-    in_all: &[&str],
-    not_played: &[(&str, &str)],
-) -> Vec<Scenario> {
+pub fn part_without(first: usize, of: usize, not_played: &[(&str, &str)]) -> Vec<Scenario> {
     let is_played = |it: &Scenario| {
         !not_played
             .iter()
@@ -44,12 +38,7 @@ pub fn part_without(
             "no scenario {start}"
         );
     }
-    let is_in_part = |number: usize| number % of == first;
-    let is_in_all = |it: &Scenario| in_all.iter().any(|start| it.name.starts_with(start));
-    let numbered = all().into_iter().enumerate();
-    let wanted = numbered.filter(|(number, it)| is_in_part(*number) || is_in_all(it));
-    let wanted = wanted.map(|(_, it)| it);
-    wanted.filter(is_played).collect()
+    part(first, of).into_iter().filter(is_played).collect()
 }
 
 /// The scenarios whose names begin with any of these.

@@ -12,7 +12,7 @@ use sluice_plan::state::HostAddresses;
 
 use super::Scenario;
 use sluice_lab::address::{FIRST_CLIENT, FIRST_NODE, FIRST_POD, lan_v4, lan_v6, pod_v4, pod_v6};
-use sluice_lab::{Attach, Cluster, LabError};
+use sluice_lab::{Attach, Cluster, LabError, Netns};
 use sluice_route::{Hop, Route};
 
 /// The node that Sluice runs on.
@@ -77,12 +77,22 @@ pub(super) fn build(scenario: &Scenario) -> Result<Cluster, LabError> {
         let mut ways = addresses(CLIENT).into_iter().zip(addresses(NODE_A));
         ways.try_for_each(|(client, node)| it.replace(&Route::new(client, Hop::via(eth0, node))))
     })?;
-    let rules = cluster
-        .client(ROUTER)
-        .netns()
-        .command("nft", &[ROUTER_RULES]);
-    load(rules).map_err(LabError::io("load rules of", ROUTER))?;
+    redirect(router.netns()).map_err(LabError::io("load rules of", ROUTER))?;
     Ok(cluster)
+}
+
+/// Redirects every packet to the router's server; with iptables where the kernel has no nf_tables for IP.
+fn redirect(router: &Netns) -> io::Result<()> {
+    load(router.command("nft", &[ROUTER_RULES])).or_else(|_| {
+        let programs = ["iptables-legacy", "ip6tables-legacy"];
+        let all = programs.iter().flat_map(|it| ["tcp", "udp", "sctp"].map(|protocol| (it, protocol)));
+        all.into_iter().try_for_each(|(program, protocol)| {
+            let rule = format!(
+                "-t nat -A PREROUTING -p {protocol} -m addrtype ! --dst-type LOCAL -j REDIRECT --to-ports {ROUTER_PORT}"
+            );
+            load(router.command(program, &rule.split(' ').collect::<Vec<_>>()))
+        })
+    })
 }
 
 fn load(mut rules: Command) -> io::Result<()> {
