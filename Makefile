@@ -72,7 +72,7 @@ test-vm: setup setup-vm ## of these, the ones that boot a virtual machine: kerne
 	$(NEXTEST) -E 'test(/vm_/)'
 
 ifeq ($(if $(DEBIAN),$(ROOT)),yes)
-setup-vm: setup ## what scripts/vm needs: Debian kernels and qemu, in target/vm (root)
+setup-vm: setup ## what scripts/vm needs: Debian's kernels and qemu, in target/vm (root)
 	$(call install_packages,$(VM_PACKAGES))
 	@scripts/fetch-vm target/vm
 else
