@@ -48,6 +48,32 @@ fn of_a_pod_hardly_anything_changes() {
     );
 }
 
+/// `ValidatePodUpdate` of a pod with scheduling gates.
+#[test]
+fn a_pod_that_no_scheduler_has_seen_may_be_narrowed() {
+    let pod = object(
+        "Pod",
+        &json!({"spec": {"schedulingGates": [{"name": "a"}, {"name": "b"}], "nodeSelector": {"a": "b"}}}),
+    );
+    let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}],
+    }}});
+    check(
+        pod,
+        &[
+            (json!({"spec": {"nodeSelector": {"c": "d"}}}), "stored"),
+            (json!({"spec": {"nodeSelector": {"a": "c"}}}), POD),
+            (json!({"spec": {"affinity": affinity}}), "stored"),
+            (json!({"spec": {"schedulingGates": null}}), "stored"),
+            (
+                json!({"spec": {"schedulingGates": [{"name": "a"}, {"name": "c"}]}}),
+                "422 Invalid\nspec.schedulingGates[1].name: Forbidden: only deletion is allowed, but found new scheduling \
+                 gate 'c' (FieldValueForbidden)",
+            ),
+        ],
+    );
+}
+
 #[test]
 fn a_pod_gets_its_node_by_a_binding_once() {
     let store = store();

@@ -29,8 +29,24 @@ pub(super) fn unchanged(old: &PodSpec, new: &PodSpec, problems: &mut Problems) {
     expected.tolerations.clone_from(&old.tolerations);
     let gates = |it: &PodSpec| it.scheduling_gates.clone().unwrap_or_default();
     let kept = gates(old);
-    if gates(new).iter().all(|it| kept.contains(it)) {
-        expected.scheduling_gates.clone_from(&old.scheduling_gates);
+    for (index, gate) in gates(new).iter().enumerate() {
+        if !kept.contains(gate) {
+            let name = &gate.name;
+            let why = format!("only deletion is allowed, but found new scheduling gate '{name}'");
+            problems.forbidden(format!("spec.schedulingGates[{index}].name"), &why);
+        }
+    }
+    expected.scheduling_gates.clone_from(&old.scheduling_gates);
+    if !kept.is_empty() {
+        // No scheduler has looked at the pod yet, so where it may run can still be narrowed.
+        let selector = new.node_selector.clone().unwrap_or_default();
+        let mut before = old.node_selector.iter().flatten();
+        if before.all(|(key, value)| selector.get(key) == Some(value)) {
+            expected.node_selector.clone_from(&old.node_selector);
+        }
+        if old.affinity.is_none() {
+            expected.affinity = None;
+        }
     }
     let grace = (
         old.termination_grace_period_seconds,
