@@ -210,6 +210,8 @@ fn what_is_applied_must_be_of_its_type() {
     *containers = json!([{"name": "c"}, {"name": "c"}]);
     let mut unnamed = twice.clone();
     unnamed["spec"]["template"]["spec"]["containers"] = json!([{"image": "i"}]);
+    let mut unported = deployment(Value::Null);
+    unported["spec"]["template"]["spec"]["containers"][0]["ports"] = json!([{"protocol": "UDP"}]);
     let mut ports = deployment(Value::Null);
     let port = json!({"containerPort": 80});
     ports["spec"]["template"]["spec"]["containers"][0]["ports"] = json!([port, port]);
@@ -231,12 +233,18 @@ fn what_is_applied_must_be_of_its_type() {
             format!("{cannot}{pods}[name=\"c\"].ports: duplicate entries for key [containerPort=80,protocol=\"TCP\"]"),
         ),
         (
-            unnamed,
+            unported,
             500,
             format!(
-                "{cannot}{pods}: element 0: associative list with keys has an element that omits key field \"name\" (and \
-                 doesn't have default value)"
+                "{cannot}{pods}[name=\"c\"].ports: element 0: associative list with keys has an element that omits key field \
+                 \"containerPort\" (and doesn't have default value)"
             ),
+        ),
+        // A text that is a key is empty where it is not given.
+        (
+            unnamed,
+            422,
+            "Deployment.apps \"web\" is invalid: spec.template.spec.containers[0].name: Required value".to_owned(),
         ),
         (
             without("apiVersion"),
@@ -276,6 +284,12 @@ fn what_is_applied_must_be_of_its_type() {
         assert_eq!((found, &status["message"]), (code, &expect.into()));
     }
     assert_eq!(client.get(&web).0, 404);
+    // A version is no precondition for what is not there.
+    let (code, made) = apply(&client, &web, "me", &with("resourceVersion", "5".into()));
+    assert_eq!(code, 201, "{made}");
+    let (code, status) = apply(&client, &web, "me", &with("uid", "1".into()));
+    let why = "Deployment.apps \"web\" is invalid: metadata.uid: Invalid value: \"1\": field is immutable";
+    assert_eq!((code, &status["message"]), (422, &why.into()));
 }
 
 /// Parts of the control plane write without HTTP, and are recorded as those who write over it.

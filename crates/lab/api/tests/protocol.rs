@@ -375,6 +375,20 @@ fn patches_end_as_in_kubernetes() {
             " \"\" is invalid: patch: Invalid value: \"{\\\"apiVersion\\\":\\\"v1\\\",".to_owned(),
         ),
         (
+            &one,
+            merge,
+            json!({"kind": "Secret"}),
+            422,
+            " \"\" is invalid: patch: Invalid value: \"{\\\"apiVersion\\\":\\\"v1\\\",".to_owned(),
+        ),
+        (
+            &one,
+            json_patch,
+            json!([{"op": "replace", "path": "/apiVersion", "value": "v2"}]),
+            422,
+            " \"\" is invalid: patch: Invalid value: \"{\\\"apiVersion\\\":\\\"v2\\\",".to_owned(),
+        ),
+        (
             &strict,
             strategic,
             json!({"odd": 1}),

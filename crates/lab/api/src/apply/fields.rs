@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::is_identity;
-use crate::schema::{ListType, Schema, Shape};
+use crate::schema::{Form, ListType, Schema, Shape};
 
 /// One step into an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -328,12 +328,20 @@ pub(super) fn element(schema: Option<&Schema>, item: &Value) -> Option<Element> 
         ListType::Keyed(keys) => keys,
     };
     let keys = keys.iter().map(|key| {
-        let default = || schema.items()?.field(key)?.default.as_ref();
-        let value = item.get(&**key).filter(|it| !it.is_null());
-        Some((key.to_string(), value.or_else(default)?.clone()))
+        let value = item.get(&**key).filter(|it| !it.is_null()).cloned();
+        Some((key.to_string(), value.or_else(|| default_key(schema, key))?))
     });
     let keys: Map<String, Value> = keys.collect::<Option<_>>()?;
     Some(Element::Item(Value::Object(keys).to_string()))
+}
+
+/// The value of a key that an item of a list does not give. A text that is always there in Go is empty
+/// (`kube-openapi/pkg/generators`).
+pub(super) fn default_key(list: &Schema, key: &str) -> Option<Value> {
+    let field = list.items()?.object()?.field(key)?;
+    let is_text = matches!(field.schema.shape, Shape::Text) && field.form == Form::Always;
+    let default = field.schema.default.clone();
+    default.or_else(|| is_text.then(|| "".into()))
 }
 
 /// Removes the values at the paths of `gone`, and the maps and lists that become empty.

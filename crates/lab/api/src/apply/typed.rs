@@ -98,11 +98,7 @@ fn missing_key<'a>(schema: Option<&'a Schema>, item: &Value) -> &'a str {
     let Some(ListType::Keyed(keys)) = schema.map(|it| &it.list) else {
         return "";
     };
-    let items = schema.and_then(Schema::items);
-    let has_default = |key: &str| {
-        let field = items.and_then(|it| it.field(key));
-        field.is_some_and(|it| it.default.is_some())
-    };
+    let has_default = |key: &str| schema.is_some_and(|it| fields::default_key(it, key).is_some());
     let mut keys = keys.iter().map(|it| &**it);
     let missing = keys.find(|key| item[*key].is_null() && !has_default(key));
     missing.unwrap_or_default()

@@ -104,6 +104,21 @@ impl Call<'_> {
             Ok(new) => Status::invalid_patch(&shown(patch_type, self.body, &new), why),
             Err(status) => status,
         };
+        // What the patch makes is decoded before anything else is asked about it.
+        for (field, own) in [
+            ("apiVersion", kind.api_version()),
+            ("kind", kind.kind.clone()),
+        ] {
+            if new[field].is_string() && new[field] != *own {
+                let text = |field: &str| new[field].as_str().unwrap_or_default();
+                let why = format!(
+                    "no kind {:?} is registered for version {:?}",
+                    text("kind"),
+                    text("apiVersion")
+                );
+                return Err(refused(&why));
+            }
+        }
         apply::keep_reset(&mut new);
         let decoded = schema.decode(&mut new);
         let unknown = decoded.map_err(|it| refused(&it.to_string()))?;
@@ -125,6 +140,15 @@ impl Call<'_> {
             config["metadata"]["name"] = name.into();
         }
         self.fit(&self.resource, name, &mut config)?;
+        match old {
+            Some(old) => self.keeps_uid(name, old, &config)?,
+            // A version that is too old is found where the object is: here is none.
+            None => drop(
+                config["metadata"]
+                    .as_object_mut()
+                    .map(|it| it.remove("resourceVersion")),
+            ),
+        }
         if let (None, Some(uid)) = (
             old,
             config["metadata"]["uid"]
