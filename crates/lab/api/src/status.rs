@@ -261,9 +261,14 @@ impl Status {
     /// 422: parameters contradict each other, or have values that do not exist. `kind` is `ListOptions`, `PatchOptions`
     /// and so on.
     pub fn invalid_options(kind: &str, causes: &[Cause]) -> Self {
-        let message = format!("{kind}.meta.k8s.io \"\" is invalid: {}", each(causes));
+        Self::invalid_of("meta.k8s.io", kind, causes)
+    }
+
+    /// 422: an object without a name, which is never stored, is wrong.
+    pub(crate) fn invalid_of(group: &str, kind: &str, causes: &[Cause]) -> Self {
+        let message = format!("{kind}.{group} \"\" is invalid: {}", each(causes));
         let mut status = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
-        status.details = json!({"group": "meta.k8s.io", "kind": kind});
+        status.details = json!({"group": group, "kind": kind});
         status.because(causes)
     }
 

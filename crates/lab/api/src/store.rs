@@ -20,6 +20,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 pub use author::Author;
+pub(crate) use delete::ends_at_once;
 pub use hooks::{Admission, AdmitAll, Change, Journal};
 pub use options::{DeleteOptions, Effect, Propagation, Settings};
 

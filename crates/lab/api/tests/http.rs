@@ -355,7 +355,18 @@ fn options_of_a_deletion_are_checked() {
         assert_eq!(client.get(&path).0, 200);
     }
     let good = json!({"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"]});
-    assert_eq!(client.json("DELETE", &path, &good).0, 200);
+    let (code, would) = client.json("DELETE", &path, &good);
+    assert_eq!(
+        (code, &would["kind"], &would["details"]["name"]),
+        (200, &json!("Status"), &json!("p"))
+    );
+    let mut running = pod("runs");
+    running["spec"]["nodeName"] = "n".into();
+    client.json("POST", PODS, &running);
+    // Its kubelet would have to end it first.
+    let (code, would) = client.json("DELETE", &format!("{PODS}/runs"), &good);
+    assert_eq!((code, &would["kind"]), (200, &json!("Pod")));
+    assert_eq!(client.get(&path).0, 200);
     let good = json!({"propagationPolicy": "Background"});
     assert_eq!(client.json("DELETE", &path, &good).0, 200);
     assert_eq!(client.get(&path).0, 404);
@@ -506,6 +517,8 @@ fn a_token_is_of_its_account_as_long_as_that_and_its_pod_exist() {
             answer["message"].as_str().unwrap().contains(said),
             "{answer}"
         );
+        let field = &answer["details"]["causes"][0]["field"];
+        assert_eq!(*field == "spec.expirationSeconds", code == 422, "{answer}");
     }
     assert_eq!(client.token_of("nobody", &json!({})).0, 404);
     // For another audience.

@@ -10,7 +10,7 @@ use crate::format::{Format, Include};
 use crate::list;
 use crate::query::Query;
 use crate::status::{self, Status};
-use crate::store::{DeleteOptions, Propagation, unknown_kind};
+use crate::store::{DeleteOptions, Effect, Propagation, ends_at_once, unknown_kind};
 
 impl Call<'_> {
     pub(super) fn delete(&self, name: &str) -> Result<Answer, Status> {
@@ -19,7 +19,13 @@ impl Call<'_> {
         let last = self.api.store.delete_of(&self.resource, &key, &options)?;
         // As kube-apiserver: the object while it still exists, else a Status `Success`.
         let object = self.api.store.object(&self.resource, &key);
-        if object.is_some_and(|it| it.value()["metadata"]["uid"] == last["metadata"]["uid"]) {
+        let is_there =
+            object.is_some_and(|it| it.value()["metadata"]["uid"] == last["metadata"]["uid"]);
+        let remains = match options.effect {
+            Effect::Stored => is_there,
+            Effect::DryRun => !ends_at_once(&self.resource, &last, &options),
+        };
+        if remains {
             return self.shown(&last);
         }
         let mut details = status::details(&self.resource, name);
@@ -104,7 +110,7 @@ impl Call<'_> {
             resource_version: text(&body["preconditions"]["resourceVersion"]),
             propagation,
             effect: if dry {
-                crate::store::Effect::DryRun
+                Effect::DryRun
             } else {
                 let wrong = |it| Status::invalid_options("DeleteOptions", &[it]);
                 effect(self.query).map_err(wrong)?

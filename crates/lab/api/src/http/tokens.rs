@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use hyper::StatusCode;
 use jiff::{Timestamp, ToSpan as _};
 use serde_json::{Value, json};
 
@@ -13,7 +12,7 @@ use crate::access::authenticate;
 use crate::answer::{Answer, created};
 use crate::history::now;
 use crate::resource::Part;
-use crate::status::Status;
+use crate::status::{Cause, Status};
 use crate::tokens::{Bound, Claims, ISSUER, ISSUER_OF_SECRETS, Reference, SecretClaims};
 use crate::user::User;
 
@@ -140,11 +139,13 @@ impl Api {
             None
         };
         if let Some(why) = why {
-            let message = format!(
-                "TokenRequest.authentication.k8s.io {name:?} is invalid: spec.expirationSeconds: Invalid value: {seconds}: {why}"
-            );
-            let code = StatusCode::UNPROCESSABLE_ENTITY;
-            return Err(Status::new(code, "Invalid", message));
+            let why = format!("Invalid value: {seconds}: {why}");
+            let cause = Cause::new("spec.expirationSeconds", why);
+            return Err(Status::invalid_of(
+                "authentication.k8s.io",
+                "TokenRequest",
+                &[cause],
+            ));
         }
         let audiences = spec["audiences"].as_array().into_iter().flatten();
         let mut audiences: Vec<String> = audiences

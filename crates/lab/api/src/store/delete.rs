@@ -60,8 +60,7 @@ impl Writer {
             return self.end_definition(resource, &old);
         }
         let grace = grace(resource, &value, options);
-        let has_finalizers = has_finalizers(&value);
-        if grace == 0 && !has_finalizers {
+        if ends_at_once(resource, &value, options) {
             self.remove(resource, &old)?;
             return Ok(value);
         }
@@ -219,6 +218,13 @@ fn check(
         }
     }
     Ok(())
+}
+
+/// Whether a deletion removes the object, and does not only mark it.
+pub(crate) fn ends_at_once(resource: &Resource, object: &Value, options: &DeleteOptions) -> bool {
+    grace(resource, object, options) == 0
+        && !has_finalizers(object)
+        && !resource.is("", "Namespace")
 }
 
 /// The grace period in seconds: 0 for all but Pods that a kubelet runs
