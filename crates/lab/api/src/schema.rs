@@ -113,6 +113,8 @@ pub(crate) enum Form {
     Always,
     /// `omitempty` or `omitzero`: a zero is left out.
     Omitted,
+    /// Behind a feature gate that is off: what a client gives is dropped (`dropDisabledFields` of Kubernetes' strategies).
+    Gated,
 }
 
 /// How server-side apply merges a list.

@@ -448,6 +448,23 @@ fn of_addresses_and_devices() {
     assert_eq!(requests[1]["exactly"], all);
 }
 
+/// What is behind a feature gate that is off in Kubernetes 1.36 is no error, and is not kept.
+#[test]
+fn fields_behind_closed_gates_are_dropped() {
+    let client = Client::new();
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    let spec = json!({"holderIdentity": "a", "strategy": "x", "preferredHolder": "b"});
+    let lease = json!({"metadata": {"name": "l"}, "spec": spec});
+    let (code, made) = client.json("POST", &format!("{leases}?fieldValidation=Strict"), &lease);
+    assert_eq!(
+        (code, &made["spec"]),
+        (201, &json!({"holderIdentity": "a"}))
+    );
+    let patch = br#"{"spec": {"strategy": "y"}}"#;
+    let (code, kept) = client.send("PATCH", &format!("{leases}/l"), MERGE, patch);
+    assert_eq!((code, &kept), (200, &made));
+}
+
 /// An empty text is no missing one where Kubernetes checks it, and what it does not check it takes.
 #[test]
 fn texts_that_are_empty_or_too_long() {
@@ -475,6 +492,16 @@ fn texts_that_are_empty_or_too_long() {
         json!({"spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": class,
         "resources": {"requests": {"storage": "1Gi"}}}})
     };
+    let pods = format!("/api/v1/{here}/pods");
+    let pod = |rest: Value| {
+        let mut spec = json!({"containers": [{"name": "c", "image": "i"}]});
+        let rest = rest.as_object().cloned().unwrap_or_default();
+        spec.as_object_mut().unwrap().extend(rest);
+        json!({"spec": spec})
+    };
+    let limits = |limits: Value| pod(json!({"resources": {"limits": limits}}));
+    let claiming = json!([{"name": "c", "image": "i", "resources": {"claims": [{"name": "a"}]}}]);
+    let quorum = json!({"spec": {"minAvailable": 1, "unhealthyPodEvictionPolicy": ""}});
     let policies = format!("/apis/networking.k8s.io/v1/{here}/networkpolicies");
     let selector = json!({"matchExpressions": [{"key": "a"}]});
     let long = "x".repeat(129);
@@ -495,6 +522,73 @@ fn texts_that_are_empty_or_too_long() {
                 json!({"hints": {"forZones": [{"name": ""}]}}),
                 json!({"name": "", "port": 80}),
             ),
+            "",
+        ),
+        (
+            &pods,
+            pod(json!({"runtimeClassName": ""})),
+            "422 spec.runtimeClassName: Invalid value: \"\": a lowercase",
+        ),
+        (
+            &pods,
+            pod(json!({"hostnameOverride": ""})),
+            "422 spec.hostnameOverride: Invalid value: \"\": a lowercase",
+        ),
+        (
+            &pods,
+            pod(json!({"securityContext": {"fsGroupChangePolicy": ""}})),
+            "422 spec.securityContext.fsGroupChangePolicy: Unsupported value: \"\": ",
+        ),
+        (
+            &pods,
+            pod(json!({"securityContext": {"sysctls": [{"name": "net.a"}]}})),
+            "",
+        ),
+        (
+            &pods,
+            pod(json!({"schedulingGates": [{"name": "a b"}]})),
+            "422 spec.schedulingGates[0].name: Invalid value: \"a b\": name part",
+        ),
+        (&pods, limits(json!({"cpu": "1"})), ""),
+        (
+            &pods,
+            limits(json!({"k": "1"})),
+            "422 spec.resources.limits[k]: Invalid value: \"k\": must be a standard resource type or fully qualified",
+        ),
+        (
+            &pods,
+            limits(json!({"example.com/a": "1"})),
+            "422 spec.resources.limits[example.com/a]: Unsupported value: \"example.com/a\": supported values: \"cpu\", \"huge",
+        ),
+        (
+            &pods,
+            pod(json!({"resources": {"claims": [{"name": "a"}]}})),
+            "422 spec.resources.claims: Forbidden: claims may not be set for Resources at pod-level",
+        ),
+        (
+            &pods,
+            pod(json!({"resourceClaims": [{"name": "a"}]})),
+            "422 spec.resourceClaims[0]: Invalid value: {\"name\":\"a\"}: must specify one of: `resourceClaimName`, ",
+        ),
+        (
+            &pods,
+            pod(json!({"containers": claiming})),
+            "422 spec.containers[0].resources.claims[0]: Not found: \"a\": must be one of the names in \
+             pod.spec.resourceClaims which is empty",
+        ),
+        (
+            &format!("/apis/policy/v1/{here}/poddisruptionbudgets"),
+            quorum,
+            "422 spec.unhealthyPodEvictionPolicy: Unsupported value: \"\": ",
+        ),
+        (
+            &format!("/api/v1/{here}/limitranges"),
+            json!({"spec": {}}),
+            "",
+        ),
+        (
+            &"/apis/storage.k8s.io/v1/csinodes".to_owned(),
+            json!({"spec": {"drivers": []}}),
             "",
         ),
         (&claims, claim(""), ""),

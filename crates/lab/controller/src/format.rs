@@ -37,6 +37,8 @@ pub enum Format {
     ConfigKey,
     /// The requests and limits of a container.
     Resources,
+    /// As [`Resources`](Self::Resources), of a whole pod.
+    PodResources,
     /// The quantities of a quota.
     Quota,
     /// A limit of a limit range.
@@ -109,6 +111,7 @@ impl Format {
             "signer" => Self::Signer,
             "request" => Self::Request,
             "resources" => Self::Resources,
+            "pod-resources" => Self::PodResources,
             "quota" => Self::Quota,
             "limits" => Self::Limits,
             "endpoint-ip" => Self::EndpointIp,
@@ -265,6 +268,7 @@ impl Format {
             Self::Labels
             | Self::Annotations
             | Self::Resources
+            | Self::PodResources
             | Self::Quota
             | Self::Limits
             | Self::Request => Vec::new(),

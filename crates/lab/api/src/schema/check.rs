@@ -338,7 +338,8 @@ impl Checker {
                     wrong(&format!("{path}[{key}]"), &json!(key), format, key);
                 }
             }
-            (Format::Resources, _) => self.resources(path, value),
+            (Format::Resources, _) => self.resources(path, value, Known::Container),
+            (Format::PodResources, _) => self.resources(path, value, Known::Pod),
             (Format::Quota, Value::Object(map)) => self.quantities(path, map, Known::Quota),
             (Format::Limits, _) => self.limits(path, value),
             (Format::Request, Value::String(text)) => {

@@ -230,6 +230,7 @@ impl<'a> Decoder<'a> {
         }
         self.value(schema, value)?;
         match field.form {
+            Form::Gated => Ok(false),
             _ if self.is_bare => Ok(true),
             Form::Omitted => Ok(!is_zero(value)),
             // An empty list is none after it was stored.

@@ -92,7 +92,7 @@ enum How {
 enum Problem {
     Required,
     Forbidden,
-    NotFound,
+    NotFound(Shown),
     Duplicate(Shown),
     Invalid(Shown),
     Unsupported(Vec<&'static str>),
@@ -218,7 +218,7 @@ impl Relation {
         let problem = match &self.problem {
             Problem::Required => "Required value".to_owned(),
             Problem::Forbidden => "Forbidden".to_owned(),
-            Problem::NotFound => format!("Not found: {}", target.value),
+            Problem::NotFound(how) => format!("Not found: {}", shown(how)),
             Problem::Duplicate(how) => format!("Duplicate value: {}", shown(how)),
             Problem::Invalid(how) => format!("Invalid value: {}", shown(how)),
             Problem::Unsupported(all) => {
@@ -392,7 +392,7 @@ impl Problem {
         match name {
             "required" => Self::Required,
             "forbidden" => Self::Forbidden,
-            "not-found" => Self::NotFound,
+            "not-found" => Self::NotFound(Shown::read(value)),
             "duplicate" => Self::Duplicate(Shown::read(value)),
             "invalid" => Self::Invalid(Shown::read(value)),
             "unsupported" => Self::Unsupported(value.split(',').collect()),

@@ -166,6 +166,7 @@ fn attribute(field: &mut Field, word: &str) {
     match name {
         "*" => {}
         "?" | "0" => field.form = Form::Omitted,
+        "gated" => field.form = Form::Gated,
         "!" => field.required = true,
         "optional" => field.required = false,
         "always" => {

@@ -7,10 +7,12 @@ use sluice_controller::{Format, Quantity};
 
 use super::Checker;
 
-/// Where a resource is named: this decides which names without a domain are allowed.
+/// Where a resource is named: this decides which names are allowed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Known {
     Container,
+    /// All containers of a pod together.
+    Pod,
     Quota,
     /// In a limit range of storage.
     Any,
@@ -72,7 +74,10 @@ impl Known {
 
     /// Whether the quantity of a resource without a domain is a whole number (`integerResources`).
     fn is_counted(self, name: &str) -> bool {
-        matches!(self, Self::Quota) && !name.contains(['.', '-']) && !OF_CONTAINERS.contains(&name)
+        matches!(self, Self::Quota)
+            && OF_QUOTAS.contains(&name)
+            && !name.contains(['.', '-'])
+            && !OF_CONTAINERS.contains(&name)
     }
 }
 
@@ -84,15 +89,22 @@ impl Checker {
                 continue;
             };
             let field = format!("{path}[{name}]");
-            for why in Format::Qualified.problems(name) {
-                self.push(&field, format!("Invalid value: {name:?}: {why}"));
+            let mut wrong = Format::Qualified.problems(name);
+            if !name.contains('/') {
+                if !is_standard(name) {
+                    wrong.push("must be a standard resource type or fully qualified".into());
+                }
+                wrong.extend(
+                    Some(known.problem(name))
+                        .filter(|it| !it.is_empty())
+                        .map(Into::into),
+                );
             }
-            let why = if name.contains('/') {
-                ""
-            } else {
-                known.problem(name)
-            };
-            if !why.is_empty() {
+            if wrong.is_empty() && matches!(known, Known::Pod) && !is_of_pods(name) {
+                let all = "supported values: \"cpu\", \"hugepages-\", \"memory\"";
+                self.push(&field, format!("Unsupported value: {name:?}: {all}"));
+            }
+            for why in wrong {
                 self.push(&field, format!("Invalid value: {name:?}: {why}"));
             }
             for (is_wrong, why) in [
@@ -109,11 +121,11 @@ impl Checker {
         }
     }
 
-    /// Requests and limits of a container (`validateResourceRequirements`).
-    pub(super) fn resources(&mut self, path: &str, value: &Value) {
+    /// Requests and limits of a container or a pod (`ValidateContainerResourceRequirements`, `validatePodResourceRequirements`).
+    pub(super) fn resources(&mut self, path: &str, value: &Value, known: Known) {
         for part in ["limits", "requests"] {
             if let Some(map) = value[part].as_object() {
-                self.quantities(&format!("{path}.{part}"), map, Known::Container);
+                self.quantities(&format!("{path}.{part}"), map, known);
             }
         }
         for (name, given) in value["requests"].as_object().into_iter().flatten() {
@@ -197,6 +209,16 @@ impl Checker {
             }
         }
     }
+}
+
+/// Whether any list of resources may have the name (`standardResources` in `pkg/apis/core/helper/helpers.go`).
+fn is_standard(name: &str) -> bool {
+    name.starts_with("hugepages-") || name == "storage" || OF_QUOTAS.contains(&name)
+}
+
+/// `supportedPodLevelResources` in `component-helpers/resource/helpers.go`.
+fn is_of_pods(name: &str) -> bool {
+    name.starts_with("hugepages-") || ["cpu", "memory"].contains(&name)
 }
 
 fn quantity(value: &Value) -> Option<Quantity> {

@@ -294,7 +294,8 @@ fn classes_and_quotas() {
             ),
             (
                 json!({"spec": {"hard": {"pods": "1500m", "cats": "1"}}}),
-                "spec.hard[cats]: Invalid value: \"cats\": must be a standard resource for quota (FieldValueInvalid)\n\
+                "spec.hard[cats]: Invalid value: \"cats\": must be a standard resource type or fully qualified (FieldValueInvalid)\n\
+                 spec.hard[cats]: Invalid value: \"cats\": must be a standard resource for quota (FieldValueInvalid)\n\
                  spec.hard[pods]: Invalid value: \"1500m\": must be an integer (FieldValueInvalid)",
             ),
             (

@@ -180,7 +180,8 @@ fn what_is_wrong_with_a_new_object() {
         (
             container(json!({"resources": {"requests": {"disk": "1"}}})),
             "422 Invalid\nspec.containers[0].resources.requests[disk]: Invalid value: \"disk\": must be a standard resource \
-             for containers (FieldValueInvalid)\nspec.containers[0].resources.limits: Required value: Limit must be set \
+             type or fully qualified (FieldValueInvalid)\nspec.containers[0].resources.requests[disk]: Invalid value: \
+             \"disk\": must be a standard resource for containers (FieldValueInvalid)\nspec.containers[0].resources.limits: Required value: Limit must be set \
              for non overcommitable resources (FieldValueRequired)"
                 .to_owned(),
         ),
