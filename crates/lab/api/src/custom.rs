@@ -225,6 +225,7 @@ fn version(definition: &Value, version: &Value) -> Resource {
         admit: None,
         warnings: None,
         deprecated,
+        list_kind: text(&names["listKind"]),
         creates_by_put: false,
         versioned: true,
         deletes_collections: true,

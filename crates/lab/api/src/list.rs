@@ -157,7 +157,7 @@ impl Page {
         let metadata = self.metadata();
         format!(
             r#"{}"metadata":{metadata},"items":"#,
-            resource.opening("List")
+            resource.opening_of_list()
         )
     }
 

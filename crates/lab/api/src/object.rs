@@ -111,19 +111,23 @@ impl Object {
 
     /// The whole JSON in the version `asked`, as in an answer to GET and in a watch event.
     pub fn typed(&self, asked: &Resource) -> Bytes {
-        let mut text = asked.opening("").into_bytes();
+        let mut text = asked.opening().into_bytes();
         text.extend_from_slice(&self.item(asked)[1..]);
         text.into()
     }
 
     /// The JSON without `kind` and `apiVersion` in the version `asked`, as in the items of a list.
     pub(crate) fn item(&self, asked: &Resource) -> Bytes {
-        let is_same = asked.conversion.is_none() && !asked.custom;
-        if is_same || asked.api_version() == self.resource.api_version() {
+        let is_same =
+            asked.conversion.is_none() || asked.api_version() == self.resource.api_version();
+        if is_same && !asked.custom {
             return self.bare.clone();
         }
         let mut object = Value::clone(&asked.show(self.value()));
-        if let Some(fields) = object.as_object_mut() {
+        // An item without types of Go says its kind.
+        if !asked.custom
+            && let Some(fields) = object.as_object_mut()
+        {
             fields.retain(|it, _| !["kind", "apiVersion"].contains(&it.as_str()));
         }
         object.to_string().into()

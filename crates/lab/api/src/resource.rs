@@ -37,6 +37,8 @@ pub struct Resource {
     pub plural: String,
     /// The name in objects: `EndpointSlice`.
     pub kind: String,
+    /// The kind of its lists: `EndpointSliceList`.
+    pub list_kind: String,
     pub namespaced: bool,
     /// Short names that kubectl accepts: `svc`.
     pub short_names: Vec<String>,
@@ -303,13 +305,19 @@ impl Resource {
         }
     }
 
-    /// The JSON of an object up to its first own field. `suffix` is appended to the kind: `List`.
-    pub fn opening(&self, suffix: &str) -> String {
-        format!(
-            r#"{{"kind":"{}{suffix}","apiVersion":"{}","#,
-            self.kind,
-            self.api_version()
-        )
+    /// The JSON of an object up to its first own field.
+    pub fn opening(&self) -> String {
+        self.opening_of(&self.kind)
+    }
+
+    /// The JSON of a list of objects up to its metadata.
+    pub fn opening_of_list(&self) -> String {
+        self.opening_of(&self.list_kind)
+    }
+
+    fn opening_of(&self, kind: &str) -> String {
+        let version = self.api_version();
+        format!(r#"{{"kind":"{kind}","apiVersion":"{version}","#)
     }
 }
 

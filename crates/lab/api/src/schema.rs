@@ -210,6 +210,17 @@ impl Schema {
         }
     }
 
+    /// Whether `null` is a value of its own.
+    fn is_nullable(&self) -> bool {
+        self.rules.as_ref().is_some_and(|it| it.nullable)
+    }
+
+    /// Whether an entry of a map that is `null` stays until defaults are set (`PruneNonNullableNullsWithoutDefaults` of
+    /// apiextensions-apiserver).
+    fn keeps_null(&self) -> bool {
+        self.is_nullable() || self.default.is_some() || matches!(self.shape, Shape::Any)
+    }
+
     /// Whether a map or object has one owner as a whole.
     pub(crate) fn is_atomic(&self) -> bool {
         self.atomic || self.object().is_some_and(|it| it.atomic)

@@ -442,6 +442,23 @@ fn wrong_definitions_are_refused() {
             "properties[spec].anyOf[0].type: Forbidden: must be empty to be structural",
         ),
         (
+            &format!("{schema}/properties/spec"),
+            json!({"type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "set"}),
+            "properties[spec].items.x-kubernetes-map-type: Invalid value: null: must be atomic as item of a list with \
+             x-kubernetes-list-type=set",
+        ),
+        (
+            &format!("{schema}/properties/spec"),
+            json!({"type": "object", "x-kubernetes-embedded-resource": true}),
+            "properties[spec].properties: Required value: must not be empty if x-kubernetes-embedded-resource is true without \
+             x-kubernetes-preserve-unknown-fields",
+        ),
+        (
+            &format!("{schema}/properties/spec"),
+            json!({"type": "object", "x-kubernetes-map-type": "odd"}),
+            "properties[spec].x-kubernetes-map-type: Unsupported value: \"odd\": supported values: \"atomic\", \"granular\"",
+        ),
+        (
             &format!("{schema}/properties/metadata"),
             json!({"type": "object", "properties": {"labels": {"type": "object"}}}),
             "must not specify anything other than name and generateName, but metadata is implicitly specified",
@@ -707,4 +724,90 @@ fn an_object_says_its_kind() {
         "Widget in version \"v1\" cannot be handled as a Widget: Object 'Kind' is missing in '{object}'"
     );
     assert_eq!((code, &refused["message"]), (400, &json!(why)));
+}
+
+/// `null` is a value only of fields that are `nullable`: others get their default, or go.
+#[test]
+fn null_is_no_value_unless_the_schema_says_so() {
+    let client = with_schema(&json!({"type": "object", "properties": {
+        "plain": {"type": "array", "items": {"type": "string"}},
+        "free": {"type": "string", "nullable": true},
+        "color": {"type": "string", "default": "red"},
+        "counts": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "sizes": {"type": "object", "additionalProperties": {"type": "integer", "default": 3}},
+        "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+    }}));
+    let given = json!({
+        "plain": null, "free": null, "color": null, "counts": {"a": null, "b": 1}, "sizes": {"a": null}, "open": {"a": null},
+    });
+    let (code, made) = client.json("POST", WIDGETS, &widget("a", &given));
+    let kept = json!({
+        "free": null, "color": "red", "counts": {"b": 1}, "sizes": {"a": 3}, "open": {"a": null},
+    });
+    assert_eq!((code, &made["spec"]), (201, &kept));
+}
+
+#[test]
+fn an_integer_of_32_bits_has_its_range() {
+    let size = json!({"type": "integer", "format": "int32"});
+    let client = with_schema(&json!({"type": "object", "properties": {"size": size}}));
+    let most = json!({"size": i32::MAX});
+    assert_eq!(client.json("POST", WIDGETS, &widget("a", &most)).0, 201);
+    let more = json!({"size": i64::from(i32::MAX) + 1});
+    let (code, refused) = client.json("POST", WIDGETS, &widget("b", &more));
+    let why = "Checked value must be of type integer with format int32 in spec.size";
+    assert_eq!(code, 422);
+    assert!(
+        refused["message"].as_str().unwrap().ends_with(why),
+        "{refused}"
+    );
+}
+
+/// Items of lists say what they are, and the list has the name that the definition gives it.
+#[test]
+fn a_list_has_the_kind_of_its_definition() {
+    let client = Client::new();
+    let mut definition = definition();
+    definition["spec"]["names"]["listKind"] = "Widgets".into();
+    client.json("POST", DEFINITIONS, &definition);
+    client.json("POST", WIDGETS, &widget("a", &json!({"size": 1})));
+    for version in ["v1", "v1beta1"] {
+        let path = WIDGETS.replace("/v1/", &format!("/{version}/"));
+        let of = format!("example.com/{version}");
+        let (_, list) = client.get(&path);
+        let item = &list["items"][0];
+        assert_eq!(
+            (&list["kind"], &item["kind"]),
+            (&json!("Widgets"), &json!("Widget"))
+        );
+        assert_eq!(
+            (&list["apiVersion"], &item["apiVersion"]),
+            (&json!(of), &json!(of))
+        );
+    }
+}
+
+#[test]
+fn a_patch_of_a_custom_resource_keeps_its_kind() {
+    let client = with_definition();
+    client.json("POST", WIDGETS, &widget("a", &json!({"size": 1})));
+    for (field, value, own) in [
+        ("kind", "Other", "Widget"),
+        ("apiVersion", "example.com/v1beta1", "example.com/v1"),
+    ] {
+        let patch = json!({field: value}).to_string();
+        let path = format!("{WIDGETS}/a");
+        let (code, refused) = client.send(
+            "PATCH",
+            &path,
+            "application/merge-patch+json",
+            patch.as_bytes(),
+        );
+        let cause = &refused["details"]["causes"][0];
+        let why = format!("Invalid value: {value:?}: must be {own}");
+        assert_eq!(
+            (code, &cause["field"], &cause["message"]),
+            (422, &json!(field), &json!(why))
+        );
+    }
 }

@@ -181,6 +181,27 @@ impl Checker {
         if schema["type"] == "array" && !schema["items"].is_object() {
             self.push(format!("{path}.items"), "Required value: must be specified");
         }
+        if schema["x-kubernetes-embedded-resource"] == true
+            && !has_fields
+            && schema["x-kubernetes-preserve-unknown-fields"] != true
+        {
+            let why = "must not be empty if x-kubernetes-embedded-resource is true without \
+                       x-kubernetes-preserve-unknown-fields";
+            self.push(
+                format!("{path}.properties"),
+                format!("Required value: {why}"),
+            );
+        }
+        match schema["x-kubernetes-map-type"].as_str() {
+            None | Some("") | Some("atomic" | "granular") => {}
+            Some(other) => {
+                let known = "supported values: \"atomic\", \"granular\"";
+                self.push(
+                    format!("{path}.x-kubernetes-map-type"),
+                    format!("Unsupported value: {other:?}: {known}"),
+                );
+            }
+        }
         if schema["x-kubernetes-preserve-unknown-fields"] == false {
             self.push(
                 format!("{path}.x-kubernetes-preserve-unknown-fields"),
@@ -197,7 +218,7 @@ impl Checker {
         match list {
             Some("atomic" | "set" | "map") | None => {}
             Some(other) => {
-                let known = "supported values: \"atomic\", \"map\", \"set\"";
+                let known = "supported values: \"atomic\", \"set\", \"map\"";
                 self.push(
                     field.clone(),
                     format!("Unsupported value: {other:?}: {known}"),
@@ -215,6 +236,17 @@ impl Checker {
             let why = "Required value: must be map if x-kubernetes-list-map-keys is non-empty";
             self.push(field, why);
         }
+        let item = &schema["items"];
+        if list == Some("set")
+            && item["type"] == "object"
+            && item["x-kubernetes-map-type"] != "atomic"
+        {
+            let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
+            self.push(
+                format!("{path}.items.x-kubernetes-map-type"),
+                format!("Invalid value: null: {why}"),
+            );
+        }
         if list != Some("map") {
             return;
         }
@@ -222,7 +254,6 @@ impl Checker {
             let why = "Required value: must not be empty if x-kubernetes-list-type is map";
             self.push(format!("{path}.x-kubernetes-list-map-keys"), why);
         }
-        let item = &schema["items"];
         if item["type"] != "object" {
             let why = "must be object if parent array's x-kubernetes-list-type is map";
             self.push(

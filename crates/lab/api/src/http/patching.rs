@@ -109,15 +109,18 @@ impl Call<'_> {
             ("apiVersion", kind.api_version()),
             ("kind", kind.kind.clone()),
         ] {
-            if new[field].is_string() && new[field] != *own {
-                let text = |field: &str| new[field].as_str().unwrap_or_default();
-                let why = format!(
-                    "no kind {:?} is registered for version {:?}",
-                    text("kind"),
-                    text("apiVersion")
-                );
-                return Err(refused(&why));
+            let given = &new[field];
+            if !given.is_string() || *given == *own {
+                continue;
             }
+            if kind.custom {
+                let why = format!("Invalid value: {given}: must be {own}");
+                return Err(Status::invalid(kind, name, &[Cause::new(field, why)]));
+            }
+            let text = |field: &str| new[field].as_str().unwrap_or_default();
+            let (named, version) = (text("kind"), text("apiVersion"));
+            let why = format!("no kind {named:?} is registered for version {version:?}");
+            return Err(refused(&why));
         }
         apply::keep_reset(&mut new);
         let decoded = schema.decode(&mut new);

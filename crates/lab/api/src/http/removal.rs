@@ -57,7 +57,7 @@ impl Call<'_> {
             }
         }
         Ok(json_value(&json!({
-            "kind": format!("{}List", self.resource.kind),
+            "kind": self.resource.list_kind,
             "apiVersion": self.resource.api_version(),
             "metadata": {"resourceVersion": self.api.store.revision().to_string()},
             "items": items,

@@ -334,6 +334,7 @@ pub(super) fn kind(head: &str, table: Table) -> Resource {
         admit: None,
         warnings: None,
         deprecated: None,
+        list_kind: format!("{kind}List"),
         creates_by_put: false,
         versioned: false,
         deletes_collections: true,

@@ -139,6 +139,13 @@ impl Checker {
             self.wrong_type(path, &format!("{:?}", given_type(value)), name);
             return;
         }
+        if matches!(schema.shape, Shape::Int32)
+            && value.as_i64().is_none_or(|it| i32::try_from(it).is_err())
+            && value.is_number()
+        {
+            let why = format!("Checked value must be of type integer with format int32 in {path}");
+            self.push("<nil>", format!("Invalid value: \"\": {why}"));
+        }
         if let Some(rules) = rules {
             self.rules(rules, path, value);
         }

@@ -14,7 +14,7 @@ impl Schema {
                         continue;
                     };
                     let slot = map.get(&*field.name);
-                    let is_nullable = field.schema.rules.as_ref().is_some_and(|it| it.nullable);
+                    let is_nullable = field.schema.is_nullable();
                     // A number or text of Go's that is always there is missing when it is zero.
                     let is_always = field.form == Form::Always;
                     let is_zero = |it: &Value| is_always && (it == "" || *it == 0);
@@ -24,6 +24,11 @@ impl Schema {
                 }
                 for (name, value) in map {
                     if let Some(schema) = self.field(name) {
+                        let default = schema.default.as_ref();
+                        let default = default.filter(|_| value.is_null() && !schema.is_nullable());
+                        if let Some(default) = default {
+                            *value = default.clone();
+                        }
                         schema.complete(value);
                     }
                 }

@@ -136,6 +136,9 @@ impl<'a> Decoder<'a> {
             }
             (Shape::Map(values), Value::Object(map)) => {
                 let length = self.path.len();
+                if !self.is_go {
+                    map.retain(|_, it| !it.is_null() || values.keeps_null());
+                }
                 for (key, item) in map {
                     self.step(key);
                     self.entry(values, item)?;
@@ -224,9 +227,7 @@ impl<'a> Decoder<'a> {
     fn field(&mut self, field: &'a Field, value: &mut Value) -> Result<bool, Wrong> {
         let schema = &field.schema;
         if value.is_null() {
-            let rules = schema.rules.as_ref();
-            return Ok(field.form == Form::AsGiven
-                && (rules.is_some_and(|it| it.nullable) || schema.default.is_none()));
+            return Ok(field.form == Form::AsGiven && schema.is_nullable());
         }
         self.value(schema, value)?;
         match field.form {

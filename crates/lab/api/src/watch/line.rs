@@ -47,7 +47,7 @@ impl Format {
         // Nothing in it can have the wrong type.
         let _ = resource.schema.decode(&mut blank);
         let object = match self {
-            Self::Plain => format!("{}{}", resource.opening(""), &blank.to_string()[1..]),
+            Self::Plain => format!("{}{}", resource.opening(), &blank.to_string()[1..]),
             // The annotation is in the object, and clients wait for it.
             Self::Table(Include::None) if complete => {
                 shown(Self::Table(Include::Metadata), resource, blank)
