@@ -115,7 +115,7 @@ fn least(schema: &Schema) -> Value {
 const REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUFBPQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K";
 
 /// Types with fields that only rules of several fields demand.
-fn related() -> [(&'static str, Value); 13] {
+fn related() -> [(&'static str, Value); 14] {
     let usage = json!({"requests": {"storage": "1Gi"}});
     let role = json!({"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "a"}});
     [
@@ -129,6 +129,10 @@ fn related() -> [(&'static str, Value); 13] {
             json!({"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/a"}}),
         ),
         ("core.v1.LimitRangeItem", json!({"type": "Pod"})),
+        (
+            "networking.v1.IngressClassSpec",
+            json!({"controller": "example.com/c"}),
+        ),
         (
             "certificates.v1.CertificateSigningRequestSpec",
             json!({"signerName": "example.com/a", "usages": ["client auth"], "request": REQUEST}),
