@@ -6,6 +6,7 @@
 mod detect;
 mod error;
 mod find;
+mod pipe;
 mod refusal;
 mod run;
 mod running;
@@ -20,6 +21,7 @@ use sluice_model::IpFamily;
 use crate::parse::{self, Ruleset};
 use crate::rule::Table;
 use crate::script::Script;
+use pipe::Pipe;
 use run::Run;
 
 pub use detect::Marks;
@@ -296,7 +298,7 @@ impl Programs {
         &self,
         family: IpFamily,
         arguments: &[&str],
-        read: impl FnOnce(ChildStdout) -> io::Result<T>,
+        read: impl FnOnce(Pipe<ChildStdout>) -> io::Result<T>,
     ) -> Result<T, SaveError> {
         let output = self.run(&self.pair(family).save, arguments).output(read);
         output.map_err(|source| SaveError::Failed { family, source })

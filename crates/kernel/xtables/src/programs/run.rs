@@ -6,19 +6,23 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, Builder};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 
+use super::pipe::Pipe;
 use super::running::Listed;
 use super::{Lock, RunError, find, refusal};
 use crate::script::Script;
 
 /// Bytes of a script that are written at once: as many as a pipe holds (pipe(7)).
 const PIECE: usize = 1 << 16;
+
+/// How long the pipes of a killed program are read: a process that has left its group was not killed, and may hold them.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// How a program ended, and its stderr.
 pub(super) struct Finished {
@@ -39,8 +43,9 @@ impl Run<'_> {
     /// Runs the program with a script on its stdin.
     pub(super) fn with_input(&self, script: &Script<'_>) -> Result<Finished, RunError> {
         let (stdin, stdout) = (Stdio::piped(), Stdio::null());
-        let finished = self.run(stdin, stdout, |child| {
-            write(child.stdin.take().expect("stdin is piped"), script)
+        let finished = self.run(stdin, stdout, |child, until| {
+            let stdin = child.stdin.take().expect("stdin is piped");
+            write(Pipe::new(stdin, until)?, script)
         });
         finished.map(|((), it)| it)
     }
@@ -48,11 +53,12 @@ impl Run<'_> {
     /// Runs the program, which must succeed, while `read` reads its stdout to the end.
     pub(super) fn output<T>(
         &self,
-        read: impl FnOnce(ChildStdout) -> io::Result<T>,
+        read: impl FnOnce(Pipe<ChildStdout>) -> io::Result<T>,
     ) -> Result<T, RunError> {
         let (stdin, stdout) = (Stdio::null(), Stdio::piped());
-        let (output, finished) = self.run(stdin, stdout, |child| {
-            read(child.stdout.take().expect("stdout is piped"))
+        let (output, finished) = self.run(stdin, stdout, |child, until| {
+            let stdout = child.stdout.take().expect("stdout is piped");
+            read(Pipe::new(stdout, until)?)
         })?;
         if finished.status.success() {
             Ok(output)
@@ -70,13 +76,13 @@ impl Run<'_> {
         }
     }
 
-    /// Runs the program to its end, while `talk` uses its pipes. When the time is up, the program is
-    /// killed with every process that it started.
+    /// Runs the program to its end, while `talk` uses its pipes until the moment that it gets. When the time is up, the program
+    /// is killed with every process of its group.
     fn run<T>(
         &self,
         stdin: Stdio,
         stdout: Stdio,
-        talk: impl FnOnce(&mut Child) -> io::Result<T>,
+        talk: impl FnOnce(&mut Child, Instant) -> io::Result<T>,
     ) -> Result<(T, Finished), RunError> {
         let broken = |source| RunError::Start {
             program: self.program.to_owned(),
@@ -133,9 +139,11 @@ fn until_end<T>(
     child: &mut Child,
     group: Pid,
     timeout: Duration,
-    talk: impl FnOnce(&mut Child) -> io::Result<T>,
+    talk: impl FnOnce(&mut Child, Instant) -> io::Result<T>,
 ) -> io::Result<(io::Result<T>, String, bool)> {
-    let mut stderr = child.stderr.take().expect("stderr is piped");
+    let until = Instant::now() + timeout + LAST_WORDS;
+    let stderr = child.stderr.take().expect("stderr is piped");
+    let mut stderr = Pipe::new(stderr, until)?;
     let (ended, wait_for_end) = mpsc::channel::<()>();
     thread::scope(|scope| {
         let watchdog = Builder::new().spawn_scoped(scope, move || {
@@ -148,7 +156,7 @@ fn until_end<T>(
             let _ = stderr.read_to_end(&mut bytes);
             String::from_utf8_lossy(&bytes).into_owned()
         })?;
-        let output = talk(child);
+        let output = talk(child, until);
         let stderr = stderr.join().unwrap_or_default();
         // Before the program is reaped, no other process group can get its id.
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
@@ -159,7 +167,7 @@ fn until_end<T>(
 }
 
 /// Writes a script. A program that ends before it has read everything writes its error to stderr.
-fn write(to: ChildStdin, script: &Script<'_>) -> io::Result<()> {
+fn write(to: Pipe<ChildStdin>, script: &Script<'_>) -> io::Result<()> {
     let mut to = BufWriter::with_capacity(PIECE, to);
     match script.write(&mut to).and_then(|()| to.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),

@@ -88,7 +88,7 @@ fn a_program_that_hangs_is_killed_with_all_that_it_started() {
         let started = Instant::now();
         let input = lines(100_000);
         let written = run(&text, SHORT, |it| it.with_input(&input).map(drop));
-        let sink = |mut it: ChildStdout| io::copy(&mut it, &mut io::sink());
+        let sink = |mut it: Pipe<ChildStdout>| io::copy(&mut it, &mut io::sink());
         let read = run(&text, SHORT, |it| it.output(sink).map(drop));
         assert!(started.elapsed() < LONG);
         for result in [written, read] {
@@ -98,6 +98,32 @@ fn a_program_that_hangs_is_killed_with_all_that_it_started() {
         }
         let pid = fs::read_to_string(&pids).unwrap();
         assert!(!runs(pid.trim()), "{hang}");
+    }
+}
+
+/// A process that leaves the program's group is not killed, and holds the pipes: nobody waits for it.
+#[test]
+fn a_process_that_left_the_group_holds_nobody_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let pids = folder.path().join("pids");
+    for held in ["yes", "yes >&2"] {
+        let text = format!(
+            "setsid sh -c 'echo $$ >> {}; exec {held}' &",
+            pids.display()
+        );
+        let started = Instant::now();
+        let input = lines(100_000);
+        let written = run(&text, SHORT, |it| it.with_input(&input).map(drop));
+        let sink = |mut it: Pipe<ChildStdout>| io::copy(&mut it, &mut io::sink());
+        let read = run(&text, SHORT, |it| it.output(sink).map(drop));
+        assert!(started.elapsed() < LONG);
+        for result in [written, read] {
+            let error = result.unwrap_err().to_string();
+            assert!(error.contains("killed, it did not end"), "{held}: {error}");
+        }
+    }
+    for pid in fs::read_to_string(&pids).unwrap().lines() {
+        let _ = nix::sys::signal::kill(Pid::from_raw(pid.parse().unwrap()), Signal::SIGKILL);
     }
 }
 
