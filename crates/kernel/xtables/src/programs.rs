@@ -76,6 +76,12 @@ const TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// Timeout of a run whose duration does not depend on the rules of the kernel.
 const QUICK: Duration = Duration::from_secs(60);
 
+/// Timeout of a program that says its version, which takes milliseconds.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// Timeout of a try without rules, to which the seconds of the lock are added: at the start nothing else is done meanwhile.
+const TRY: Duration = Duration::from_secs(10);
+
 /// What is added to [`QUICK`] for a line of a script: `iptables-nft-restore` 1.8.9 writes several hundred rules in this time.
 const LINE: Duration = Duration::from_millis(20);
 
@@ -168,7 +174,7 @@ impl Programs {
     ///
     /// # Errors
     ///
-    /// No variant is installed completely, one that is does not run, or the rules cannot be read.
+    /// No variant is installed completely, one that is does not run for either family, or the rules cannot be read.
     pub fn detect(marks: Marks) -> Result<Self, FindError> {
         detect::detect(&find::search_path(), marks)
     }
@@ -177,7 +183,7 @@ impl Programs {
     ///
     /// # Errors
     ///
-    /// One is missing, does not run or is too old: [`FindError`].
+    /// One is missing or too old, or those of neither family run: [`FindError`].
     pub fn find(variant: Variant) -> Result<Self, FindError> {
         Self::find_in(variant, &find::search_path())
     }
@@ -201,7 +207,12 @@ impl Programs {
     /// on the rules of the kernel.
     #[must_use]
     pub fn quick(&self) -> Self {
-        self.clone().with_timeout(self.timeout.min(QUICK))
+        self.within(QUICK)
+    }
+
+    /// The same programs with this timeout at most.
+    fn within(&self, timeout: Duration) -> Self {
+        self.clone().with_timeout(self.timeout.min(timeout))
     }
 
     /// The part of the kernel where these programs keep rules.
@@ -334,14 +345,16 @@ impl Programs {
         }
     }
 
-    /// Tries whether the kernel has these tables of a family, without changing them.
+    /// Tries whether a family's programs run and the kernel has these tables, without changing them. A program that
+    /// hangs is noticed within seconds.
     ///
     /// # Errors
     ///
-    /// The kernel has no such table, or does not let us use it: [`RestoreError`].
+    /// A program does not run, the kernel has no such table, or does not let us use it: [`RestoreError`].
     pub fn probe(&self, family: IpFamily, tables: &[Table]) -> Result<(), RestoreError> {
+        self.answer(family)?;
         let script = Script::new(|lines| tables.iter().for_each(|it| lines.table(*it)));
-        self.quick().restore(family, &script)
+        self.within(TRY).restore(family, &script)
     }
 
     fn run<'a>(&'a self, program: &'a Path, arguments: &'a [&'a str]) -> Run<'a> {

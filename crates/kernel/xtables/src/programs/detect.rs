@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 
 use sluice_model::IpFamily;
 
-use super::{FindError, Programs, SaveError, Variant};
+use super::find::beside;
+use super::{FindError, Programs, SaveError, TRY, Variant};
 use crate::rule::Table;
 
 /// Chains of table mangle by which programs say which variant they use.
@@ -18,7 +19,7 @@ pub struct Marks {
 
 pub(super) fn detect(path: &OsStr, marks: Marks) -> Result<Programs, FindError> {
     let find = |variant| Programs::find_in(variant, path);
-    match (find(Variant::Nft), find(Variant::Legacy)) {
+    match beside(|| find(Variant::Nft), || find(Variant::Legacy)) {
         (Ok(nft), Ok(legacy)) => in_use(nft, legacy, marks),
         // The variant is installed, and may be the one in use.
         (Err(error @ FindError::Run(_)), _) | (_, Err(error @ FindError::Run(_))) => Err(error),
@@ -32,24 +33,39 @@ pub(super) fn detect(path: &OsStr, marks: Marks) -> Result<Programs, FindError> 
 
 fn in_use(nft: Programs, legacy: Programs, marks: Marks) -> Result<Programs, FindError> {
     // `iptables-nft-save` takes a minute for all rules of a large node, and no time for one small table.
-    let mangle = mangle(&nft);
-    if has(&mangle, marks.hints)
-        || has(&mangle, &[marks.own]) && !Seen::by(&legacy, marks).is_ok_and(|it| it.is_hinted)
+    let mangle = |family| {
+        nft.within(TRY)
+            .text(family, &["-t", Table::Mangle.as_str()])
+    };
+    let (ipv4, ipv6) = beside(|| mangle(IpFamily::V4), || mangle(IpFamily::V6));
+    let (mut listed, mut text) = (Vec::new(), String::new());
+    let mut hangs = None;
+    for (family, table) in [(IpFamily::V4, ipv4), (IpFamily::V6, ipv6)] {
+        match table {
+            Ok((table, _)) => text += &table,
+            Err(error) if error.is_timeout() => {
+                hangs = Some(error);
+                continue;
+            }
+            Err(_) => {}
+        }
+        listed.push(family);
+    }
+    let quick = legacy.quick();
+    let in_legacy = || Seen::by(&quick, marks, &IpFamily::ALL);
+    if has(&text, marks.hints)
+        || has(&text, &[marks.own]) && !in_legacy().is_ok_and(|it| it.is_hinted)
     {
         return Ok(nft);
     }
-    let (in_nft, in_legacy) = (Seen::by(&nft, marks), Seen::by(&legacy, marks));
-    Ok(match choose(in_nft, in_legacy)? {
+    let in_nft = match hangs {
+        Some(error) if listed.is_empty() => Err(error),
+        _ => Seen::by(&nft, marks, &listed),
+    };
+    Ok(match choose(in_nft, in_legacy())? {
         Variant::Nft => nft,
         Variant::Legacy => legacy,
     })
-}
-
-/// The listing of table mangle, of the families that can be read.
-fn mangle(programs: &Programs) -> String {
-    let arguments = ["-t", Table::Mangle.as_str()];
-    let tables = IpFamily::ALL.map(|family| programs.text(family, &arguments));
-    tables.into_iter().flatten().map(|(text, _)| text).collect()
 }
 
 /// Whether a line declares one of these chains.
@@ -69,10 +85,13 @@ struct Seen {
 }
 
 impl Seen {
-    fn by(programs: &Programs, marks: Marks) -> Result<Self, SaveError> {
+    /// # Errors
+    ///
+    /// None of these families can be listed: a kernel may lack one.
+    fn by(programs: &Programs, marks: Marks, families: &[IpFamily]) -> Result<Self, SaveError> {
         let mut seen = Self::default();
         let mut failures = Vec::new();
-        for family in IpFamily::ALL {
+        for &family in families {
             match programs.text(family, &["-c"]) {
                 Ok((text, hidden)) => {
                     seen.add(&text, marks);
@@ -82,9 +101,8 @@ impl Seen {
                 Err(error) => failures.push(error),
             }
         }
-        // A kernel may lack a family.
         match failures.pop() {
-            Some(error) if failures.len() + 1 == IpFamily::ALL.len() => Err(error),
+            Some(error) if failures.len() + 1 == families.len() => Err(error),
             _ => Ok(seen),
         }
     }
@@ -163,6 +181,36 @@ mod tests {
             assert!(error.contains(program), "{error}");
         }
         assert!(detected("", "").unwrap_err().starts_with("neither"));
+    }
+
+    /// A family whose programs hang or fail from the start is known by their names.
+    #[test]
+    fn programs_of_one_family_that_do_not_run_do_not_stop_the_other() {
+        let names = named("-nft");
+        for (broken, family, fails) in [
+            ("iptables-", IpFamily::V4, "'; exit 1; : '"),
+            ("ip6tables-", IpFamily::V6, "'; exec sleep 1000; : '"),
+        ] {
+            let programs = names.each_ref().map(|it| {
+                let is_broken = it.starts_with(broken) && it.ends_with("-save");
+                let words = if is_broken {
+                    fails
+                } else {
+                    "v1.8.9 (nf_tables)"
+                };
+                (it.as_str(), words)
+            });
+            let folder = folder(&programs);
+            let found = detect(folder.path().as_os_str(), MARKS).unwrap();
+            assert!(
+                found
+                    .pair(family)
+                    .save
+                    .ends_with(format!("{broken}nft-save"))
+            );
+            let error = found.probe(family, &[Table::Nat]).unwrap_err().to_string();
+            assert!(error.contains(&format!("{broken}nft-save")), "{error}");
+        }
     }
 
     /// A kernel may lack either family.

@@ -93,6 +93,16 @@ pub enum SaveError {
     Incompatible { family: IpFamily, table: Table },
 }
 
+impl SaveError {
+    /// Whether the program was killed because it did not end.
+    pub(super) fn is_timeout(&self) -> bool {
+        let Self::Failed { source, .. } = self else {
+            return false;
+        };
+        matches!(source, RunError::TimedOut { .. })
+    }
+}
+
 /// A script failed, at once or after some of its steps.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {

@@ -4,14 +4,15 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::thread;
 
 use nix::sys::resource::{Resource, getrlimit, rlim_t, setrlimit};
 use sluice_model::IpFamily;
 use sluice_netlink::is_secure_execution;
 
 use super::run::Run;
-use super::{FindError, Lock, Pair, Programs, QUICK, RunError, TIMEOUT, Variant};
+use super::{ANSWER, FindError, Lock, Pair, Programs, RunError, TIMEOUT, Variant};
 
 /// Folders of system programs that PATH may lack.
 const USUAL: [&str; 6] = [
@@ -60,16 +61,27 @@ impl fmt::Display for Version {
 const STACK: rlim_t = 1 << 29;
 
 impl Programs {
-    /// Those of this variant in these folders, which are listed as in PATH. Raises the stack limit of this
-    /// process, which the programs inherit.
+    /// Those of this variant in these folders, which are listed as in PATH. Where those of one family do not run, they are
+    /// known by their names, and fail when they are used. Raises the stack limit of this process, which the programs inherit.
     ///
     /// # Errors
     ///
     /// As [`Programs::find`].
     pub fn find_in(variant: Variant, path: &OsStr) -> Result<Self, FindError> {
         allow_stack();
-        let (ipv4, version) = pair(variant, IpFamily::V4, path)?;
-        let (ipv6, _) = pair(variant, IpFamily::V6, path)?;
+        let pair = |family| pair(variant, family, path);
+        let (ipv4, ipv6) = beside(|| pair(IpFamily::V4), || pair(IpFamily::V6));
+        // A family whose programs do not run does not stop the other.
+        let unrun = |family, error| match named(variant, family, path) {
+            Some(named) if matches!(error, FindError::Run(_)) => Ok(named),
+            _ => Err(error),
+        };
+        let (version, ipv4, ipv6) = match (ipv4, ipv6) {
+            (Ok((ipv4, version)), Ok((ipv6, _))) => (version, ipv4, ipv6),
+            (Ok((ipv4, version)), Err(error)) => (version, ipv4, unrun(IpFamily::V6, error)?),
+            (Err(error), Ok((ipv6, version))) => (version, unrun(IpFamily::V4, error)?, ipv6),
+            (Err(error), Err(_)) => return Err(error),
+        };
         Ok(Self {
             variant,
             version,
@@ -79,6 +91,39 @@ impl Programs {
             timeout: TIMEOUT,
         })
     }
+
+    /// Asks a family's programs for their version, which takes milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// A program does not run, or hangs.
+    pub fn answer(&self, family: IpFamily) -> Result<(), RunError> {
+        let pair = self.pair(family);
+        let (restore, save) = beside(|| say(&pair.restore), || say(&pair.save));
+        restore.and(save).map(drop)
+    }
+}
+
+/// Two answers, which are waited for at the same time: each may take its whole timeout.
+pub(super) fn beside<A, B: Send>(a: impl FnOnce() -> A, b: impl FnOnce() -> B + Send) -> (A, B) {
+    thread::scope(|scope| {
+        let b = scope.spawn(b);
+        (a(), b.join().expect("it does not panic"))
+    })
+}
+
+/// What a program says about its version.
+fn say(program: &Path) -> Result<String, RunError> {
+    let run = Run {
+        program,
+        arguments: &["--version"],
+        lock: &Lock {
+            seconds: 0,
+            ..Lock::default()
+        },
+        timeout: ANSWER,
+    };
+    run.output(io::read_to_string)
 }
 
 /// Raises the limit as far as we may.
@@ -107,23 +152,9 @@ fn program(
     verb: &str,
     path: &OsStr,
 ) -> Result<(PathBuf, Version), FindError> {
-    let plain = match family {
-        IpFamily::V4 => "iptables",
-        IpFamily::V6 => "ip6tables",
-    };
-    let own = format!("{plain}-{variant}-{verb}");
-    for name in [&own, &format!("{plain}-{verb}")] {
-        let found = env::split_paths(path).map(|it| it.join(name));
-        let Some(program) = found.into_iter().find(|it| it.is_file()) else {
-            continue;
-        };
-        let run = Run {
-            program: &program,
-            arguments: &["--version"],
-            lock: &Lock::default(),
-            timeout: QUICK,
-        };
-        let said = run.output(io::read_to_string)?;
+    let names = names(variant, family, verb);
+    for program in names.iter().filter_map(|it| first(it, path)) {
+        let said = say(&program)?;
         let Some(version) = Version::parse(&said) else {
             let problem = format!("no version in {:?}", said.trim());
             return Err(RunError::Failed { program, problem }.into());
@@ -132,8 +163,38 @@ fn program(
             return Ok((program, version));
         }
     }
-    let program = own;
+    let [program, _] = names;
     Err(FindError::Missing { variant, program })
+}
+
+/// The programs that bear the names of a variant, whatever they say.
+fn named(variant: Variant, family: IpFamily, path: &OsStr) -> Option<Pair> {
+    let program = |verb| {
+        let names = names(variant, family, verb);
+        names.iter().find_map(|it| first(it, path))
+    };
+    Some(Pair {
+        restore: program("restore")?,
+        save: program("save")?,
+    })
+}
+
+/// The variant's own name of a program, and the plain one.
+fn names(variant: Variant, family: IpFamily, verb: &str) -> [String; 2] {
+    let plain = match family {
+        IpFamily::V4 => "iptables",
+        IpFamily::V6 => "ip6tables",
+    };
+    [
+        format!("{plain}-{variant}-{verb}"),
+        format!("{plain}-{verb}"),
+    ]
+}
+
+fn first(name: &str, path: &OsStr) -> Option<PathBuf> {
+    env::split_paths(path)
+        .map(|it| it.join(name))
+        .find(|it| it.is_file())
 }
 
 fn variant_of(said: &str) -> Variant {
