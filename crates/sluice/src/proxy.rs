@@ -2,6 +2,7 @@
 
 mod dns;
 mod machine;
+mod opening;
 mod pages;
 mod reload;
 
@@ -133,7 +134,8 @@ fn set_guarded<P: DataPlane>(sysctls: Vec<Sysctl>, memory: &Memory) {
 fn initialize<P: DataPlane>(options: &Options<'_>, memory: &Memory) -> anyhow::Result<()> {
     prepare::<P>(options, memory)?;
     lend_privileges::<P>();
-    set_guarded::<P>(P::initialize(options)?, memory);
+    let sysctls = opening::interruptible(|| Ok(P::initialize(options)?))?;
+    set_guarded::<P>(sysctls, memory);
     Ok(())
 }
 
@@ -164,7 +166,8 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
     let memory = Memory::beside(&config.socket);
     prepare::<P>(&options, &memory)?;
     lend_privileges::<P>();
-    let mut plane = P::open(&options).with_context(|| format!("open the {} mode", P::NAME))?;
+    let open = || P::open(&options).with_context(|| format!("open the {} mode", P::NAME));
+    let mut plane = opening::interruptible(open)?;
     let (policy_tables, stale_policies) = if args.network_policy == Some(true) {
         (Some(PolicyTables::connect()?), Vec::new())
     } else {

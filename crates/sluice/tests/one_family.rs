@@ -5,6 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use sluice_agent::status::Status;
 use sluice_lab::{Agent, Cluster, Netns, eventually, require_netns, write_program};
 use sluice_node::client::{self, is_synced};
@@ -80,41 +82,91 @@ fn the_shipped_probes_work_with_either_family() {
     }
 }
 
-/// In the iptables mode the programs of either family may fail from the start: the other one is served.
+/// A program that says its version and does nothing else.
+fn versed(then: &str) -> String {
+    format!("[ \"$*\" = --version ] && exec echo 'iptables v1.8.9 (nf_tables)'\n{then}")
+}
+
+/// A folder for an agent of the iptables mode in this namespace, whose nft variant is in use, with programs of these names and
+/// texts ahead of the system's.
+fn with_programs(netns: &Netns, programs: &[(String, String)]) -> tempfile::TempDir {
+    let hint = ["-t", "mangle", "-N", "KUBE-IPTABLES-HINT"];
+    let done = netns.command("iptables-nft", &hint).status();
+    assert!(done.expect("it runs").success());
+    let scratch = tempfile::tempdir().expect("a temporary directory");
+    let path = |name: &str| scratch.path().join(name);
+    fs::create_dir(path("bin")).expect("a new name");
+    fs::create_dir(path("manifests")).expect("a new name");
+    for (name, text) in programs {
+        write_program(&path("bin").join(name), text).expect("writable");
+    }
+    let lines = format!(
+        "export PATH={}:$PATH XTABLES_LOCKFILE={}\nexec {SLUICE} \"$@\"",
+        path("bin").display(),
+        path("lock").display()
+    );
+    write_program(&path("agent"), &lines).expect("writable");
+    scratch
+}
+
+const FLAGS: [&str; 4] = ["--proxy-mode", "iptables", "--sandbox", "off"];
+
+/// In the iptables mode the programs of either family may fail or hang from the start: the other one is served.
 #[test]
-fn tables_of_one_family_that_cannot_be_written_do_not_end_the_agent() {
+fn programs_of_one_family_that_do_not_work_do_not_end_the_agent() {
     require_netns!();
-    for (broken, lost) in [("iptables", "IPv4 "), ("ip6tables", "IPv6 ")] {
+    let hangs = "exec sleep 1000";
+    for (broken, text, lost) in [
+        ("iptables-nft-restore", versed("exit 1"), "IPv4 "),
+        ("ip6tables-nft-restore", versed("exit 1"), "IPv6 "),
+        ("iptables-nft-save", hangs.to_owned(), "IPv4 "),
+        ("ip6tables-nft-restore", versed(hangs), "IPv6 "),
+    ] {
         let cluster = Cluster::builder().node("node-a").build().expect("root");
         let node = cluster.node("node-a");
-        let hint = ["-t", "mangle", "-N", "KUBE-IPTABLES-HINT"];
-        let done = node.netns().command("iptables-nft", &hint).status();
-        assert!(done.expect("it runs").success());
-        let scratch = tempfile::tempdir().expect("a temporary directory");
-        let path = |name: &str| scratch.path().join(name);
-        fs::create_dir(path("bin")).expect("a new name");
-        fs::create_dir(path("manifests")).expect("a new name");
-        let fails = "[ \"$*\" = --version ] && exec echo 'restore v1.8.9 (nf_tables)'\nexit 1";
-        write_program(&path(&format!("bin/{broken}-nft-restore")), fails).expect("writable");
-        let lines = format!(
-            "export PATH={}:$PATH XTABLES_LOCKFILE={}\nexec {SLUICE} \"$@\"",
-            path("bin").display(),
-            path("lock").display()
-        );
-        write_program(&path("agent"), &lines).expect("writable");
-        let manifests = path("manifests").display().to_string();
-        let flags = [
-            "--proxy-mode",
-            "iptables",
-            "--sandbox",
-            "off",
-            "--manifests",
-            &manifests,
-        ];
-        let agent = Agent::start(&path("agent"), node, scratch.path(), &flags, is_synced);
+        let scratch = with_programs(node.netns(), &[(broken.to_owned(), text)]);
+        let manifests = scratch.path().join("manifests").display().to_string();
+        let flags = [&FLAGS[..], &["--manifests", &manifests]].concat();
+        let program = scratch.path().join("agent");
+        let agent = Agent::start(&program, node, scratch.path(), &flags, is_synced);
         let agent = agent.expect("the other family is served");
         let status: Status = client::get(agent.socket(), "/status").expect("it answers");
         let unserved = status.unserved.as_deref().unwrap_or_default();
         assert!(unserved.starts_with(lost), "{broken}: {unserved}");
+    }
+}
+
+/// An agent that waits for a program at its start ends at once when it is asked to, and leaves no program behind.
+#[test]
+fn a_signal_at_the_start_ends_the_agent_and_its_program() {
+    require_netns!();
+    let cluster = Cluster::builder().node("node-a").build().expect("root");
+    let node = cluster.node("node-a");
+    let pids = tempfile::NamedTempFile::new().expect("a temporary file");
+    let text = versed(&format!(
+        "echo $$ >> {}; exec sleep 1000",
+        pids.path().display()
+    ));
+    let names = ["iptables-nft-save", "ip6tables-nft-save"];
+    let programs = names.map(|it| (it.to_owned(), text.clone()));
+    let scratch = with_programs(node.netns(), &programs);
+    let [manifests, socket] = ["manifests", "socket"].map(|it| scratch.path().join(it));
+    let [manifests, socket] = [manifests, socket].map(|it| it.display().to_string());
+    let own = ["proxy", "--manifests", &manifests, "--socket", &socket];
+    let program = scratch.path().join("agent").display().to_string();
+    let mut agent = node.netns().command(&program, &[&own[..], &FLAGS].concat());
+    let mut agent = agent.spawn().expect("it starts");
+    let both = eventually(WITHIN, || {
+        let pids = fs::read_to_string(pids.path()).ok()?;
+        let pids: Vec<String> = pids.lines().map(str::to_owned).collect();
+        (pids.len() == names.len()).then_some(pids)
+    });
+    let agent_id = Pid::from_raw(agent.id().cast_signed());
+    kill(agent_id, Signal::SIGTERM).expect("it runs");
+    let status = agent.wait().expect("it ends");
+    assert_eq!(status.code(), Some(0), "a signal ended it");
+    for pid in both.expect("it waits for the programs of both families") {
+        let is_gone = || (!Path::new("/proc").join(&pid).exists()).then_some(());
+        assert!(eventually(WITHIN, is_gone).is_some(), "{pid} runs");
     }
 }
