@@ -244,8 +244,14 @@ impl Backend for Iptables {
 
     fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), BackendError> {
         let largest = self.programs.variant().largest_step();
-        let scripts = script::scripts(delta, &self.present, largest);
+        let mut scripts = script::scripts(delta, &self.present, largest);
+        // It may hang once more.
+        scripts.sort_by_key(|(family, _)| self.families.has_failed(*family));
+        let mut failed: Option<(IpFamily, BackendError)> = None;
         for (family, script) in scripts {
+            if failed.as_ref().is_some_and(|it| it.0 == family) {
+                continue;
+            }
             let Err(error) = self.watch.restore(&self.programs, family, &script) else {
                 continue;
             };
@@ -254,7 +260,10 @@ impl Backend for Iptables {
                 // This sync has failed, whether or not the other family is served.
                 let _ = self.families.lose(family, &error);
             }
-            return Err(BackendError::new("write rules", error));
+            failed.get_or_insert((family, BackendError::new("write rules", error)));
+        }
+        if let Some((_, error)) = failed {
+            return Err(error);
         }
         self.families.written();
         self.present.written(delta);

@@ -210,6 +210,11 @@ fn a_family_that_cannot_be_written_does_not_stop_the_other(variant: Variant) {
             };
             let error = node.try_change(both("new", 1)).unwrap_err().to_string();
             assert!(error.contains("no memory"), "{error}");
+            let rules = save(variant, healthy, &[]);
+            assert!(
+                rules.contains("default/new cluster IP"),
+                "in the same sync: {rules}"
+            );
             assert!(node.synced().full, "one failed sync");
             let unserved = node.reconciler().backend().unserved().unwrap();
             assert_eq!(unserved.family, lost);

@@ -33,6 +33,8 @@ pub struct Families {
     backoff: Backoff,
     /// The waits after writes that fail in a row.
     unwritten: Waits,
+    /// The family whose write failed last, until all are written.
+    failed: Option<IpFamily>,
     /// The duration of the longest listing when families were listed last.
     listing: Option<Duration>,
 }
@@ -61,6 +63,7 @@ impl Families {
             unserved: None,
             backoff: Backoff::default(),
             unwritten: Waits::new(Backoff::FIRST, LONGEST),
+            failed: None,
             listing: None,
         }
     }
@@ -127,6 +130,7 @@ impl Families {
     ///
     /// No other family is served. The next sync tries both.
     pub fn lose<E: Display>(&mut self, family: IpFamily, error: E) -> Result<(), E> {
+        self.failed = Some(family);
         let rest = self.unwritten.take();
         let listing = self.listing.unwrap_or_default() * PARTS;
         self.leave(family, error, rest.max(listing))
@@ -137,7 +141,13 @@ impl Families {
         if self.unserved.is_none() {
             self.backoff.succeed();
             self.unwritten.reset();
+            self.failed = None;
         }
+    }
+
+    /// Whether the last write of this family failed: the other one is written first.
+    pub fn has_failed(&self, family: IpFamily) -> bool {
+        self.failed == Some(family)
     }
 
     /// Tries the unserved family again when that is due, and asks for a resync if it works. `probe` gets the

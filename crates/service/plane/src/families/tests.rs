@@ -117,3 +117,18 @@ fn an_unwritable_family_is_tried_ever_more_seldom() {
         now(&mut families, Ok::<_, &str>(()));
     }
 }
+
+/// It may hang for its whole timeout once more: the other one does not wait for it.
+#[test]
+fn a_family_whose_write_failed_is_last_until_both_are_written() {
+    let mut families = both();
+    families.lose(V4, "no room").unwrap();
+    families.written();
+    assert!(matches!(
+        now::<&str>(&mut families, Ok(())),
+        Upkeep::Resync(_)
+    ));
+    assert!(families.has_failed(V4) && !families.has_failed(V6));
+    families.written();
+    assert!(!families.has_failed(V4));
+}
