@@ -4,6 +4,7 @@
 //! In those only the jumps to chains of kube-proxy's names count: rules of others are the matter of a trace.
 
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 use sluice_model::IpFamily;
 use sluice_plan::explain::Explanation;
@@ -16,6 +17,9 @@ use sluice_xtables::programs::{Programs, Variant};
 use sluice_xtables::rule::{Match, Rule, Sense, States, Table, Target};
 
 use crate::name::{EXTERNAL_SERVICES, FORWARD, INPUT, OUTPUT, PREROUTING, SERVICES};
+
+/// Timeout of a listing for a person: `iptables-nft-save` 1.8.9 takes four minutes for 10,000 Services with 10 endpoints.
+const LISTING: Duration = Duration::from_secs(10 * 60);
 
 /// The value of [`Match::Random`] that always matches.
 const CERTAIN: u32 = 1 << 31;
@@ -30,6 +34,9 @@ pub(crate) fn live(explanation: &Explanation) -> Result<Live, BackendError> {
     let programs = Programs::detect(MARKS);
     let programs = programs
         .map_err(|error| BackendError::new("find out which iptables this host uses", error))?;
+    let programs = programs.with_timeout(LISTING);
+    let answers = programs.answer(question.family());
+    answers.map_err(|error| BackendError::new("ask the programs of iptables", error))?;
     let findings = findings(&question, |table| {
         let mut chains = ByName::new();
         let family = question.family();
