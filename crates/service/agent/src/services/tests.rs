@@ -2,7 +2,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use sluice_dns_agent::{NameEvent, Names};
-use sluice_model::{Change, NamespacedName, Notice, Protocol};
+use sluice_model::{Change, NamespacedName, Protocol};
 use sluice_nftables::Nftables;
 use sluice_node::metrics::Metrics;
 use sluice_node::{Hold, Latest, NodeObject, Probe, Runtime};
@@ -510,6 +510,23 @@ fn objects_that_are_not_up_to_date_are_in_status_and_readyz() {
         assert!(ask(Probe::Readyz).is_ok());
         assert!(ask(Probe::Livez).stale.is_empty());
     }
+}
+
+/// A server that never answers is named by the probe that waits for the first list.
+#[test]
+fn what_is_stale_before_the_first_list_is_in_readyz() {
+    let mut world = World::new();
+    let stale = "API server: Services: stale since 2026-01-01T00:00:00Z: no answer for 10 s";
+    world.say([Event::Notice(Notice::Problems {
+        origin: Notice::API_SERVER.into(),
+        problems: vec![stale.to_owned()],
+    })]);
+    world.step();
+    let report = world
+        .health
+        .report(Probe::Readyz, Instant::now(), Timestamp::now());
+    assert!(!report.is_ok());
+    assert_eq!(report.stale, [stale]);
 }
 
 #[test]
