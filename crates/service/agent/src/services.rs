@@ -278,6 +278,7 @@ impl<P: DataPlane> Consumer for Services<P> {
         // A sync that fails may stop serving a family. That family's sync has failed too.
         let served = self.served();
         let mut written = BTreeSet::new();
+        let had_failed = self.last_error.is_some();
         let result = self.proxy.sync();
         let is_synced = result.is_ok();
         let end = Instant::now();
@@ -310,12 +311,25 @@ impl<P: DataPlane> Consumer for Services<P> {
                     .copied()
                     .filter(|it| !left.contains(it))
                     .collect();
+                let complete = self.complete();
+                let is_missed =
+                    |it: &&IpFamily| self.ever_served.contains(it) && !complete.contains(it);
+                for family in lost.iter().filter(is_missed) {
+                    // Since this sync was due, which may have waited long for it.
+                    self.outputs.clock.family(*family, true, now);
+                }
                 self.count_failure(full, if lost.is_empty() { &served } else { &lost });
                 self.failed(&error, full, last_sync, end);
             }
         }
         let written = (!full && !changes.node).then_some(written);
         self.report(&changes, written, is_synced, now);
+        if is_synced && had_failed {
+            match self.proxy.reconciler().backend().unserved() {
+                Some(it) => info!("sync works again, without {}", it.family),
+                None => info!("sync works again"),
+            }
+        }
         // Afterwards: a family that may be served again is not served before the next sync has written it.
         if !is_synced {
             return None;

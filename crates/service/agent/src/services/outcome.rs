@@ -79,9 +79,7 @@ impl<P: DataPlane> Services<P> {
         let any_refused = !self.proxy.reconciler().refusals().is_empty();
         self.pace.succeed(end, report.full, any_refused);
         self.syncs += 1;
-        if self.last_error.take().is_some() {
-            info!("sync works again");
-        }
+        self.last_error = None;
         if report.full
             && let Some(by) = self.drift.take()
         {

@@ -605,6 +605,29 @@ fn a_family_is_served_again_when_it_is_written() {
     assert!(!is_reported(&world));
 }
 
+/// A program that hangs may take longer than a sync may be late: the process is not well in between.
+#[test]
+fn a_family_fails_from_the_sync_on_that_lost_it() {
+    let mut world = World::synced();
+    world.say(web());
+    world.say([sluice_plan::testing::service(
+        "default/six fd00:10:96::9 :80",
+    )]);
+    world.step();
+    let mut kernel = world.kernel.0.borrow_mut();
+    (kernel.failures, kernel.loses) = (1, Some(no_ipv6()));
+    drop(kernel);
+    world.say([slice("web", &["10.0.0.9"])]);
+    world.step_after(10 * SECOND);
+    let begun = world.now;
+    world.step_after(10 * SECOND);
+    assert!(world.agent.service_status().synced);
+    let is_healthy = |after| world.health.is_healthy(begun + after);
+    assert!(is_healthy(HEALTH_TIMEOUT - SECOND));
+    assert!(!is_healthy(HEALTH_TIMEOUT));
+    assert!(!is_healthy(2 * HEALTH_TIMEOUT));
+}
+
 /// Then no family is named as the one that fails: all do.
 #[test]
 fn a_family_is_not_served_again_because_the_other_one_fails_too() {
