@@ -19,6 +19,9 @@ const WINDOW: Duration = Duration::from_secs(1);
 const OF_ONE: usize = 10;
 const PERIOD: Duration = Duration::from_secs(60);
 
+/// Most lines about all Services in a [`PERIOD`]: Services may come and go under new names without end.
+const OF_ALL: usize = 200;
+
 /// The lines that were logged in the present window.
 #[derive(Debug, Default)]
 pub(super) struct Changelog {
@@ -29,6 +32,8 @@ pub(super) struct Changelog {
     more: usize,
     /// The Services that lines were about, until their period has ended.
     services: HashMap<NamespacedName, Allowance>,
+    /// The lines about any Service.
+    all: Option<Allowance>,
     syncs: Option<Allowance>,
 }
 
@@ -60,8 +65,11 @@ impl Changelog {
             }
             if let Some(what) = it.describe() {
                 let service = it.key.name.service.clone();
+                let of_all = || Allowance::new(OF_ALL, now + PERIOD);
                 let lines = self.services.entry(service);
-                if lines.or_insert_with(|| of_one(now)).admits() {
+                if lines.or_insert_with(|| of_one(now)).admits()
+                    && self.all.get_or_insert_with(of_all).admits()
+                {
                     info!(family = %it.key.family, "{} {what}", it.key.name);
                     self.shown += 1;
                 }
@@ -81,7 +89,7 @@ impl Changelog {
     /// When [`end_window`](Self::end_window) has something to log.
     pub(super) fn due(&self) -> Option<Instant> {
         let window = self.end.filter(|_| self.more > 0);
-        let periods = self.services.values().chain(&self.syncs);
+        let periods = self.services.values().chain(&self.syncs).chain(&self.all);
         let periods = periods.filter(|it| it.more > 0).map(|it| it.end);
         periods.chain(window).min()
     }
@@ -93,6 +101,11 @@ impl Changelog {
                 info!("and {} more service ports changed", self.more);
             }
             (self.end, self.shown, self.more) = (None, 0, 0);
+        }
+        if let Some(it) = self.all.take_if(|it| it.end <= now)
+            && it.more > 0
+        {
+            info!("and {} more changes of Services", it.more);
         }
         let ended = self.services.extract_if(|_, it| it.end <= now);
         for (service, it) in ended.filter(|(_, it)| it.more > 0) {

@@ -108,6 +108,30 @@ fn a_restless_service_is_cut_and_counted() {
     assert_eq!(told, OF_ONE);
 }
 
+/// Services that come under new names without end have a few lines a minute, too.
+#[test]
+fn restless_names_are_cut_and_counted() {
+    let start = Instant::now();
+    let mut log = Changelog::default();
+    let mut shown = 0;
+    for it in 0..2 * OF_ALL {
+        let plan = plan([service(&format!("default/s{it} 10.96.0.1 :80"))]);
+        let added: Superseded = plan.ports.keys().map(|it| (it.clone(), None)).collect();
+        // One in a window.
+        let now =
+            start + PERIOD * u32::try_from(it).unwrap() / (4 * u32::try_from(OF_ALL).unwrap());
+        log.end_window(now);
+        let before = log.shown;
+        log.written(&added, &plan, now);
+        shown += log.shown.saturating_sub(before);
+    }
+    assert_eq!(shown, OF_ALL);
+    assert_eq!(log.all.as_ref().map(|it| it.more), Some(OF_ALL));
+    assert_eq!(log.due(), Some(start + PERIOD));
+    log.end_window(start + PERIOD);
+    assert!(log.all.is_none());
+}
+
 #[test]
 fn a_storm_is_cut_and_counted() {
     let start = Instant::now();
