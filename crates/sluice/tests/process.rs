@@ -306,8 +306,12 @@ fn the_sandbox_leaves_manifests_wherever_they_are() {
         fs::create_dir(&manifests).unwrap();
         fs::write(manifests.join("b.yaml"), service("new", "10.96.0.3")).unwrap();
         agent.until("new", |it| it.services == 1 && it.problems.is_empty());
+        // What cleans /run takes the socket, too.
+        fs::remove_file(agent.machine.path("run/sluice.sock")).unwrap();
+        agent.until("made again", |it| it.synced);
         let log = agent.log();
         assert_eq!(log.contains("sandboxed"), is_on, "{log}");
+        assert!(log.contains("the status socket was removed"), "{log}");
     }
 }
 

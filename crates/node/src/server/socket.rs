@@ -15,7 +15,7 @@ use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAdd
 use nix::sys::stat::{Mode, fchmod};
 use sluice_http::Budget;
 use tokio::time::sleep;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use super::{BIND_PERIOD, ReportProblem};
 use crate::error::{NodeError, failed};
@@ -55,8 +55,19 @@ impl StatusSocket {
         Ok(())
     }
 
-    /// Serves as soon as there is room.
+    /// Serves as soon as there is room. A socket that somebody removes is made again.
     pub(super) async fn serve(mut self, routes: Router, budget: Arc<Budget>) {
+        loop {
+            let removed = removed(self.path.clone(), self.is_made.clone());
+            tokio::select! {
+                () = self.serve_one(routes.clone(), budget.clone()) => return,
+                () = removed => {}
+            }
+            warn!(socket = %self.path.display(), "the status socket was removed: it is made again");
+        }
+    }
+
+    async fn serve_one(&mut self, routes: Router, budget: Arc<Budget>) {
         while self.listener.is_none() {
             sleep(BIND_PERIOD).await;
             if let Err(error) = self.open() {
@@ -67,7 +78,7 @@ impl StatusSocket {
                 return;
             }
             if self.listener.is_some() {
-                info!(socket = %self.path.display(), "the status socket has room now");
+                info!(socket = %self.path.display(), "the status socket is there");
             }
         }
         let listener = self.listener.take();
@@ -75,6 +86,18 @@ impl StatusSocket {
             Some(Ok(listener)) => sluice_http::serve(listener, routes, budget).await,
             Some(Err(error)) => error!(%error, "cannot watch the status socket"),
             None => {}
+        }
+    }
+}
+
+/// Returns when the socket was made and its file is gone.
+async fn removed(path: PathBuf, is_made: Arc<AtomicBool>) {
+    loop {
+        sleep(BIND_PERIOD).await;
+        let found = fs::symlink_metadata(&path);
+        let is_gone = found.is_err_and(|it| it.kind() == io::ErrorKind::NotFound);
+        if is_gone && is_made.swap(false, Ordering::Relaxed) {
+            return;
         }
     }
 }
