@@ -94,6 +94,8 @@ pub(super) struct Follower<'a> {
     silent_watches: u32,
     /// No event has come on the last watch.
     is_quiet: bool,
+    /// When the server last sent a list or an event of a watch; before that, when it was first asked.
+    heard: jiff::Timestamp,
     retry: Retry,
 }
 
@@ -129,6 +131,7 @@ impl<'a> Follower<'a> {
             empty_lists: 0,
             silent_watches: 0,
             is_quiet: false,
+            heard: jiff::Timestamp::now(),
             retry: Retry::new(shared.timeouts),
         }
     }
@@ -165,7 +168,7 @@ impl<'a> Follower<'a> {
                 continue;
             }
             if let Some(reason) = end.reason() {
-                self.core().report_stale(self.topic, &reason);
+                self.core().report_stale(self.topic, &reason, self.heard);
             }
             self.wait(&end).await;
         }
@@ -230,7 +233,7 @@ impl<'a> Follower<'a> {
             return it;
         }
         let reason = format!("no answer for {} s", late.as_secs());
-        self.core().report_stale(self.topic, &reason);
+        self.core().report_stale(self.topic, &reason, self.heard);
         part.await
     }
 
@@ -239,7 +242,7 @@ impl<'a> Follower<'a> {
         let longest = self.shared.timeouts.silence;
         if begun.elapsed() > longest {
             let reason = format!("the list is not complete after {} s", longest.as_secs());
-            self.core().report_stale(self.topic, &reason);
+            self.core().report_stale(self.topic, &reason, self.heard);
         }
     }
 
@@ -315,6 +318,7 @@ impl<'a> Follower<'a> {
         changes: &mut Vec<Event>,
     ) -> Result<(), End> {
         self.silent_watches = 0;
+        self.heard = jiff::Timestamp::now();
         let is_bookmark = matches!(event, WatchEvent::Bookmark(_));
         self.is_quiet &= is_bookmark || listing.is_some();
         match event {
@@ -426,6 +430,7 @@ impl<'a> Follower<'a> {
         }
         self.empty_lists = 0;
         self.silent_watches = 0;
+        self.heard = jiff::Timestamp::now();
         self.page = Some(PAGE);
         self.version = Some(version);
         self.deliver_list(listing);

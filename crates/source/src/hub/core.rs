@@ -244,14 +244,20 @@ impl Core {
         self.tell_one(consumer, &[Told::GoOn]);
     }
 
-    /// Replaces the reason why a topic is not up to date. Returns whether there was none before.
-    pub(crate) fn renew(&mut self, topic: usize, reason: &str, lost: Option<&'static str>) -> bool {
+    /// Replaces the reason why a topic is not up to date, from `since` on if it was before. Returns whether it was.
+    pub(crate) fn renew(
+        &mut self,
+        topic: usize,
+        reason: &str,
+        lost: Option<&'static str>,
+        since: jiff::Timestamp,
+    ) -> bool {
         let before = self.topics[topic].stale.as_ref();
         if before.is_some_and(|it| it.reason == reason && it.lost == lost) {
             return false;
         }
         let was_fresh = before.is_none();
-        let since = before.map_or_else(jiff::Timestamp::now, |it| it.since);
+        let since = before.map_or(since, |it| it.since);
         self.topics[topic].stale = Some(Stale {
             since,
             reason: reason.to_owned(),

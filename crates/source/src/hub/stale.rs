@@ -41,9 +41,9 @@ impl Stale {
 }
 
 impl Core {
-    /// The topic is not up to date from now on, or still is not, and why.
-    pub(crate) fn report_stale(&mut self, topic: usize, reason: &str) {
-        if !self.renew(topic, reason, None) {
+    /// The topic is not up to date, and why. `heard`: when the server last said something about it.
+    pub(crate) fn report_stale(&mut self, topic: usize, reason: &str, heard: jiff::Timestamp) {
+        if !self.renew(topic, reason, None, heard) {
             return;
         }
         let kind = self.topics[topic].topic.known.objects;
@@ -67,7 +67,7 @@ impl Core {
 
     /// The kind cannot be read, and why; we go on without it.
     pub(crate) fn report_absent(&mut self, topic: usize, reason: &str, lost: &'static str) {
-        if self.renew(topic, reason, Some(lost)) {
+        if self.renew(topic, reason, Some(lost), jiff::Timestamp::now()) {
             let kind = self.topics[topic].topic.known.objects;
             let server = &*self.server;
             tracing::warn!(

@@ -96,10 +96,11 @@ fn only_services_and_slices_are_waited_for_without_end() {
 #[test]
 fn stale_resources_are_named_until_they_are_fresh() {
     let (mut output, batches) = output();
-    output.report_stale(SERVICES, "refused");
-    output.report_stale(SERVICES, "refused");
-    output.report_stale(NODE, "refused");
-    output.report_stale(SERVICES, "401");
+    let heard = "2026-01-01T00:00:00Z".parse().unwrap();
+    output.report_stale(SERVICES, "refused", heard);
+    output.report_stale(SERVICES, "refused", heard);
+    output.report_stale(NODE, "refused", heard);
+    output.report_stale(SERVICES, "401", heard);
     output.report_fresh(SERVICES);
     output.report_fresh(SERVICES);
     output.report_fresh(NODE);
@@ -109,6 +110,8 @@ fn stale_resources_are_named_until_they_are_fresh() {
         .map(|it| match it {
             Some(Notice::Problems { origin, problems }) => {
                 assert_eq!(&*origin, "API server");
+                let since = "stale since 2026-01-01T00:00:00Z: ";
+                assert!(problems.iter().all(|it| it.contains(since)), "{problems:?}");
                 let reason = |it: &String| it.rsplit(": ").next().unwrap().to_owned();
                 problems.iter().map(reason).collect()
             }
