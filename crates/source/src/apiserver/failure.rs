@@ -40,6 +40,10 @@ impl fmt::Display for Failure {
                 f.write_str(reason)
             }
             Self::Garbage(reason) => write!(f, "the server's answer cannot be read: {reason}"),
+            // An ERROR event may have none.
+            Self::Refused {
+                code: 0, message, ..
+            } => write!(f, "the server answered an error: {message}"),
             Self::Refused { code, message, .. } => {
                 write!(f, "the server answered {code}: {message}")
             }
@@ -124,5 +128,19 @@ impl From<Status> for Failure {
             message: message(&status.message),
             retry_after: (seconds > 0).then(|| Duration::from_secs(seconds.into())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_without_a_code_has_no_number() {
+        let said = |json: &str| Failure::from(serde_json::from_str::<Status>(json).unwrap());
+        let none = said(r#"{"message": "too old"}"#).to_string();
+        assert_eq!(none, "the server answered an error: too old");
+        let code = said(r#"{"message": "too old", "code": 410}"#).to_string();
+        assert_eq!(code, "the server answered 410: too old");
     }
 }
