@@ -141,6 +141,34 @@ fn unknown_values_count_as_the_default() {
     }
 }
 
+/// A protocol that a later Kubernetes may have: the other ports are served.
+#[test]
+fn a_port_of_an_unknown_protocol_is_left_out() {
+    let json = r#"{"metadata": {"name": "web"}, "spec": {"clusterIP": "10.0.0.1", "ports": [
+        {"name": "a", "port": 80}, {"name": "b", "port": 80, "protocol": "QUIC"}]}}"#;
+    let api: Service = serde_json::from_str(json).unwrap();
+    let converted = api.convert(&mut Interner::default());
+    let faults: Vec<String> = converted.faults.iter().map(Fault::to_string).collect();
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert!(
+        faults[0].starts_with("spec.ports[1].protocol: \"QUIC\" is not"),
+        "{faults:?}"
+    );
+    assert!(
+        faults[0].ends_with(": this port is not served"),
+        "{faults:?}"
+    );
+    let names: Vec<&str> = converted
+        .object
+        .as_ref()
+        .unwrap()
+        .ports
+        .iter()
+        .map(|it| &*it.name)
+        .collect();
+    assert_eq!(names, ["a"]);
+}
+
 #[test]
 fn source_ranges() {
     let ranges = |list: &str| format!(r#""loadBalancerSourceRanges": [{list}]"#);

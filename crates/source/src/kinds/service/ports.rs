@@ -54,7 +54,14 @@ fn one(api: &ServicePort, at: At<'_>, faults: &mut Faults<'_>) -> Option<model::
         "" => Some(""),
         text => faults.take(at.field("name"), name::label(text)),
     };
-    let protocol = faults.take(at.field("protocol"), protocol(api.protocol.as_deref()));
+    // A newer API server may know more.
+    let protocol = protocol(api.protocol.as_deref());
+    let protocol = protocol.map_err(|why| {
+        faults.note(
+            at.field("protocol"),
+            format!("{why}: this port is not served"),
+        );
+    });
     let number = api.port.ok_or_else(|| "is required".to_owned());
     let number = faults.take(at.field("port"), number.and_then(port));
     let node_port = match api.node_port {
@@ -63,7 +70,7 @@ fn one(api: &ServicePort, at: At<'_>, faults: &mut Faults<'_>) -> Option<model::
     };
     Some(model::ServicePort {
         name: faults.share(name?),
-        protocol: protocol?,
+        protocol: protocol.ok()?,
         port: number?,
         node_port,
     })
