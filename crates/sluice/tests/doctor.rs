@@ -258,6 +258,39 @@ fn nothing_is_wrong() {
 }
 
 #[test]
+fn both_families_of_a_service_are_dialled() {
+    require_netns!();
+    let world = World::new(
+        Attach::Routed,
+        &[("one", "node-b")],
+        &Objects {
+            spec: "clusterIPs: [10.96.0.1, 'fd00:10:96::1'], ipFamilies: [IPv4, IPv6], ipFamilyPolicy: RequireDualStack",
+            ..GOOD
+        },
+    );
+    let ip = world.cluster.pod("one").ipv6();
+    let slice = format!(
+        "
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {{name: web-6, namespace: default, labels: {{kubernetes.io/service-name: web}}}}
+addressType: IPv6
+ports: [{{name: http, protocol: TCP, port: 8080}}]
+endpoints: [{{addresses: ['{ip}'], nodeName: node-b, conditions: {{ready: true}}}}]
+"
+    );
+    world.files.write("web-6.yaml", &slice);
+    world
+        .files
+        .await_status("both families", |it| it.synced && it.endpoints == 2);
+    let (text, _) = world.doctor(&["--probe"]);
+    for address in ["10.96.0.1:80", "[fd00:10:96::1]:80"] {
+        let named = format!("probe       ClusterIP at {address}/tcp answers");
+        assert!(text.contains(&named), "{named}?\n{text}");
+    }
+}
+
+#[test]
 fn the_port_of_the_endpoint_is_wrong() {
     require_netns!();
     let objects = Objects { port: 9090, ..GOOD };

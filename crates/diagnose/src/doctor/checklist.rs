@@ -177,7 +177,9 @@ fn packets<'a>(
     for port in &service.ports {
         let to = format!("{}:{}/{}", service.summary.name, port.number, port.protocol);
         let Some(from) = from else {
-            packets.push(("node", to.clone()));
+            // The name would lead to one family alone.
+            let mut addresses = port.frontends.iter().filter(|it| !it.contains("NodePort"));
+            packets.push(("node", addresses.next().unwrap_or(&to).clone()));
             packets.extend(is_open.then_some(("outside", to)));
             continue;
         };
