@@ -10,7 +10,7 @@ use sluice_plane::kube_proxy::is_hashed;
 use sluice_plane::{Families, RuleCounts, Scale, Scene};
 use sluice_reconcile::{Backend, BackendError, Delta, Objects, Refusal, Upkeep};
 use sluice_xtables::extension::Extension;
-use sluice_xtables::programs::{Programs, RestoreError};
+use sluice_xtables::programs::{Programs, RestoreError, SaveError};
 use sluice_xtables::rule::Table;
 use sluice_xtables::watch::Watch;
 use tracing::{debug, warn};
@@ -201,6 +201,9 @@ impl Backend for Iptables {
         began.map_err(|error| BackendError::new("watch rules", error))?;
         let programs = &self.programs;
         let listings = self.families.list(|family, timeout| {
+            // The other family would wait for a whole listing of programs that hang.
+            let answers = programs.answer(family);
+            answers.map_err(|source| SaveError::Failed { family, source })?;
             let programs = programs.clone().with_timeout(timeout);
             programs.save(family, layout::READ)
         });

@@ -42,6 +42,7 @@ fn a_mangle_table_that_cannot_be_read_stops_nobody() {
 
 for_each_variant! {
     a_program_that_hangs_fails_one_sync
+    a_listing_does_not_wait_for_programs_that_hang
     ipv6_is_served_as_soon_as_it_can_be
     ipv6_that_cannot_be_read_does_not_stop_ipv4
     a_family_that_cannot_be_written_does_not_stop_the_other
@@ -120,6 +121,21 @@ fn a_program_that_hangs_fails_one_sync(variant: Variant) {
     assert_eq!(node.reconciler().backend().unserved(), None);
     assert!(save(variant, "iptables", &[]).contains("default/new cluster IP"));
     assert!(node.resync().is_empty());
+}
+
+fn a_listing_does_not_wait_for_programs_that_hang(variant: Variant) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = switch(&folder);
+    let hang = format!("test -e {file} && exec sleep 1000");
+    let wrapped = Wrapped::new(variant, &format!("ip6tables-{variant}-save"), &hang);
+    let mut node = with_programs(wrapped.programs());
+    node.synced();
+    fs::write(&file, "").unwrap();
+    node.resync();
+    let unserved = node.reconciler().backend().unserved().unwrap();
+    assert_eq!(unserved.family, IpFamily::V6);
+    let named = format!("ip6tables-{variant}-save --version: killed");
+    assert!(unserved.reason.contains(&named), "{unserved}");
 }
 
 fn ipv6_is_served_as_soon_as_it_can_be(variant: Variant) {
