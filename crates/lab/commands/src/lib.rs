@@ -449,6 +449,7 @@ fn list() -> anyhow::Result<()> {
         };
         let state = match lab_dir.init() {
             Some(_) if lab_dir.is_full() => "running, its disk is full",
+            Some(_) if !is_ready(&lab_dir) => "does not answer",
             Some(_) => "running",
             None => "killed",
         };
@@ -461,6 +462,10 @@ fn list() -> anyhow::Result<()> {
     }
     show::columns(&rows);
     Ok(())
+}
+
+fn is_ready(lab_dir: &LabDir) -> bool {
+    Client::open(lab_dir).is_ok_and(|it| it.text("/readyz").is_ok())
 }
 
 /// One line on a terminal that replaces the one before. Prints nothing when stderr is no terminal.

@@ -113,6 +113,12 @@ fn a_lab_recovers_when_any_of_its_processes_is_killed() {
         pid_of(&lab, "lab serve").filter(|it| *it != server)
     });
     lab.spread("client", "svc/web", 4);
+    assert!(lab.good(&["list"]).contains("running"));
+    let server = pid_of(&lab, "lab serve").unwrap();
+    kill(server, Signal::SIGSTOP).unwrap();
+    let listed = lab.good(&["list"]);
+    kill(server, Signal::SIGCONT).unwrap();
+    assert!(listed.contains("does not answer"), "{listed}");
     let refused = lab.bad(&["up", "--network", "vxlan"]);
     assert!(refused.contains("runs already"), "{refused}");
 }
