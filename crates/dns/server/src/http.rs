@@ -56,6 +56,15 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// Of a server whose Corefile is not known yet: pages are served before it is.
+    pub(crate) fn new(common: Arc<Common>) -> Self {
+        Self {
+            common,
+            stops: AtomicBool::new(false),
+            needs_objects: AtomicBool::new(true),
+        }
+    }
+
     /// Whether every plugin can answer.
     pub(crate) fn is_ready(&self) -> bool {
         let objects = self
@@ -139,4 +148,22 @@ async fn request(address: SocketAddr) -> std::io::Result<()> {
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::RwLock;
+
+    use sluice_zone::{NamespaceRule, Objects};
+
+    use super::*;
+    use crate::Options;
+
+    #[tokio::test]
+    async fn nothing_is_ready_before_a_corefile_is_served() {
+        let objects = Arc::new(RwLock::new(Objects::new(NamespaceRule::Declared)));
+        let runtime = tokio::runtime::Handle::current();
+        let state = State::new(Common::new(objects, Options::default(), 1, runtime));
+        assert_eq!(state.page(Page::Ready).0, StatusCode::SERVICE_UNAVAILABLE);
+    }
 }

@@ -11,7 +11,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -91,11 +91,7 @@ impl Server {
         // One shard for each thread of an address, one for the tasks.
         let common = Common::new(objects, options, threads + 1, runtime.handle.clone());
         let mut running = Running {
-            state: Arc::new(State {
-                common: common.clone(),
-                stops: AtomicBool::new(false),
-                needs_objects: AtomicBool::new(false),
-            }),
+            state: Arc::new(State::new(common.clone())),
             common,
             threads,
             listeners: BTreeMap::new(),
@@ -190,6 +186,9 @@ impl Running {
             }
         }
         let pages = self.pages.bind(&plan.pages, &self.state)?;
+        self.state
+            .needs_objects
+            .store(plan.needs_objects, Ordering::Release);
         for (address, listener) in &self.listeners {
             if let Some(engine) = plan.engines.get(address) {
                 listener.replace(engine.clone());
@@ -198,9 +197,6 @@ impl Running {
         self.listeners.retain(|it, _| plan.engines.contains_key(it));
         self.listeners.append(&mut started);
         self.pages.replace(pages, &plan.pages);
-        self.state
-            .needs_objects
-            .store(plan.needs_objects, Ordering::Release);
         self.lameduck = plan.lameduck;
         self.background.drain(..).for_each(|it| it.abort());
         self.background = self.tasks(&plan);
