@@ -69,6 +69,17 @@ fn runs(pid: &str) -> bool {
     !state.is_empty() && !state.starts_with('Z')
 }
 
+/// The errors of a program that does not end in time: one that gets a script, and one whose output is read.
+fn killed(text: &str) -> [String; 2] {
+    let started = Instant::now();
+    let input = lines(100_000);
+    let written = run(text, SHORT, |it| it.with_input(&input).map(drop));
+    let sink = |mut it: Pipe<ChildStdout>| io::copy(&mut it, &mut io::sink());
+    let read = run(text, SHORT, |it| it.output(sink).map(drop));
+    assert!(started.elapsed() < LONG);
+    [written, read].map(|it| it.unwrap_err().to_string())
+}
+
 #[test]
 fn a_program_that_hangs_is_killed_with_all_that_it_started() {
     let folder = tempfile::tempdir().unwrap();
@@ -85,14 +96,7 @@ fn a_program_that_hangs_is_killed_with_all_that_it_started() {
         "sleep 1000 &",
     ] {
         let text = format!("echo $$ > {}\n{hang}", pids.display());
-        let started = Instant::now();
-        let input = lines(100_000);
-        let written = run(&text, SHORT, |it| it.with_input(&input).map(drop));
-        let sink = |mut it: Pipe<ChildStdout>| io::copy(&mut it, &mut io::sink());
-        let read = run(&text, SHORT, |it| it.output(sink).map(drop));
-        assert!(started.elapsed() < LONG);
-        for result in [written, read] {
-            let error = result.unwrap_err().to_string();
+        for error in killed(&text) {
             let named = "iptables-stub --noflush -w 0: killed, it did not end within 0 s";
             assert!(error.ends_with(named), "{hang}: {error}");
         }
@@ -111,14 +115,7 @@ fn a_process_that_left_the_group_holds_nobody_up() {
             "setsid sh -c 'echo $$ >> {}; exec {held}' &",
             pids.display()
         );
-        let started = Instant::now();
-        let input = lines(100_000);
-        let written = run(&text, SHORT, |it| it.with_input(&input).map(drop));
-        let sink = |mut it: Pipe<ChildStdout>| io::copy(&mut it, &mut io::sink());
-        let read = run(&text, SHORT, |it| it.output(sink).map(drop));
-        assert!(started.elapsed() < LONG);
-        for result in [written, read] {
-            let error = result.unwrap_err().to_string();
+        for error in killed(&text) {
             assert!(error.contains("killed, it did not end"), "{held}: {error}");
         }
     }
