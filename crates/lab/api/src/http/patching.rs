@@ -145,23 +145,19 @@ impl Call<'_> {
         self.fit(&self.resource, name, &mut config)?;
         match old {
             Some(old) => self.keeps_uid(name, old, &config)?,
-            // A version that is too old is found where the object is: here is none.
-            None => drop(
-                config["metadata"]
-                    .as_object_mut()
-                    .map(|it| it.remove("resourceVersion")),
-            ),
-        }
-        if let (None, Some(uid)) = (
-            old,
-            config["metadata"]["uid"]
-                .as_str()
-                .filter(|it| !it.is_empty()),
-        ) {
-            let why = format!(
-                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-            );
-            return Err(Status::conflict(&self.resource, name, &why).into());
+            None => {
+                let uid = config["metadata"]["uid"].as_str().unwrap_or_default();
+                if !uid.is_empty() {
+                    let why = format!(
+                        "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                    );
+                    return Err(Status::conflict(&self.resource, name, &why).into());
+                }
+                // A version that is too old is found where the object is: here is none.
+                if let Some(metadata) = config["metadata"].as_object_mut() {
+                    metadata.remove("resourceVersion");
+                }
+            }
         }
         let unknown = validation::prune(&self.resource, &mut config)?;
         apply::all_fit(&self.resource, &config, &unknown)?;

@@ -94,11 +94,10 @@ impl Checker {
                 if !is_standard(name) {
                     wrong.push("must be a standard resource type or fully qualified".into());
                 }
-                wrong.extend(
-                    Some(known.problem(name))
-                        .filter(|it| !it.is_empty())
-                        .map(Into::into),
-                );
+                let why = known.problem(name);
+                if !why.is_empty() {
+                    wrong.push(why.into());
+                }
             }
             if wrong.is_empty() && matches!(known, Known::Pod) && !is_of_pods(name) {
                 let all = "supported values: \"cpu\", \"hugepages-\", \"memory\"";
