@@ -176,9 +176,9 @@ fn packets<'a>(
     let mut packets = Vec::new();
     for port in &service.ports {
         let to = format!("{}:{}/{}", service.summary.name, port.number, port.protocol);
+        let mut addresses = port.frontends.iter().filter(|it| !it.contains("NodePort"));
         let Some(from) = from else {
             // The name would lead to one family alone.
-            let mut addresses = port.frontends.iter().filter(|it| !it.contains("NodePort"));
             packets.push(("node", addresses.next().unwrap_or(&to).clone()));
             packets.extend(is_open.then_some(("outside", to)));
             continue;
@@ -186,7 +186,6 @@ fn packets<'a>(
         // Where a client outside comes in.
         let outside = is_open.then(|| plan.explain("outside", &to).ok()).flatten();
         let entry = outside.map(|it| format!("{}/{}", it.destination, it.protocol));
-        let addresses = port.frontends.iter().filter(|it| !it.contains("NodePort"));
         let all: BTreeSet<String> = addresses.cloned().chain(entry).collect();
         packets.extend(all.into_iter().map(|to| (from, to)));
     }

@@ -19,7 +19,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use sluice_model::{Announcement, IpFamily, NamespacedName, Notice};
+use sluice_model::{Announcement, IpFamily, NamespacedName};
 use sluice_node::metrics::seconds_since_epoch;
 use sluice_node::{Consumer, Handle, Health, NodeState, Section, Settled, StepClock, chain};
 use sluice_plan::Planner;
@@ -239,8 +239,7 @@ impl<P: DataPlane> Consumer for Services<P> {
     fn step(&mut self, now: Instant) -> Option<Settled> {
         // An incomplete state would delete the rules of the missing Services.
         if !self.proxy.planner().is_synced() {
-            let stale = self.proxy.planner().problems_of(Notice::API_SERVER);
-            self.outputs.health.set_stale(stale);
+            self.report_stale();
             return None;
         }
         self.changelog.end_window(now);

@@ -35,8 +35,7 @@ impl<P: DataPlane> Services<P> {
             ours.problems.set(to_gauge(planner.problems().count()));
         }
         if changes.problems.contains(Notice::API_SERVER) {
-            let stale = planner.problems_of(Notice::API_SERVER);
-            self.outputs.health.set_stale(stale);
+            self.report_stale();
         }
         ours.refused.set(to_gauge(reconciler.refusals().len()));
         ours.set_complete(&self.complete());
@@ -76,6 +75,12 @@ impl<P: DataPlane> Services<P> {
             now.insert(Topic::Refusals(name), found);
         }
         self.findings.update(now, end, &self.outputs.announce);
+    }
+
+    /// Tells the probes what the API server has not kept up to date.
+    pub(super) fn report_stale(&self) {
+        let stale = self.proxy.planner().problems_of(Notice::API_SERVER);
+        self.outputs.health.set_stale(stale);
     }
 
     fn refusals_of(&self, service: &NamespacedName) -> BTreeSet<Finding> {

@@ -2,7 +2,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use sluice_dns_agent::{NameEvent, Names};
-use sluice_model::{Change, NamespacedName, Protocol};
+use sluice_model::{Change, NamespacedName, Notice, Protocol};
 use sluice_nftables::Nftables;
 use sluice_node::metrics::Metrics;
 use sluice_node::{Hold, Latest, NodeObject, Probe, Runtime};
