@@ -73,8 +73,8 @@ impl std::fmt::Display for Variant {
 /// endpoints in four minutes of a fast processor.
 const TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
-/// Timeout of a run whose duration does not depend on the rules of the kernel.
-const QUICK: Duration = Duration::from_secs(60);
+/// Timeout of a run whose duration does not depend on the rules of the kernel, and longest timeout of a script of no lines.
+pub(crate) const QUICK: Duration = Duration::from_secs(60);
 
 /// Timeout of a program that says its version, which takes milliseconds.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -82,7 +82,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 /// Timeout of a try without rules, to which the seconds of the lock are added: at the start nothing else is done meanwhile.
 const TRY: Duration = Duration::from_secs(10);
 
-/// What is added to [`QUICK`] for a line of a script: `iptables-nft-restore` 1.8.9 writes several hundred rules in this time.
+/// What is added to a timeout for a line of a script: `iptables-nft-restore` 1.8.9 writes several hundred rules in this time.
 const LINE: Duration = Duration::from_millis(20);
 
 /// The lock that programs of the legacy variant take while they write. The nft variant has transactions of
@@ -195,8 +195,8 @@ impl Programs {
         self
     }
 
-    /// The same programs with this timeout of a run, to which the seconds of the lock are added. It
-    /// is meant for programs that hang: a slow machine may list or write a large ruleset for minutes.
+    /// The same programs with this timeout of a run, to which the seconds of the lock are added, and 20 ms for
+    /// each line that is written. It is meant for programs that hang: a slow machine may list a large ruleset for minutes.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -211,7 +211,7 @@ impl Programs {
     }
 
     /// The same programs with this timeout at most.
-    fn within(&self, timeout: Duration) -> Self {
+    pub(crate) fn within(&self, timeout: Duration) -> Self {
         self.clone().with_timeout(self.timeout.min(timeout))
     }
 
@@ -326,7 +326,7 @@ impl Programs {
         let seconds = self.lock.seconds.to_string();
         let arguments = ["--noflush", "--counters", "-w", &seconds];
         let mut run = self.run(&self.pair(family).restore, &arguments);
-        run.timeout = run.timeout.min(QUICK + LINE * script.count());
+        run.timeout = TIMEOUT.min(run.timeout.min(QUICK) + LINE * script.count());
         let finished = run.with_input(script)?;
         if finished.status.success() {
             return Ok(());

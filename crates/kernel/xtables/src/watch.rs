@@ -1,5 +1,6 @@
 //! Finds out whether another program changed rules since they were listed.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use sluice_model::IpFamily;
@@ -7,7 +8,7 @@ use sluice_netlink::RequestError;
 use sluice_netlink::legacy_tables::{self, Family, Size};
 use sluice_nft::{Connection, Kernel as _};
 
-use crate::programs::{Programs, RestoreError, Variant};
+use crate::programs::{Programs, QUICK, RestoreError, Variant};
 use crate::rule::Table;
 use crate::script::Script;
 
@@ -15,6 +16,13 @@ use crate::script::Script;
 const PERIOD: Duration = Duration::from_secs(30);
 /// All rules are listed again after so many times the duration of a listing, at the earliest.
 const PARTS: u32 = 50;
+
+/// Shortest timeout of a write of no lines: 60 times what legacy tables of 5,000 Services take on a usual machine
+/// (docs/benchmarks.md). A write that is killed although it would have ended costs a listing of all rules, which is minutes where
+/// writes are slow, and while a program hangs nothing else is written: only the caller has the rules, so it waits.
+const SHORTEST: Duration = Duration::from_secs(10);
+/// Timeout of a write of no lines, in durations of the last one.
+const TIMES: u32 = 20;
 
 /// Why rules have to be listed again.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +47,8 @@ pub struct Watch {
     known: Option<State>,
     /// When the last listing began, and how long it took.
     listed: (Instant, Duration),
+    /// How long the last write of each family took.
+    written: BTreeMap<IpFamily, Duration>,
 }
 
 #[derive(Debug)]
@@ -72,6 +82,7 @@ impl Watch {
             kernel,
             known: None,
             listed: (Instant::now(), Duration::ZERO),
+            written: BTreeMap::new(),
         })
     }
 
@@ -94,7 +105,7 @@ impl Watch {
         self.listed.1 = self.listed.0.elapsed();
     }
 
-    /// Runs a script with the programs.
+    /// Runs a script with the programs. Its timeout follows from the family's last write.
     ///
     /// # Errors
     ///
@@ -110,7 +121,12 @@ impl Watch {
             .state()
             .ok()
             .filter(|it| Some(it) == self.known.as_ref());
-        let result = programs.restore(family, script);
+        let last = self.written.get(&family).copied();
+        let began = Instant::now();
+        let result = programs.within(timeout(last)).restore(family, script);
+        if result.is_ok() {
+            self.written.insert(family, began.elapsed());
+        }
         let after = self.state().ok();
         self.known = match (before, &after) {
             (Some(State::Generation(before)), Some(State::Generation(now))) => {
@@ -162,6 +178,11 @@ impl Watch {
     }
 }
 
+/// Timeout of a write of no lines after one that took so long.
+fn timeout(last: Option<Duration>) -> Duration {
+    last.map_or(QUICK, |it| (it * TIMES).clamp(SHORTEST, QUICK))
+}
+
 /// The size of every table of these families.
 fn sizes(families: &[IpFamily]) -> Vec<Option<Size>> {
     let sizes = families.iter().flat_map(|family| {
@@ -179,6 +200,13 @@ mod tests {
     use sluice_lab::{Netns, require_netns};
 
     use super::*;
+
+    #[test]
+    fn a_program_that_hangs_is_killed_by_what_the_last_write_took() {
+        let after = |millis| timeout(Some(Duration::from_millis(millis))).as_secs();
+        assert_eq!([after(40), after(600), after(43_000)], [10, 12, 60]);
+        assert_eq!(timeout(None), QUICK);
+    }
 
     /// A machine without IPv6 has no such tables, and none are made by asking for them.
     #[test]
