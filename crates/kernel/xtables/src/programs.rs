@@ -164,6 +164,8 @@ pub struct Listing {
 struct Pair {
     restore: PathBuf,
     save: PathBuf,
+    /// Whether both said their version when they were found.
+    answered: bool,
 }
 
 impl Programs {
@@ -346,13 +348,27 @@ impl Programs {
     }
 
     /// Tries whether a family's programs run and the kernel has these tables, without changing them. A program that
-    /// hangs is noticed within seconds.
+    /// hangs is noticed within seconds. For programs that were found just now: [`probe_again`](Self::probe_again) later.
     ///
     /// # Errors
     ///
     /// A program does not run, the kernel has no such table, or does not let us use it: [`RestoreError`].
     pub fn probe(&self, family: IpFamily, tables: &[Table]) -> Result<(), RestoreError> {
+        self.found(family)?;
+        self.try_tables(family, tables)
+    }
+
+    /// As [`probe`](Self::probe), and asks the programs for their version once more.
+    ///
+    /// # Errors
+    ///
+    /// As [`probe`](Self::probe).
+    pub fn probe_again(&self, family: IpFamily, tables: &[Table]) -> Result<(), RestoreError> {
         self.answer(family)?;
+        self.try_tables(family, tables)
+    }
+
+    fn try_tables(&self, family: IpFamily, tables: &[Table]) -> Result<(), RestoreError> {
         let script = Script::new(|lines| tables.iter().for_each(|it| lines.table(*it)));
         self.within(TRY).restore(family, &script)
     }

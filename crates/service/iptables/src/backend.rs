@@ -236,7 +236,7 @@ impl Backend for Iptables {
         let next = next.map_err(|error| BackendError::new("watch rules", error))?;
         let programs = &self.programs;
         let tried = self.families.upkeep(|family, timeout| {
-            let probed = programs.probe(family, layout::READ);
+            let probed = programs.probe_again(family, layout::READ);
             probed.map_err(|error| error.to_string())?;
             let programs = programs.clone().with_timeout(timeout);
             let listed = programs.save(family, layout::READ);

@@ -35,7 +35,7 @@ pub(crate) fn live(explanation: &Explanation) -> Result<Live, BackendError> {
     let programs = programs
         .map_err(|error| BackendError::new("find out which iptables this host uses", error))?;
     let programs = programs.with_timeout(LISTING);
-    let answers = programs.answer(question.family());
+    let answers = programs.found(question.family());
     answers.map_err(|error| BackendError::new("ask the programs of iptables", error))?;
     let findings = findings(&question, |table| {
         let mut chains = ByName::new();

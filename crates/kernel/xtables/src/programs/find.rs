@@ -92,6 +92,18 @@ impl Programs {
         })
     }
 
+    /// Whether a family's programs run: those that said their version when they were found are not asked again.
+    ///
+    /// # Errors
+    ///
+    /// A program does not run, or hangs.
+    pub fn found(&self, family: IpFamily) -> Result<(), RunError> {
+        if self.pair(family).answered {
+            return Ok(());
+        }
+        self.answer(family)
+    }
+
     /// Asks a family's programs for their version, which takes milliseconds.
     ///
     /// # Errors
@@ -142,7 +154,15 @@ fn pair(variant: Variant, family: IpFamily, path: &OsStr) -> Result<(Pair, Versi
         return Err(FindError::TooOld { program, version });
     }
     let (save, _) = program(variant, family, "save", path)?;
-    Ok((Pair { restore, save }, version))
+    let answered = true;
+    Ok((
+        Pair {
+            restore,
+            save,
+            answered,
+        },
+        version,
+    ))
 }
 
 /// The program of the variant's own name, else that of the plain name if it is of this variant.
@@ -176,6 +196,7 @@ fn named(variant: Variant, family: IpFamily, path: &OsStr) -> Option<Pair> {
     Some(Pair {
         restore: program("restore")?,
         save: program("save")?,
+        answered: false,
     })
 }
 
@@ -223,6 +244,8 @@ pub fn search_path() -> OsString {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::fs;
+
     use sluice_lab::write_program;
 
     use super::*;
@@ -273,6 +296,19 @@ pub(super) mod tests {
             .concat()
             .try_into()
             .unwrap()
+    }
+
+    #[test]
+    fn programs_that_were_found_just_now_are_not_asked_again() {
+        let names = named("-nft");
+        let all = names
+            .each_ref()
+            .map(|it| (it.as_str(), "v1.8.9 (nf_tables)"));
+        let folder = folder(&all);
+        let programs = Programs::find_in(Variant::Nft, folder.path().as_os_str()).unwrap();
+        fs::remove_file(folder.path().join(&names[0])).unwrap();
+        programs.found(IpFamily::V4).unwrap();
+        programs.answer(IpFamily::V4).unwrap_err();
     }
 
     #[test]

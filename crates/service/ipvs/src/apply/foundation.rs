@@ -81,7 +81,7 @@ pub(crate) fn probe(
     family: IpFamily,
     timeout: Duration,
 ) -> Result<(), BackendError> {
-    let probed = kernel.programs.probe(family, &Table::ALL);
+    let probed = kernel.programs.probe_again(family, &Table::ALL);
     probed.map_err(|error| BackendError::new("ask for iptables", error))?;
     for set in SetName::ALL {
         create_set(kernel, family, set)?;
