@@ -71,9 +71,18 @@ impl Lock {
         Ok(lock)
     }
 
-    /// Takes the lock if it is not held. Inside: there is no room for it.
+    /// Whether the file that is locked has its name.
+    pub(crate) fn is_there(&self) -> bool {
+        let place = |it: fs::Metadata| (it.dev(), it.ino());
+        let held = self.held.as_ref().and_then(|it| it.metadata().ok());
+        held.is_some_and(|held| {
+            fs::symlink_metadata(&self.path).is_ok_and(|it| place(it) == place(held))
+        })
+    }
+
+    /// Takes the lock if it is not held, or somebody removed its file. Inside: there is no room for it.
     pub(crate) fn complete(&mut self) -> Result<io::Result<()>, AlreadyRunning> {
-        if self.held.is_some() {
+        if self.is_there() {
             return Ok(Ok(()));
         }
         match Self::open(&self.path) {

@@ -306,12 +306,20 @@ fn the_sandbox_leaves_manifests_wherever_they_are() {
         fs::create_dir(&manifests).unwrap();
         fs::write(manifests.join("b.yaml"), service("new", "10.96.0.3")).unwrap();
         agent.until("new", |it| it.services == 1 && it.problems.is_empty());
-        // What cleans /run takes the socket, too.
-        fs::remove_file(agent.machine.path("run/sluice.sock")).unwrap();
+        // What cleans /run takes the socket and its lock, too.
+        for file in ["run/sluice.sock", "run/sluice.lock"] {
+            fs::remove_file(agent.machine.path(file)).unwrap();
+        }
         agent.until("made again", |it| it.synced);
+        let lock = agent.machine.path("run/sluice.lock");
+        let pid = fs::read_to_string(lock).unwrap();
+        assert_eq!(pid.trim(), agent.process.0.id().to_string());
         let log = agent.log();
         assert_eq!(log.contains("sandboxed"), is_on, "{log}");
-        assert!(log.contains("the status socket was removed"), "{log}");
+        assert!(
+            log.contains("the status socket or its lock was removed"),
+            "{log}"
+        );
     }
 }
 

@@ -55,6 +55,22 @@ fn the_second_is_told_who_is_first() {
     Lock::take(&socket).expect("the first has gone");
 }
 
+/// Somebody cleans the folder, and another process makes the lock's file anew.
+#[test]
+fn a_lock_whose_file_was_removed_is_taken_again() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let socket = directory.path().join("run/sluice.sock");
+    let mut first = Lock::take(&socket).expect("nobody holds it");
+    fs::remove_dir_all(directory.path().join("run")).expect("ours");
+    assert!(!first.is_there());
+    let second = Lock::take(&socket).expect("the file is another one");
+    first.complete().expect_err("the second holds it");
+    drop(second);
+    first.complete().expect("nobody holds it").expect("room");
+    assert!(first.is_there());
+    Lock::take(&socket).expect_err("it is held");
+}
+
 #[test]
 fn another_user_can_neither_hold_nor_replace_the_files() {
     require_netns!();

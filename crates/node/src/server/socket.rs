@@ -1,5 +1,6 @@
 //! The status socket and its lock: made when the server starts, or as soon as their file system has room.
 
+use std::error::Error;
 use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -39,65 +40,70 @@ impl StatusSocket {
         let locked = self.lock.complete();
         let locked = locked.map_err(failed("lock the status socket"))?;
         let made = locked.and_then(|()| listen_on(&self.path));
-        let problem = match made {
+        match made {
             Ok(listener) => {
                 self.listener = Some(listener);
                 self.is_made.store(true, Ordering::Relaxed);
-                Vec::new()
+                (self.report)(Vec::new());
             }
-            Err(error) if has_no_room(&error) => vec![format!(
-                "cannot be made: {error}: `sluice status` and `sluice explain` cannot ask the agent until there is room; \
-                 Services are served"
-            )],
+            Err(error) if has_no_room(&error) => self.cannot(&error),
             Err(error) => return Err(failed(format!("bind socket {name}"))(error)),
-        };
-        (self.report)(problem);
+        }
         Ok(())
     }
 
-    /// Serves as soon as there is room. A socket that somebody removes is made again.
+    fn cannot(&self, error: &(dyn Error + 'static)) {
+        (self.report)(vec![format!(
+            "cannot be made: {}: `sluice status` and `sluice explain` cannot ask the agent until it can; Services are served",
+            crate::chain(error)
+        )]);
+    }
+
+    /// Serves as soon as there is room. A socket or a lock that somebody removes is made again: what cleans /run takes both,
+    /// and without the lock another agent could take the socket's place.
     pub(super) async fn serve(mut self, routes: Router, budget: Arc<Budget>) {
         loop {
-            let removed = removed(self.path.clone(), self.is_made.clone());
+            let listener = match self.made().await {
+                Ok(listener) => listener,
+                Err(error) => return error!(%error, "cannot watch the status socket"),
+            };
             tokio::select! {
-                () = self.serve_one(routes.clone(), budget.clone()) => return,
-                () = removed => {}
+                () = sluice_http::serve(listener, routes.clone(), budget.clone()) => return,
+                () = self.removed() => {}
             }
-            warn!(socket = %self.path.display(), "the status socket was removed: it is made again");
+            self.is_made.store(false, Ordering::Relaxed);
+            warn!(socket = %self.path.display(), "the status socket or its lock was removed: both are made again");
         }
     }
 
-    async fn serve_one(&mut self, routes: Router, budget: Arc<Budget>) {
-        while self.listener.is_none() {
-            sleep(BIND_PERIOD).await;
+    /// The socket, as soon as it can be made.
+    async fn made(&mut self) -> io::Result<tokio::net::UnixListener> {
+        let mut is_late = false;
+        loop {
+            if let Some(listener) = self.listener.take() {
+                if is_late {
+                    info!(socket = %self.path.display(), "the status socket is there");
+                }
+                return tokio::net::UnixListener::from_std(listener);
+            }
+            if is_late {
+                sleep(BIND_PERIOD).await;
+            }
+            is_late = true;
             if let Err(error) = self.open() {
-                error!(
-                    error = crate::chain(&error),
-                    "there will be no status socket"
-                );
+                self.cannot(&error);
+            }
+        }
+    }
+
+    /// Returns when the socket or the lock is gone.
+    async fn removed(&self) {
+        let is_gone = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
+        loop {
+            sleep(BIND_PERIOD).await;
+            if fs::symlink_metadata(&self.path).is_err_and(is_gone) || !self.lock.is_there() {
                 return;
             }
-            if self.listener.is_some() {
-                info!(socket = %self.path.display(), "the status socket is there");
-            }
-        }
-        let listener = self.listener.take();
-        match listener.map(tokio::net::UnixListener::from_std) {
-            Some(Ok(listener)) => sluice_http::serve(listener, routes, budget).await,
-            Some(Err(error)) => error!(%error, "cannot watch the status socket"),
-            None => {}
-        }
-    }
-}
-
-/// Returns when the socket was made and its file is gone.
-async fn removed(path: PathBuf, is_made: Arc<AtomicBool>) {
-    loop {
-        sleep(BIND_PERIOD).await;
-        let found = fs::symlink_metadata(&path);
-        let is_gone = found.is_err_and(|it| it.kind() == io::ErrorKind::NotFound);
-        if is_gone && is_made.swap(false, Ordering::Relaxed) {
-            return;
         }
     }
 }
