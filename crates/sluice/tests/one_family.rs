@@ -170,3 +170,63 @@ fn a_signal_at_the_start_ends_the_agent_and_its_program() {
         assert!(eventually(WITHIN, is_gone).is_some(), "{pid} runs");
     }
 }
+
+/// The system's program of this name, which does something else while a file is there.
+fn unless(file: &Path, then: &str, name: &str) -> (String, String) {
+    let text = format!(
+        "[ -e {} ] && {then}\nexec /usr/sbin/{name} \"$@\"",
+        file.display()
+    );
+    (name.to_owned(), text)
+}
+
+/// The log says what is lost before it says that the rest works, and a program that hangs is named to whoever asks the kernel.
+#[test]
+fn what_does_not_work_is_named() {
+    require_netns!();
+    let cluster = Cluster::builder().node("node-a").build().expect("root");
+    let node = cluster.node("node-a");
+    let switches = tempfile::tempdir().expect("a temporary directory");
+    let [fails, hangs] = ["fails", "hangs"].map(|it| switches.path().join(it));
+    let restore = "ip6tables-nft-restore";
+    let programs = [
+        unless(&fails, "{ echo no memory >&2; exit 4; }", restore),
+        unless(&hangs, "exec sleep 1000", "iptables-nft-save"),
+    ];
+    let scratch = with_programs(node.netns(), &programs);
+    let manifests = scratch.path().join("manifests");
+    let folder = manifests.display().to_string();
+    let flags = [&FLAGS[..], &["--manifests", &folder]].concat();
+    let program = scratch.path().join("agent");
+    let agent = Agent::start(&program, node, scratch.path(), &flags, is_synced);
+    let agent = agent.expect("it starts");
+    fs::write(&fails, "").expect("writable");
+    let service = "{apiVersion: v1, kind: Service, metadata: {name: web, namespace: default}, \
+                    spec: {clusterIP: 10.96.0.10, clusterIPs: [10.96.0.10, 'fd00:10:96::10'], \
+                    ipFamilies: [IPv4, IPv6], ports: [{port: 80}]}}";
+    fs::write(manifests.join("web.yaml"), service).expect("writable");
+    let works = eventually(WITHIN, || {
+        let log = fs::read_to_string(scratch.path().join("node-a.log")).ok()?;
+        log.contains("sync works again").then_some(log)
+    });
+    let log = works.expect("IPv4 is served");
+    let at = |text: &str| log.find(text).unwrap_or_else(|| panic!("{text}? {log}"));
+    let lost = at("IPv6 is not written until this works");
+    assert!(lost < at("sync works again, without IPv6"), "{log}");
+
+    fs::write(&hangs, "").expect("writable");
+    let socket = agent.socket().display().to_string();
+    let program = program.display().to_string();
+    for question in [
+        &["explain", "--live", "node", "10.96.0.10:80"][..],
+        &["doctor", "default/web"],
+    ] {
+        let words = [question, &["--socket", &socket]].concat();
+        let output = node.netns().command(&program, &words).output();
+        let output = output.expect("it runs");
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        let named = "iptables-nft-save --version: killed, it did not end within 5 s";
+        assert!(said.contains(named), "{question:?}: {said}");
+    }
+}
