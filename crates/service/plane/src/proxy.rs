@@ -13,7 +13,8 @@ use sluice_reconcile::{BackendError, Portion, Reconciler, Report};
 use crate::part::{Begun, Queue};
 use crate::{Scale, Scene, ServiceBackend};
 
-/// What a part should take, planning included.
+/// What a part should take, planning included. It is the same in every mode, because it is the wait of other Services' changes;
+/// how much fits in differs, and follows from [`ServiceBackend::PART`] and from what the last part took.
 const PART_TAKES: Duration = Duration::from_millis(30);
 /// The smallest part is this fraction of the largest, and not smaller than [`FEW`].
 const SMALLEST: usize = 8;
