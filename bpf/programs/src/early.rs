@@ -5,20 +5,21 @@
 //! were kept behind it: wherever they pass, the first is first.
 
 use aya_ebpf::bindings::{BPF_F_INGRESS, BPF_F_RECOMPUTE_CSUM, BPF_NOEXIST};
+use aya_ebpf::btf_maps::{LruHashMap, PerCpuArray};
 use aya_ebpf::helpers::generated::{
     bpf_clone_redirect, bpf_skb_change_tail, bpf_skb_load_bytes, bpf_skb_store_bytes,
 };
+use aya_ebpf::macros::btf_map;
 use aya_ebpf::programs::TcContext;
 use sluice_bpf_abi::{AddressKind, FragmentKey};
 
 use crate::global::global;
-use crate::maps::{EARLY, kept};
 use crate::origin::ifindex;
 use crate::packet::Packet;
 use crate::service::is_address;
 
 /// How many fragments of a datagram are kept.
-const KEPT: u32 = 3;
+const MOST: u32 = 3;
 /// Bytes of a packet that is kept, with its Ethernet header, at most.
 const LONGEST: u32 = 2048;
 
@@ -30,7 +31,7 @@ const RECOMPUTE: u64 = BPF_F_RECOMPUTE_CSUM as u64;
 #[derive(Clone, Copy)]
 pub struct Key {
     datagram: FragmentKey,
-    /// Below [`KEPT`].
+    /// Below [`MOST`].
     number: u32,
 }
 
@@ -39,6 +40,21 @@ pub struct Key {
 pub struct Early {
     length: u32,
     bytes: [u8; LONGEST as usize],
+}
+
+/// Fragments that arrived before the first of their datagram.
+#[btf_map]
+pub static EARLY: LruHashMap<Key, Early, 64> = LruHashMap::new();
+
+/// Memory for a fragment that is kept, as that of [`crate::scratch`].
+#[btf_map]
+pub static KEPT: PerCpuArray<Early, 1> = PerCpuArray::new();
+
+/// The memory for a fragment of this CPU.
+#[inline(always)]
+fn kept() -> Option<&'static mut Early> {
+    // SAFETY: no other program of packets runs on this CPU until this one ends, and each borrows it once.
+    KEPT.get_ptr_mut(0).map(|it| unsafe { &mut *it })
 }
 
 global!(
@@ -75,7 +91,7 @@ fn keep_body(ctx: &TcContext, packet: &Packet) -> bool {
         datagram: packet.datagram(),
         number: 0,
     };
-    while key.number < KEPT {
+    while key.number < MOST {
         if EARLY.insert(&key, &*kept, u64::from(BPF_NOEXIST)).is_ok() {
             return true;
         }
@@ -103,7 +119,7 @@ fn release_body(ctx: &TcContext, packet: &Packet) -> bool {
         number: 0,
     };
     let mut is_other = false;
-    while key.number < KEPT {
+    while key.number < MOST {
         if let Some(kept) = EARLY.get_ptr(&key) {
             // SAFETY: the memory stays a value of the map. If it is another fragment's by now, its checksum is wrong for the
             // datagram, and the endpoint's kernel discards that.

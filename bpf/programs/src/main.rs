@@ -26,6 +26,7 @@ mod port;
 mod reject;
 mod reuse;
 mod rewrite;
+mod scratch;
 mod service;
 mod socket;
 mod source;

@@ -9,10 +9,6 @@ use sluice_bpf_abi::{
     MemberKey, Node, Peer, PeerKey, Ports, RoutedKey, SourceKey, Tuple,
 };
 
-use crate::early::{self, Early};
-use crate::flow::Connection;
-use crate::packet::Packet;
-
 /// An entry gets its memory when it is written, so the size of a map costs little: 16 bytes for each entry that it may have
 /// (`htab_map_alloc` in `kernel/bpf/hashtab.c`).
 const GROWING: usize = BPF_F_NO_PREALLOC as usize;
@@ -66,21 +62,6 @@ pub static ALLOWANCES: HashMap<Addr, Allowance, 1024, GROWING> = HashMap::new();
 #[btf_map]
 pub static FRAGMENTS: LruHashMap<FragmentKey, Fragment, 1024> = LruHashMap::new();
 
-/// Fragments that arrived before the first of their datagram.
-#[btf_map]
-pub static EARLY: LruHashMap<early::Key, Early, 64> = LruHashMap::new();
-
-/// Memory for a fragment that is kept, as [`SCRATCH`].
-#[btf_map]
-pub static KEPT: PerCpuArray<Early, 1> = PerCpuArray::new();
-
-/// The memory for a fragment of this CPU.
-#[inline(always)]
-pub fn kept() -> Option<&'static mut Early> {
-    // SAFETY: as for `scratch`.
-    KEPT.get_ptr_mut(0).map(|it| unsafe { &mut *it })
-}
-
 #[btf_map]
 pub static PEERS: LruHashMap<PeerKey, Peer, 1024> = LruHashMap::new();
 
@@ -102,30 +83,7 @@ pub static COUNTERS: PerCpuArray<u64, { Counter::COUNT as usize }> = PerCpuArray
 #[btf_map]
 pub static EVENTS: RingBuf<Event, 262_144> = RingBuf::new();
 
-/// Memory for values that do not fit on the stack. Each CPU has its own, and runs one program of packets at a time. Zero
-/// at first; padding is never written.
-pub struct Scratch {
-    /// The packet that the program runs for.
-    pub packet: Packet,
-    /// The packet that an ICMP error is about.
-    pub about: Packet,
-    /// The addresses and ports that the packet is rewritten to.
-    pub to: Tuple,
-    /// The connection that the packet opens.
-    pub connection: Connection,
-}
-
-#[btf_map]
-pub static SCRATCH: PerCpuArray<Scratch, 1> = PerCpuArray::new();
-
-/// The scratch memory of this CPU.
-#[inline(always)]
-pub fn scratch() -> Option<&'static mut Scratch> {
-    // SAFETY: no other program runs on this CPU until this one ends, and each borrows it once.
-    SCRATCH.get_ptr_mut(0).map(|it| unsafe { &mut *it })
-}
-
-/// Memory for an entry that is about to be written. As [`Scratch`].
+/// Memory for an entry that is about to be written. As [`crate::scratch`].
 pub struct Draft {
     /// The tuple of a connection's answers.
     pub answer: Tuple,
@@ -139,11 +97,11 @@ pub static DRAFT: PerCpuArray<Draft, 1> = PerCpuArray::new();
 /// The memory for an entry of this CPU.
 #[inline(always)]
 pub fn draft() -> Option<&'static mut Draft> {
-    // SAFETY: as for `scratch`; who borrows it does not use it any more when it has called somebody who does.
+    // SAFETY: as for [`crate::scratch`]; who borrows it does not use it any more when it has called somebody who does.
     DRAFT.get_ptr_mut(0).map(|it| unsafe { &mut *it })
 }
 
-/// Memory for the addresses and ports that a socket is looked up by: a `bpf_sock_tuple`. As [`Scratch`].
+/// Memory for the addresses and ports that a socket is looked up by: a `bpf_sock_tuple`. As [`crate::scratch`].
 #[btf_map]
 pub static LOOKUP: PerCpuArray<[u32; 9], 1> = PerCpuArray::new();
 

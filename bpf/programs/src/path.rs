@@ -29,7 +29,7 @@ use crate::direct::Way;
 use crate::event::Action;
 use crate::flow::{self, Connection};
 use crate::global::global;
-use crate::maps::{Scratch, count, node_flag, scratch};
+use crate::maps::{count, node_flag};
 use crate::origin::{client, from_node, from_socket, ifindex, is_to_itself, was_seen};
 use crate::outcome::{
     Denial, arrive_again, deny, drop_packet, family_index, forward, is_drop_at_egress,
@@ -37,6 +37,7 @@ use crate::outcome::{
 };
 use crate::packet::{ACK, Packet, Piece, RST, SYN, parse};
 use crate::reuse::{begins_anew, is_anothers, is_led_by_another, is_netfilters};
+use crate::scratch::{Scratch, scratch};
 use crate::service::{self, Decision};
 use crate::window::{self, renew};
 use crate::{direct, dns, early, icmp, older, source, tunnel};
