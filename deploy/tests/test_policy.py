@@ -35,3 +35,6 @@ def test_the_rights_and_the_flag_are_the_component_s(tmp_path):
     check_schemas(of_chart)
     assert rules_of(of_chart) == rules_of(enforcing)
     assert args_of(of_chart) == args_of(enforcing)
+    drop = ["--set", "networkPolicy.enabled=true,networkPolicy.unknownPods=drop"]
+    closing = documents(run(TOOLS / "helm", *chart, *drop))
+    assert args_of(closing) == args_of(enforcing) + ["--policy-unknown-pods=drop"]

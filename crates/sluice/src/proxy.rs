@@ -246,6 +246,9 @@ fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
             to.tell(move |it: &mut Policies| it.kernel_changed(change, Instant::now()));
         });
         sluice_policy_agent::show_metrics(&of_process, of_pods.handle());
+        if unknown_pods == UnknownPods::Accept {
+            warn!("{OPEN_AT_FIRST}");
+        }
         let planner = Planner::new(node_name.clone()).with_unknown_pods(unknown_pods);
         let policies = Policies::new(planner, tables, clock)
             .watched(watch)
@@ -427,6 +430,10 @@ fn stale_policies() -> Vec<String> {
         .map(problem)
         .collect()
 }
+
+/// What is not isolated with `--policy-unknown-pods accept`.
+const OPEN_AT_FIRST: &str = "a new pod is isolated when the agent hears of it, a moment after it begins: --policy-unknown-pods drop \
+                             isolates it at once, where the network plugin takes addresses from spec.podCIDRs of the Node";
 
 /// What differs from the iptables mode, which kube-proxy runs when no mode is set.
 const DEFAULT_MODE: &str = "no proxy mode is set: nftables, with the settings of the iptables section; \

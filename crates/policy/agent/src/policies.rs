@@ -87,7 +87,9 @@ impl fmt::Display for PolicyStatus {
             f,
             "{isolated} of {addresses} pod addresses isolated by {policies} policies with {members} peers"
         )?;
-        if !closed.is_empty() {
+        if closed.is_empty() {
+            f.write_str("; pods are open until they are known")?;
+        } else {
             write!(f, "; unknown pods of {} closed", closed.join(" and "))?;
         }
         if !issues.is_empty() {

@@ -259,7 +259,7 @@ rule counts             IPv4 nat 34
 maps                    FLOWS 12 of 4096
 NodePorts on 127.0.0.1  yes, guarded against other hosts (CVE-2020-8558); off by --iptables-localhost-nodeports=false
 DNS of this node        answers on 10.96.0.10, else Service kube-system/kube-dns
-network policy          2 of 5 pod addresses isolated by 3 policies with 8 peers; one is too large; repaired 2 times, the last time after nft (pid 7): table deleted; NOT IN FORCE: no room
+network policy          2 of 5 pod addresses isolated by 3 policies with 8 peers; pods are open until they are known; one is too large; repaired 2 times, the last time after nft (pid 7): table deleted; NOT IN FORCE: no room
 forwarding              off, only this node itself reaches endpoints elsewhere and in pods: net.ipv4.ip_forward
 last sync               2026-11-21 12:00:00 UTC, difference: 2 added, 0 replaced, 0 deleted in 2.1 ms
 syncs                   5, 1 failed
