@@ -2,6 +2,7 @@
 
 pub(crate) mod components;
 mod counted;
+mod issuer;
 pub(crate) mod metrics;
 mod options;
 mod patching;
@@ -118,7 +119,8 @@ impl Api {
         } = target
         else {
             let found = discovery::answer(&registry, path, header(ACCEPT))
-                .or_else(|| openapi::answer(&registry, path, header(ACCEPT)));
+                .or_else(|| openapi::answer(&registry, path, header(ACCEPT)))
+                .or_else(|| self.issuer(path));
             let found = found.or_else(|| (path == "/metrics").then(|| self.counted()));
             return match found {
                 Some(answer) if *request.method() == Method::GET => Ok(answer),

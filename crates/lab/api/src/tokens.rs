@@ -19,6 +19,9 @@ use crate::identity::CertificateError;
 /// The issuer of all tokens, and their audience when none is asked for.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
+/// The algorithm of all signatures.
+pub(crate) const ALGORITHM: &str = "ES256";
+
 /// Signs tokens and verifies them.
 #[derive(Debug)]
 pub struct Tokens {
@@ -97,7 +100,7 @@ impl Tokens {
     }
 
     pub(crate) fn sign(&self, claims: &impl Serialize) -> String {
-        let header = json!({"alg": "ES256", "kid": self.id()});
+        let header = json!({"alg": ALGORITHM, "kid": self.id()});
         let claims = serde_json::to_vec(claims).expect("texts and numbers become JSON");
         let signed = format!(
             "{}.{}",
@@ -127,7 +130,7 @@ impl Tokens {
         let (signed, signature) = token.rsplit_once('.')?;
         let (header, claims) = signed.split_once('.')?;
         let header: Value = serde_json::from_slice(&decode(header)?).ok()?;
-        if header["alg"] != "ES256" {
+        if header["alg"] != ALGORITHM {
             return None;
         }
         let public = self.key.public_key().as_ref();
@@ -135,6 +138,21 @@ impl Tokens {
         let signature = decode(signature)?;
         public.verify(signed.as_bytes(), &signature).ok()?;
         serde_json::from_slice(&decode(claims)?).ok()
+    }
+
+    /// The public half of the key, as a JSON Web Key (RFC 7518, section 6.2.1).
+    pub(crate) fn public_key(&self) -> Value {
+        // One byte says that the point is not compressed; its coordinates follow (SEC 1, section 2.3.3).
+        let (x, y) = self.key.public_key().as_ref()[1..].split_at(32);
+        json!({
+            "use": "sig",
+            "kty": "EC",
+            "kid": self.id(),
+            "crv": "P-256",
+            "alg": ALGORITHM,
+            "x": encode(x),
+            "y": encode(y),
+        })
     }
 
     /// The name of the key: a hash of its public half, as in kube-apiserver.

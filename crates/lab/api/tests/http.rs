@@ -1,9 +1,12 @@
 //! The API without a connection: requests and answers.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use futures::StreamExt;
 use hyper::Request;
 use proptest::prelude::*;
+use ring::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
 use serde_json::{Value, json};
 use sluice_api::answer::Content;
 use sluice_api::{
@@ -551,6 +554,42 @@ fn a_token_is_of_its_account_as_long_as_that_and_its_pod_exist() {
         .delete("ServiceAccount", "default", "robot", options)
         .unwrap();
     assert_eq!(client.user_of(&free), Err(401));
+}
+
+/// Others verify a token by the issuer's documents alone.
+#[test]
+fn tokens_are_verified_by_the_published_key() {
+    let client = Client::new();
+    let account = json!({"metadata": {"name": "robot"}});
+    client.json(
+        "POST",
+        "/api/v1/namespaces/default/serviceaccounts",
+        &account,
+    );
+    let (_, answer) = client.token_of("robot", &json!({}));
+    let token = answer["status"]["token"].as_str().unwrap();
+    let of = |text: &str| BASE64_URL_SAFE_NO_PAD.decode(text).unwrap();
+    let json_of = |text: &str| serde_json::from_slice::<Value>(&of(text)).unwrap();
+    let (signed, signature) = token.rsplit_once('.').unwrap();
+    let (header, claims) = signed.split_once('.').unwrap();
+    let (header, issuer) = (json_of(header), json_of(claims)["iss"].take());
+
+    let (code, found) = client.get("/.well-known/openid-configuration");
+    assert_eq!((code, &found["issuer"]), (200, &issuer));
+    let algorithms = &found["id_token_signing_alg_values_supported"];
+    assert_eq!(algorithms, &json!([header["alg"]]));
+    let path = found["jwks_uri"].as_str().unwrap();
+    let path = path.strip_prefix(issuer.as_str().unwrap()).unwrap();
+    let key = client.get(path).1["keys"][0].take();
+    assert_eq!(key["kid"], header["kid"]);
+    let part = |name: &str| of(key[name].as_str().unwrap());
+    let point = [vec![4], part("x"), part("y")].concat();
+    let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point);
+    key.verify(signed.as_bytes(), &of(signature)).unwrap();
+
+    let (code, _) = client.json("POST", path, &json!({}));
+    assert_eq!(code, 405);
+    assert_eq!(client.raw("GET", path, &[], b"").code, 401);
 }
 
 #[test]
