@@ -60,16 +60,17 @@ fn merge_map(
     };
     if let Some(keys) = patch.remove(RETAIN_KEYS) {
         let keys = list(RETAIN_KEYS, keys)?;
-        target.retain(|field, _| keys.iter().any(|it| it == field.as_str()));
+        let keys: BTreeSet<_> = keys.iter().filter_map(Value::as_str).collect();
+        target.retain(|field, _| keys.contains(field.as_str()));
     }
     let (directives, fields): (Map<_, _>, Map<_, _>) = patch
         .into_iter()
         .partition(|(field, _)| field.starts_with('$'));
     for (directive, value) in &directives {
         if let Some(field) = directive.strip_prefix(DELETE_PRIMITIVES) {
-            let gone = list(directive, value.clone())?;
+            let gone = ranks(None, &list(directive, value.clone())?);
             if let Some(items) = target.get_mut(field).and_then(Value::as_array_mut) {
-                items.retain(|it| !gone.contains(it));
+                items.retain(|it| !gone.contains_key(&identity(None, it)));
             }
         } else if !directive.starts_with(ORDER) {
             return Err(Status::bad_request(format!(
@@ -124,13 +125,20 @@ fn merge_map(
     Ok(())
 }
 
+fn has(item: &Value, directive: &str) -> bool {
+    item.get(DIRECTIVE).is_some_and(|it| it == directive)
+}
+
 fn merge_list(
     schema: Option<&Schema>,
     target: &mut Value,
     mut patch: Vec<Value>,
     order: Option<&[Value]>,
 ) -> Result<(), Status> {
-    let has = |item: &Value, directive: &str| item.get(DIRECTIVE).is_some_and(|it| it == directive);
+    if let Some(order) = order {
+        let key = schema.and_then(|it| it.patch.key.as_deref());
+        follows(key, &patch, order)?;
+    }
     let replaces = patch.iter().any(|it| has(it, "replace"));
     let item_schema = schema.and_then(Schema::items);
     patch.retain(|it| !has(it, "replace"));
@@ -138,11 +146,12 @@ fn merge_list(
         (Some(Patch { key: Some(key), .. }), Value::Array(items)) if !replaces => (&**key, items),
         (Some(Patch { merges: true, .. }), Value::Array(items)) if !replaces => {
             let (order, before) = (ranks(None, order.unwrap_or(&patch)), ranks(None, items));
-            for item in patch {
-                if !items.contains(&item) {
-                    items.push(item);
-                }
-            }
+            let mut known: BTreeSet<_> = before.keys().cloned().collect();
+            items.extend(
+                patch
+                    .into_iter()
+                    .filter(|it| known.insert(identity(None, it))),
+            );
             arrange(None, items, &order, &before);
             return Ok(());
         }
@@ -184,6 +193,21 @@ fn merge_list(
     items.extend(merged.into_iter().flatten());
     arrange(key_of, items, &order, &before);
     Ok(())
+}
+
+/// Refuses items of a patch that the directive about their order does not name, or names in another order; items that the
+/// patch deletes are not asked for (`validatePatchWithSetOrderList`).
+fn follows(key: Option<&str>, patch: &[Value], order: &[Value]) -> Result<(), Status> {
+    let mut rest = order.iter().map(|it| identity(key, it));
+    let mut stay = patch.iter().filter(|it| !has(it, "delete"));
+    if order.is_empty() || stay.all(|it| rest.any(|named| named == identity(key, it))) {
+        return Ok(());
+    }
+    let of = |items: &[Value]| go(&items.into());
+    let (patch, order) = (of(patch), of(order));
+    Err(broken(format!(
+        "The order in patch list:\n{patch}\n doesn't match $setElementOrder list:\n{order}\n"
+    )))
 }
 
 /// The items without directives and nulls.

@@ -309,3 +309,43 @@ proptest! {
         }
     }
 }
+
+/// These would be five billion comparisons if each item met each other one.
+#[test]
+fn long_lists_of_texts_are_merged() {
+    let names = |range: std::ops::Range<u32>| range.map(|it| format!("a/{it}")).collect::<Vec<_>>();
+    let after = [names(60_000..120_000), names(0..1)].concat();
+    check(
+        "Pod",
+        json!({"metadata": {"finalizers": names(0..60_000)}}),
+        json!({"metadata": {
+            "finalizers": names(60_000..120_000),
+            "$deleteFromPrimitiveList/finalizers": names(1..60_000),
+        }}),
+        json!({"metadata": {"finalizers": after}}),
+    );
+}
+
+#[test]
+fn an_order_names_what_the_patch_has() {
+    let refused = |order: Value, containers: Value| {
+        let patch =
+            json!({"spec": {"$setElementOrder/containers": order, "containers": containers}});
+        let text = patch.to_string();
+        let pod = json!({"spec": {"containers": [{"name": "a"}, {"name": "b"}]}});
+        let patched = patched(schema("Pod"), &pod, PatchType::Strategic, text.as_bytes());
+        patched.err().map(|it| format!("{} {it}", it.code.as_u16()))
+    };
+    let named = |names: &[&str]| Value::from_iter(names.iter().map(|it| json!({"name": it})));
+    assert_eq!(refused(named(&["a", "b"]), named(&["b"])), None);
+    assert_eq!(refused(named(&[]), named(&["b"])), None);
+    let gone = json!([{"name": "b", "$patch": "delete"}]);
+    assert_eq!(refused(named(&["a"]), gone), None);
+    for (order, containers) in [(&["a"][..], &["b"][..]), (&["a", "b"], &["b", "a"])] {
+        let error = refused(named(order), named(containers)).unwrap();
+        assert!(
+            error.starts_with("500 ") && error.contains("doesn't match $setElementOrder list"),
+            "{error}"
+        );
+    }
+}
