@@ -280,3 +280,42 @@ fn a_version_is_a_number() {
     let (code, status) = client.json("PUT", &format!("{maps}/a"), &object("1"));
     assert_eq!((code, &status["reason"]), (409, &json!("Conflict")));
 }
+
+/// Only a DELETE says when an object goes (`ValidateObjectMetaAccessorUpdate`).
+#[test]
+fn an_update_moves_no_deletion() {
+    let client = Client::new();
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let a = format!("{maps}/a");
+    client.json(
+        "POST",
+        maps,
+        &json!({"metadata": {"name": "a", "finalizers": ["a/b"]}}),
+    );
+    let said = |field: &str, given: &Value| {
+        let merge = "application/merge-patch+json";
+        let patch = json!({"metadata": {field: given}}).to_string();
+        let (code, answer) = client.send("PATCH", &a, merge, patch.as_bytes());
+        (
+            code,
+            answer["message"].as_str().unwrap_or_default().to_owned(),
+        )
+    };
+    let (time, grace) = ("deletionTimestamp", "deletionGracePeriodSeconds");
+    let refused = |field: &str, given: &Value| {
+        let why = format!("metadata.{field}: Invalid value: {given}: field is immutable");
+        (422, format!("ConfigMap \"a\" is invalid: {why}"))
+    };
+    let future = json!("2036-01-03T00:00:00Z");
+    for (field, given) in [(time, &future), (grace, &json!(5))] {
+        assert_eq!(said(field, given), refused(field, given));
+    }
+    client.json("DELETE", &a, &json!({}));
+    let deleted = client.get(&a).1["metadata"].take();
+    // A time is put back in silence, and so is a grace period that was left out.
+    for (field, given) in [(time, future), (time, Value::Null), (grace, Value::Null)] {
+        assert_eq!(said(field, &given), (200, String::new()), "{field}");
+        assert_eq!(client.get(&a).1["metadata"], deleted);
+    }
+    assert_eq!(said(grace, &json!(5)), refused(grace, &json!(5)));
+}

@@ -285,7 +285,7 @@ fn key_of(object: &Value) -> Key {
 }
 
 /// Checks that `new` is a version of the stored object, and copies the metadata that only the
-/// server sets.
+/// server sets. What `new` says of its deletion stays where validation refuses it (`rest.BeforeUpdate`).
 fn carry_over(
     resource: &Resource,
     key: &Key,
@@ -304,8 +304,16 @@ fn carry_over(
                    and try again";
         return Err(Status::conflict(resource, &key.name, why));
     }
+    let metadata = &mut new["metadata"];
     for field in OWN {
-        set(&mut new["metadata"], field, &old[field]);
+        let is_checked = match field {
+            "deletionTimestamp" => old[field].is_null(),
+            "deletionGracePeriodSeconds" => !metadata[field].is_null(),
+            _ => false,
+        };
+        if !is_checked {
+            set(metadata, field, &old[field]);
+        }
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Owners and finalizers (`apimachinery/pkg/api/validation/objectmeta.go`). Labels and annotations are in the schema.
+//! Owners, finalizers and deletion (`apimachinery/pkg/api/validation/objectmeta.go`). Labels and annotations are in the
+//! schema.
 
 use serde_json::Value;
 use sluice_controller::Format;
@@ -10,8 +11,8 @@ pub(super) const UNNAMED: &str = "Required value: name or generateName is requir
 /// Finalizers without a domain (`standardFinalizers` in `pkg/apis/core/helper`).
 const STANDARD: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
-/// What is wrong with the owners and finalizers of an object, where they differ from those of `old`. `is_core`: a finalizer
-/// has a domain or is one of Kubernetes' own.
+/// What is wrong with the owners, the finalizers and the deletion of an object, where they differ from those of `old`.
+/// `is_core`: a finalizer has a domain or is one of Kubernetes' own.
 pub(super) fn check(old: Option<&Value>, new: &Value, is_core: bool) -> Vec<Cause> {
     let mut causes = Vec::new();
     let differs = |field: &str| old.is_none_or(|old| old[field] != new[field]);
@@ -20,6 +21,13 @@ pub(super) fn check(old: Option<&Value>, new: &Value, is_core: bool) -> Vec<Caus
     }
     if differs("finalizers") {
         finalizers(old, new, is_core, &mut causes);
+    }
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        if old.is_some() && differs(field) {
+            let given = &new[field];
+            let message = format!("Invalid value: {given}: field is immutable");
+            causes.push(Cause::new(format!("metadata.{field}"), message));
+        }
     }
     causes
 }
