@@ -104,3 +104,31 @@ fn whoever_reads_waits_for_no_write() {
         }
     });
 }
+
+/// Everybody counts up in one object, and does it again when another one was first.
+#[test]
+fn of_many_writers_none_is_lost() {
+    const WRITERS: usize = 100;
+    let client = Client::new();
+    let map = json!({"metadata": {"name": "counter"}, "data": {"n": "0"}});
+    assert_eq!(client.json("POST", MAPS, &map).0, 201);
+    let one = format!("{MAPS}/counter");
+    std::thread::scope(|scope| {
+        for _ in 0..WRITERS {
+            scope.spawn(|| {
+                loop {
+                    let (code, mut map) = client.get(&one);
+                    assert_eq!(code, 200);
+                    let n: usize = map["data"]["n"].as_str().unwrap().parse().unwrap();
+                    map["data"]["n"] = (n + 1).to_string().into();
+                    match client.json("PUT", &one, &map) {
+                        (200, _) => return,
+                        (code, answer) => assert_eq!(code, 409, "{answer}"),
+                    }
+                }
+            });
+        }
+    });
+    let (_, map) = client.get(&one);
+    assert_eq!(map["data"]["n"], WRITERS.to_string());
+}

@@ -215,6 +215,24 @@ mod tests {
         assert_eq!((names(&read), read.revision), (vec!["b"], 4));
     }
 
+    /// A kill may come between any two bytes: what was written whole is there, and nothing half.
+    #[test]
+    fn a_kill_loses_no_whole_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        let (mut journal, _) = Journal::open(&path).unwrap();
+        for (revision, name) in [(2, "a"), (3, "b"), (4, "c")] {
+            journal.write(&change(revision, name, true)).unwrap();
+        }
+        let text = fs::read(&path).unwrap();
+        for killed in 0..=text.len() {
+            fs::write(&path, &text[..killed]).unwrap();
+            let lines = text[..killed].iter().filter(|it| **it == b'\n').count();
+            let (_, read) = Journal::open(&path).unwrap();
+            assert_eq!(names(&read), ["a", "b", "c"][..lines], "{killed}");
+        }
+    }
+
     #[test]
     fn what_is_left_of_a_line_goes_before_the_next_one() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Connections that send nothing: how many stay, and for how long.
+//! Connections that send nothing: how many stay, and for how long. Those that read nothing.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -6,6 +6,7 @@ use std::time::Duration;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use serde_json::json;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
@@ -24,12 +25,16 @@ const SILENCE: Duration = Duration::from_secs(100);
 
 /// A server with a small budget, and the authority of its certificate.
 async fn serve() -> (SocketAddr, String) {
+    serve_store(Store::new(Settings::default())).await
+}
+
+async fn serve_store(store: Arc<Store>) -> (SocketAddr, String) {
     let names = ["127.0.0.1".to_owned()];
     let pems = Pems::make("test", &names, "admin").unwrap();
     let authority = pems.authority.clone();
     let identity = Identity::new(pems, ClientCertificates::Accepted).unwrap();
     let api = Api {
-        store: Store::new(Settings::default()),
+        store,
         logs: None,
         token: "secret".to_owned(),
         user: "admin".to_owned(),
@@ -118,4 +123,32 @@ async fn silent_connections_end() {
     end(&mut asked).await;
     let lasted = begin.elapsed();
     assert!(lasted >= SILENCE && lasted < SILENCE * 2, "{lasted:?}");
+}
+
+/// A list is more than the kernel takes from us for a client.
+#[tokio::test]
+async fn answers_that_nobody_reads_delay_no_other() {
+    let store = Store::new(Settings::default());
+    for at in 0..30 {
+        let text = "x".repeat(1 << 19);
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("m-{at}")}, "data": {"a": text},
+        });
+        store.create(map).unwrap();
+    }
+    let (address, authority) = serve_store(store).await;
+    let mut deaf = Vec::new();
+    for question in ["", "?watch=1"].repeat((OWN - 1) / 2) {
+        let mut stream = open(address, &authority).await;
+        let path = format!("/api/v1/configmaps{question}");
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: api\r\nAuthorization: Bearer secret\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut head = [0; 15];
+        stream.read_exact(&mut head).await.unwrap();
+        assert_eq!(&head, b"HTTP/1.1 200 OK");
+        deaf.push(stream);
+    }
+    let mut client = open(address, &authority).await;
+    assert_eq!(ask(&mut client).await, "HTTP/1.1 200 OK");
 }
