@@ -43,7 +43,7 @@ KINDS = {
             "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 5}}}],
         },
     },
-    "autoscaling/v1 horizontalpodautoscalers": {"spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "x"}}},
+    "autoscaling/v1 horizontalpodautoscalers": {"spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "x", "apiVersion": "apps/v1"}}},
     "v1 persistentvolumeclaims": {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}},
     "v1 persistentvolumes": {"spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/a"}}},
     "rbac.authorization.k8s.io/v1 roles": {"rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]},

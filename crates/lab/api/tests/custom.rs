@@ -412,6 +412,16 @@ fn wrong_definitions_are_refused() {
             "must contain unique version names",
         ),
         (
+            &format!("{version}/deprecationWarning"),
+            json!("old"),
+            "deprecationWarning: Invalid value: \"old\": can only be set for deprecated versions",
+        ),
+        (
+            &format!("{version}/selectableFields"),
+            json!([{"jsonPath": "spec"}]),
+            "jsonPath: Invalid value: \"spec\": is an invalid path: expected [ or . but got: spec",
+        ),
+        (
             "/spec/conversion",
             json!({"strategy": "Webhook"}),
             "spec.conversion.strategy: Unsupported value: \"Webhook\": supported values: \"None\"",

@@ -115,11 +115,19 @@ fn least(schema: &Schema) -> Value {
 const REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUFBPQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K";
 
 /// Types with fields that only rules of several fields demand.
-fn related() -> [(&'static str, Value); 14] {
+fn related() -> [(&'static str, Value); 16] {
     let usage = json!({"requests": {"storage": "1Gi"}});
     let role = json!({"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "a"}});
     [
         ("core.v1.Container", json!({"image": "i"})),
+        (
+            "autoscaling.v1.CrossVersionObjectReference",
+            json!({"apiVersion": "apps/v1"}),
+        ),
+        (
+            "autoscaling.v2.CrossVersionObjectReference",
+            json!({"apiVersion": "apps/v1"}),
+        ),
         (
             "core.v1.PersistentVolumeClaimSpec",
             json!({"accessModes": ["ReadWriteOnce"], "resources": usage}),

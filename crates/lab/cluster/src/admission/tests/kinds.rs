@@ -20,6 +20,16 @@ fn object(kind: &str) -> Value {
             "autoscaling/v2",
             json!({"spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "a", "apiVersion": "apps/v1"}}}),
         ),
+        "CronJob" => (
+            "batch/v1",
+            json!({"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": {"spec": {
+                "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}],
+            }}}}}}),
+        ),
+        "ValidatingWebhookConfiguration" => (
+            "admissionregistration.k8s.io/v1",
+            json!({"webhooks": [webhook(&json!({}))]}),
+        ),
         "PodDisruptionBudget" => ("policy/v1", json!({"spec": {"minAvailable": 1}})),
         "PriorityClass" => ("scheduling.k8s.io/v1", json!({"value": 5})),
         "ResourceQuota" => (
@@ -70,6 +80,16 @@ fn object(kind: &str) -> Value {
     let mut made = json!({"apiVersion": version, "kind": kind, "metadata": {"name": "a"}});
     merge(&mut made, &rest);
     made
+}
+
+fn webhook(change: &Value) -> Value {
+    let mut webhook = json!({
+        "name": "a.b.c", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        "clientConfig": {"url": "https://example.com"},
+        "rules": [{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["pods"]}],
+    });
+    merge(&mut webhook, change);
+    webhook
 }
 
 const LABEL: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start \
@@ -189,6 +209,50 @@ fn volumes() {
 }
 
 #[test]
+fn webhooks() {
+    let all = |webhooks: &[Value]| json!({"webhooks": webhooks});
+    let one = |change: Value| all(&[webhook(&change)]);
+    check(
+        "ValidatingWebhookConfiguration",
+        &[
+            (
+                all(&[webhook(&json!({})), webhook(&json!({}))]),
+                "webhooks[1].name: Duplicate value: \"a.b.c\" (FieldValueDuplicate)",
+            ),
+            (
+                one(json!({"clientConfig": {"url": null}})),
+                "webhooks[0].clientConfig: Required value: exactly one of url or service is required (FieldValueRequired)",
+            ),
+            (
+                one(json!({"admissionReviewVersions": ["v1", "v1"]})),
+                "webhooks[0].admissionReviewVersions[1]: Invalid value: \"v1\": duplicate version (FieldValueInvalid)",
+            ),
+            (
+                one(
+                    json!({"rules": [{"operations": ["READ"], "apiGroups": [""], "apiVersions": ["v1"], "resources": [""]}]}),
+                ),
+                "webhooks[0].rules[0].operations[0]: Unsupported value: \"READ\": supported values: \"*\", \"CONNECT\", \"CREATE\", \
+                 \"DELETE\", \"UPDATE\" (FieldValueNotSupported)\n\
+                 webhooks[0].rules[0].resources[0]: Required value (FieldValueRequired)",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_job_of_a_cron_job_gets_its_selector_from_the_server() {
+    let selector = json!({"matchLabels": {"a": "b"}});
+    check(
+        "CronJob",
+        &[(
+            json!({"spec": {"jobTemplate": {"spec": {"selector": selector}}}}),
+            "spec.jobTemplate.spec.selector: Invalid value: {\"matchLabels\":{\"a\":\"b\"}}: `selector` will be \
+             auto-generated (FieldValueInvalid)",
+        )],
+    );
+}
+
+#[test]
 fn autoscalers_and_budgets() {
     check(
         "HorizontalPodAutoscaler",
@@ -210,6 +274,14 @@ fn autoscalers_and_budgets() {
                 json!({"spec": {"scaleTargetRef": {"kind": "", "name": "a/b"}}}),
                 "spec.scaleTargetRef.kind: Required value (FieldValueRequired)\n\
                  spec.scaleTargetRef.name: Invalid value: \"a/b\": may not contain '/' (FieldValueInvalid)",
+            ),
+            (
+                json!({"spec": {"scaleTargetRef": {"apiVersion": "v1"}}}),
+                "spec.scaleTargetRef.apiVersion: Invalid value: \"v1\": apiVersion must specify API group (FieldValueInvalid)",
+            ),
+            (
+                json!({"spec": {"behavior": {"scaleUp": {"tolerance": "-1"}}}}),
+                "spec.behavior.scaleUp.tolerance: Invalid value: \"-1\": must be greater than or equal to 0 (FieldValueInvalid)",
             ),
             (
                 json!({"spec": {"metrics": [{"type": "Resource"}]}}),
