@@ -1,4 +1,4 @@
-"""Dry runs of creations: of each kind a good object with one field changed at a time, for all its fields."""
+"""Dry runs of creations: of each kind a good object with one field changed at a time, for all its fields, and with other names."""
 
 import copy
 import json
@@ -68,6 +68,7 @@ def fields(schema, types, resource, path=(), within=()):
 
 
 TWICE = "twice"
+NAMES = ["A", "1a", "a.b", "a_b", "-a", "a:b", "a/b", "..", "%", "a" * 53, "a" * 64, "a" * 254]
 
 
 def values(schema):
@@ -132,6 +133,9 @@ def run(asked, only):
         good = {**good, "metadata": {"name": "x", **good.get("metadata", {})}}
         # What differs for the good object differs for most of the others as well.
         base = asked.both(f"create {name}", "POST", path, good)
+        for it in NAMES:
+            where = f"create {name} metadata.name {it[:10]} of {len(it)}"
+            asked.both(where, "POST", path, {**good, "metadata": {**good["metadata"], "name": it}}, base, "metadata.name")
         for field, at in fields(schema, types, resource):
             if not field or field[0] in ("status", "kind", "apiVersion", "metadata"):
                 continue

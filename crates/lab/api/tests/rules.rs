@@ -656,3 +656,32 @@ fn a_behavior_may_say_a_part() {
     assert_eq!(behavior["scaleDown"]["policies"][0]["type"], "Percent");
     assert_eq!(behavior["scaleUp"]["policies"][0]["value"], 4);
 }
+
+/// Kinds whose names are more or less than lower case labels joined by dots.
+#[test]
+fn names_are_those_of_their_kind() {
+    let client = Client::new();
+    let pods = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let set = json!({"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": pods}});
+    let about = json!({"involvedObject": {"namespace": "default"}});
+    let (sets, long) = ("apps/v1 statefulsets", "a".repeat(64));
+    for (kind, object, name, said) in [
+        (sets, &set, "a.b", "must not contain dots"),
+        (sets, &set, &*long, "must be no more than 63 characters"),
+        ("v1 events", &about, "system:a.B", ""),
+        ("v1 events", &about, "a/b", "may not contain '/'"),
+        ("policy/v1 poddisruptionbudgets", &json!({}), "A_b", ""),
+    ] {
+        let (version, plural) = kind.split_once(' ').unwrap();
+        let root = if version == "v1" { "api" } else { "apis" };
+        let path = format!("/{root}/{version}/namespaces/default/{plural}");
+        let mut named = object.clone();
+        named["metadata"] = json!({"name": name});
+        let found = why(client.json("POST", &path, &named));
+        let expect = match said {
+            "" => String::new(),
+            said => format!("422 metadata.name: Invalid value: {name:?}: {said}"),
+        };
+        assert_eq!(found, expect, "{kind}");
+    }
+}

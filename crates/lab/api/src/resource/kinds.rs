@@ -120,6 +120,7 @@ fn core() -> Vec<Resource> {
                 "type reason reportingComponent involvedObject.kind involvedObject.namespace involvedObject.name \
                  involvedObject.uid involvedObject.apiVersion involvedObject.resourceVersion involvedObject.fieldPath source",
             ),
+            name: NameRule::Path,
             ..kind("v1 Event events ev put", Table::rows(EVENT, objects::event))
         },
         Resource {
@@ -180,6 +181,7 @@ fn apps() -> Vec<Resource> {
             )
         },
         Resource {
+            name: NameRule::Label,
             defaults: Some(|it| defaults::typed(it, default_stateful_set)),
             ..kind(
                 "apps/v1 StatefulSet statefulsets sts status scale all",

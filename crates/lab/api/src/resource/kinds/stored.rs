@@ -78,13 +78,16 @@ fn core() -> Vec<Resource> {
                 autoscaler,
             )
         },
-        kind(
-            "policy/v1 PodDisruptionBudget poddisruptionbudgets pdb status versioned",
-            Table::of(
-                "Name, Min Available=.spec.minAvailable|N/A, Max Unavailable=.spec.maxUnavailable|N/A, \
+        Resource {
+            name: NameRule::Path,
+            ..kind(
+                "policy/v1 PodDisruptionBudget poddisruptionbudgets pdb status versioned",
+                Table::of(
+                    "Name, Min Available=.spec.minAvailable|N/A, Max Unavailable=.spec.maxUnavailable|N/A, \
                  Allowed Disruptions#=.status.disruptionsAllowed|0, Age",
-            ),
-        ),
+                ),
+            )
+        },
         kind(
             "scheduling.k8s.io/v1 PriorityClass priorityclasses pc cluster",
             Table::of(
