@@ -393,18 +393,32 @@ impl Runtime {
             Some(due) => self.inputs.recv_timeout(due.saturating_duration_since(now)),
             None => self.inputs.recv().map_err(RecvTimeoutError::from),
         };
-        let mut input = match first {
+        let first = match first {
             Ok(input) => Some(input),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return false,
         };
-        // A burst costs one step.
-        let begin = Instant::now();
+        if !self.take_in(first, Instant::now() + INPUTS_TAKE) {
+            return false;
+        }
+        self.step(Instant::now());
+        if self.memory.is_due(Instant::now()) {
+            give_back();
+        }
+        if self
+            .published
+            .is_none_or(|it| it.elapsed() >= PUBLISH_PERIOD)
+        {
+            self.publish(self.status());
+        }
+        true
+    }
+
+    /// Takes the first input, and of those that wait as many as there is time for: a burst costs one step. `false`: the loop
+    /// ends.
+    fn take_in(&mut self, mut first: Option<Input>, until: Instant) -> bool {
         for _ in 0..BURST {
-            if begin.elapsed() > INPUTS_TAKE {
-                break;
-            }
-            let Some(next) = input.take().or_else(|| self.inputs.try_recv().ok()) else {
+            let Some(next) = first.take().or_else(|| self.inputs.try_recv().ok()) else {
                 break;
             };
             match next {
@@ -421,16 +435,9 @@ impl Runtime {
                 }
                 Input::Stop => return false,
             }
-        }
-        self.step(Instant::now());
-        if self.memory.is_due(Instant::now()) {
-            give_back();
-        }
-        if self
-            .published
-            .is_none_or(|it| it.elapsed() >= PUBLISH_PERIOD)
-        {
-            self.publish(self.status());
+            if Instant::now() > until {
+                break;
+            }
         }
         true
     }

@@ -389,6 +389,16 @@ fn questions_do_not_delay_a_step() {
     }
 }
 
+/// Another process may have had the processor since the input came.
+#[test]
+fn an_input_is_taken_however_late_it_is() {
+    let mut world = world(Duration::ZERO);
+    let mut answer = world.shelf.ask(|_| ());
+    let first = world.runtime.inputs.recv().ok();
+    assert!(world.runtime.take_in(first, Instant::now() - INPUTS_TAKE));
+    answer.try_recv().expect("it is answered");
+}
+
 #[test]
 fn a_consumer_registers_its_own_metric() {
     const HELP: &str = "toy_pieces Pieces on the shelf.\n";
