@@ -5,8 +5,8 @@ CARGO ?= cargo
 PACKAGES := nftables conntrack iproute2 procps iptables ipset busybox-static python3-venv
 # Builds eBPF programs: a Rust with the sources of core, and what bpf-linker is built with.
 BPF_PACKAGES := rustc-web cargo-web rust-web-src llvm-22-dev libpolly-22-dev libzstd-dev zlib1g-dev
-# For the tests that boot a virtual machine, and for scripts/vm itself.
-VM_PACKAGES := ipvsadm busybox-static cpio kmod xz-utils
+# For the tests that boot a virtual machine, for scripts/vm itself, and to build modules of a kernel.
+VM_PACKAGES := ipvsadm busybox-static cpio kmod xz-utils bc bison flex gcc libc6-dev make
 # For the tests of the web page.
 WEB_PACKAGES := chromium chromium-driver fonts-dejavu-core
 # For the numbers of the DNS server.

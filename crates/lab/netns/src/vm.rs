@@ -10,14 +10,14 @@ use std::{
 /// Set inside the machine by `scripts/vm`.
 const INSIDE: &str = "SLUICE_IN_VM";
 
-/// Factor of all timeouts inside a virtual machine: its emulated CPU is about 20 times slower.
+/// Factor of all timeouts inside a virtual machine: what qemu emulates is about 20 times slower.
 const SLOWER: u32 = 10;
 
 /// Timeout of the machine, in seconds; only a machine that hangs reaches it.
 const TIMEOUT_SECONDS: &str = "1100";
 
 /// The kernel of a test that names none.
-const DEFAULT_KERNEL: &str = "6.1";
+const DEFAULT_KERNEL: &str = "uml";
 
 /// Whether this process runs in a virtual machine.
 pub fn inside() -> bool {
@@ -35,9 +35,9 @@ pub fn scaled(duration: Duration) -> Duration {
 
 /// Runs the named test in a virtual machine and returns; inside that machine the test goes on.
 ///
-/// The name is the one in the test binary: `module::function`. An optional first argument is the
-/// version of a kernel that `scripts/fetch-vm` knows: `6.1um` for a test of IPVS that needs no nftables, which then takes a
-/// fifth of the time. The test fails when it fails in the machine.
+/// The name is the one in the test binary: `module::function`. An optional first argument is one of
+/// the other kernels that `scripts/fetch-vm` knows, which qemu emulates: five times as slow as User Mode Linux. The test
+/// fails when it fails in the machine.
 /// Without a machine it prints SKIP, and fails when `CI` is set.
 ///
 /// ```no_run

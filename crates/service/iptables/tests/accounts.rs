@@ -154,10 +154,7 @@ mod vm_modules {
 
     #[test]
     fn without_them_rules_are_written_all_the_same() {
-        require_vm!(
-            "6.12",
-            "accounts::vm_modules::without_them_rules_are_written_all_the_same"
-        );
+        require_vm!("accounts::vm_modules::without_them_rules_are_written_all_the_same");
         forbid(&["nfnetlink_acct", "xt_nfacct"]);
         nothing_is_counted();
         // The objects alone are of no use.

@@ -44,8 +44,8 @@ mod vm_scenarios {
     use super::*;
 
     #[test]
-    fn sctp_6_1() {
-        require_vm!("6.1", "packets::vm_scenarios::sctp_6_1");
+    fn sctp() {
+        require_vm!("packets::vm_scenarios::sctp");
         require_netns!();
         let scenarios = scenario::beginning_with(&["ports::sctp"]);
         for variant in Variant::ALL {

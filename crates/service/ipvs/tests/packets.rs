@@ -1,13 +1,12 @@
 //! Every shared scenario with real packets through IPVS, in virtual machines: few kernels have it.
 
 use std::fs;
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use sluice_ipvs::{Arp, Ipvs, IpvsOptions, sysctls};
 use sluice_plan::settings::Settings;
 use sluice_plane::Sysctl;
-use sluice_plane::kube_proxy::MARKS;
-use sluice_xtables::programs::Programs;
+use sluice_xtables::programs::{Programs, Variant};
 
 /// Scenarios that are not played here, and why. First those that IPVS cannot play: `README.md` says what users see
 /// instead.
@@ -42,27 +41,47 @@ const NOT_PLAYED: &[(&str, &str)] = &[
     ),
 ];
 
-fn make(settings: &Settings) -> Ipvs {
+fn open(variant: Variant, settings: &Settings) -> Ipvs {
     for Sysctl { path, value, .. } in sysctls(Arp::Loose).expect("the machine has IPVS") {
         fs::write(path, value.to_string()).expect("a namespace's own settings are writable");
     }
-    // The scenarios of one machine find the same programs.
-    static PROGRAMS: LazyLock<Programs> =
-        LazyLock::new(|| Programs::detect(MARKS).expect("the machine has iptables"));
+    // A machine's scenarios are of one variant.
+    static PROGRAMS: OnceLock<Programs> = OnceLock::new();
+    let programs =
+        PROGRAMS.get_or_init(|| Programs::find(variant).expect("the machine has iptables"));
     let options = IpvsOptions {
         masquerade_mark: settings.masquerade_mark,
         ..IpvsOptions::default()
     };
-    Ipvs::with(PROGRAMS.clone(), options).expect("the machine has IPVS")
+    Ipvs::with(programs.clone(), options).expect("the machine has IPVS")
 }
 
-// All of them with iptables-legacy. Emulation is slow, so iptables-nft, and the newer kernel, play those whose iptables
-// rules and ipsets differ most, and SCTP.
-sluice_scenarios::scenarios_in_vm! { make;
-    first_half_6_1um: "6.1um", part_without(0, 2, super::NOT_PLAYED);
-    second_half_6_1um: "6.1um", part_without(1, 2, super::NOT_PLAYED);
-    nft_6_12: "6.12", beginning_with(&[
-        "cluster_ip::spreads", "masquerade::cluster_cidr", "node_port::hairpin", "load_balancer::ranges_admit",
-        "policy_external::keeps", "affinity::each", "ports::sctp"
-    ]);
+mod nft {
+    use super::*;
+
+    fn make(settings: &Settings) -> Ipvs {
+        open(Variant::Nft, settings)
+    }
+
+    sluice_scenarios::scenarios_in_vm! { make;
+        first_half: "uml", part_without(0, 2, super::super::NOT_PLAYED);
+        second_half: "uml", part_without(1, 2, super::super::NOT_PLAYED);
+        on_6_12: "6.12", beginning_with(&["cluster_ip::spreads", "ports::sctp"]);
+    }
+}
+
+mod legacy {
+    use super::*;
+
+    fn make(settings: &Settings) -> Ipvs {
+        open(Variant::Legacy, settings)
+    }
+
+    // Those whose rules and ipsets differ most.
+    sluice_scenarios::scenarios_in_vm! { make;
+        some: "uml", beginning_with(&[
+            "cluster_ip::spreads", "masquerade::cluster_cidr", "node_port::hairpin", "load_balancer::ranges_admit",
+            "policy_external::keeps", "affinity::each"
+        ]);
+    }
 }

@@ -11,7 +11,7 @@ use crate::takeover::world::World;
 #[test]
 fn real_servers_are_shown() {
     const MORE: usize = 4;
-    require_vm!("6.1um", "takeover::vm_connections::real_servers_are_shown");
+    require_vm!("takeover::vm_connections::real_servers_are_shown");
     require_netns!();
     let mut world = World::new();
     world.start_in("ipvs");

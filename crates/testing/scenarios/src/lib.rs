@@ -163,8 +163,8 @@ pub fn all() -> Vec<Scenario> {
 ///
 /// ```text
 /// sluice_scenarios::scenarios_in_vm! { make;
-///     first_half_6_12: "6.12", part(0, 2);
-///     sctp_6_1: "6.1", beginning_with(&["ports::sctp"]);
+///     first_half: "uml", part(0, 2);
+///     sctp_6_12: "6.12", beginning_with(&["ports::sctp"]);
 /// }
 /// ```
 ///

@@ -8,7 +8,7 @@ use crate::world::{Plane, World, addresses, cluster_ips};
 
 #[test]
 fn queries_pass_them_on_another_port() {
-    require_vm!("6.12", "vm_ipvs::queries_pass_them_on_another_port");
+    require_vm!("vm_ipvs::queries_pass_them_on_another_port");
     require_netns!();
     let world = World::new(Plane::Ipvs, World::recognising_pods(), true);
     let holder = Holder::start(&world, 5300);

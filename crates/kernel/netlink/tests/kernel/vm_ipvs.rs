@@ -26,7 +26,7 @@ const SCTP: u8 = 132;
 /// One machine for all: to start it takes longer than any.
 #[test]
 fn ipvs() {
-    require_vm!("6.1um", "vm_ipvs::ipvs");
+    require_vm!("vm_ipvs::ipvs");
     netns::run(servers_are_what_ipvsadm_lists);
     netns::run(each_refusal_names_its_change);
     netns::run(schedulers_are_those_of_the_kernel);

@@ -179,7 +179,7 @@ mod vm_kernel {
 
     #[test]
     fn everything_a_runbook_looks_at() {
-        require_vm!("6.1um", "kernel::vm_kernel::everything_a_runbook_looks_at");
+        require_vm!("kernel::vm_kernel::everything_a_runbook_looks_at");
         require_netns!();
         in_namespace(|| {
             strangers();
@@ -226,7 +226,7 @@ mod vm_kernel {
     /// Only nftables makes a table that iptables cannot read.
     #[test]
     fn a_table_of_nftables() {
-        require_vm!("6.1", "kernel::vm_kernel::a_table_of_nftables");
+        require_vm!("kernel::vm_kernel::a_table_of_nftables");
         require_netns!();
         in_namespace(|| {
             start(web(BOTH)).resync();
