@@ -93,6 +93,7 @@ OTHERS = [
     ("DELETE", CORE + "configmaps/kept?dryRun=All", None),
     ("DELETE", CORE + "configmaps?dryRun=All&labelSelector=kept", None),
     ("DELETE", CORE + "configmaps/none", None),
+    ("DELETE", CORE + "serviceaccounts/default?dryRun=All", None),
     ("DELETE", CORE + "configmaps/kept?propagationPolicy=Foo", None),
     ("DELETE", CORE + "configmaps/kept?gracePeriodSeconds=x", None),
     ("DELETE", CORE + "configmaps/kept?dryRun=x", None),

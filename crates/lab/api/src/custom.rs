@@ -229,6 +229,7 @@ fn version(definition: &Value, version: &Value) -> Resource {
         creates_by_put: false,
         versioned: true,
         deletes_collections: true,
+        shows_deleted: false,
         served: version["served"] == true,
         custom: true,
         computed: None,

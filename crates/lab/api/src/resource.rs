@@ -77,6 +77,8 @@ pub struct Resource {
     pub(crate) versioned: bool,
     /// Whether a client can delete several objects at once.
     pub(crate) deletes_collections: bool,
+    /// Whether a deletion is answered with the object, and not with a Status (`ReturnDeletedObject` in `pkg/registry`).
+    pub(crate) shows_deleted: bool,
     /// Whether clients see this version. A stored one may be hidden.
     pub(crate) served: bool,
     /// Whether the kind is that of a CustomResourceDefinition: no controller of the lab knows it.

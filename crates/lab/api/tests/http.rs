@@ -218,10 +218,18 @@ fn writes_are_answered_as_kube_apiserver_does() {
     assert_eq!((code, &last["kind"]), (200, &json!("Pod")));
     let (_, gone) = client.json("DELETE", &format!("{one}?gracePeriodSeconds=0"), &json!({}));
     assert_eq!(
-        (&gone["kind"], &gone["status"]),
-        (&json!("Status"), &json!("Success"))
+        (&gone["kind"], &gone["metadata"]["uid"]),
+        (&json!("Pod"), &last["metadata"]["uid"])
     );
     assert_eq!(client.get(&one).0, 404);
+    // Of most kinds a Status is all that is left.
+    let maps = "/api/v1/namespaces/default/configmaps";
+    client.json("POST", maps, &json!({"metadata": {"name": "m"}}));
+    for query in ["?dryRun=All", ""] {
+        let (_, gone) = client.json("DELETE", &format!("{maps}/m{query}"), &json!({}));
+        let said = (&gone["kind"], &gone["status"], &gone["details"]["name"]);
+        assert_eq!(said, (&json!("Status"), &json!("Success"), &json!("m")));
+    }
     for name in ["a", "b"] {
         client.json("POST", PODS, &pod(name));
     }
@@ -360,8 +368,8 @@ fn options_of_a_deletion_are_checked() {
     let good = json!({"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"]});
     let (code, would) = client.json("DELETE", &path, &good);
     assert_eq!(
-        (code, &would["kind"], &would["details"]["name"]),
-        (200, &json!("Status"), &json!("p"))
+        (code, &would["kind"], &would["metadata"]["name"]),
+        (200, &json!("Pod"), &json!("p"))
     );
     let mut running = pod("runs");
     running["spec"]["nodeName"] = "n".into();

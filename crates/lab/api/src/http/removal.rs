@@ -17,7 +17,7 @@ impl Call<'_> {
         let options = self.delete_options(&self.body_or_null()?)?;
         let key = self.key(name);
         let last = self.api.store.delete_of(&self.resource, &key, &options)?;
-        // As kube-apiserver: the object while it still exists, else a Status `Success`.
+        // As kube-apiserver: the object while it still exists or where its kind is so, else a Status `Success`.
         let object = self.api.store.object(&self.resource, &key);
         let is_there =
             object.is_some_and(|it| it.value()["metadata"]["uid"] == last["metadata"]["uid"]);
@@ -25,7 +25,7 @@ impl Call<'_> {
             Effect::Stored => is_there,
             Effect::DryRun => !ends_at_once(&self.resource, &last, &options),
         };
-        if remains {
+        if remains || self.resource.shows_deleted {
             return self.shown(&last);
         }
         let mut details = status::details(&self.resource, name);

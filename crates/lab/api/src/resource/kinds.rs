@@ -54,7 +54,7 @@ fn core() -> Vec<Resource> {
             defaults: Some(namespaces::name_in_label),
             parts: writing::OF_NAMESPACES,
             ..kind(
-                "v1 Namespace namespaces ns cluster status one-by-one",
+                "v1 Namespace namespaces ns cluster status one-by-one shown-deleted",
                 Table::of("Name, Status=.status.phase, Age"),
             )
         },
@@ -80,7 +80,7 @@ fn core() -> Vec<Resource> {
             begin: pending,
             defaults: Some(|it| defaults::typed(it, default_pod)),
             ..kind(
-                "v1 Pod pods po status all",
+                "v1 Pod pods po status all shown-deleted",
                 Table::rows(
                     "Name, Ready, Status, Restarts, Age, IP+, Node+, Nominated Node+, Readiness Gates+",
                     pod::cells,
@@ -98,7 +98,7 @@ fn core() -> Vec<Resource> {
             begin: balanced,
             defaults: Some(|it| defaults::typed(it, set_defaults)),
             ..kind(
-                "v1 Service services svc status put all",
+                "v1 Service services svc status put all shown-deleted",
                 Table::rows(
                     "Name, Type, Cluster-IP, External-IP, Port(s), Age, Selector+",
                     network::service,
@@ -150,7 +150,7 @@ fn core() -> Vec<Resource> {
         Resource {
             parts: tokens::PARTS,
             ..kind(
-                "v1 ServiceAccount serviceaccounts sa",
+                "v1 ServiceAccount serviceaccounts sa shown-deleted",
                 Table::of("Name, Age"),
             )
         },
@@ -340,6 +340,7 @@ pub(super) fn kind(head: &str, table: Table) -> Resource {
         creates_by_put: false,
         versioned: false,
         deletes_collections: true,
+        shows_deleted: false,
         served: true,
         custom: false,
         computed: None,
@@ -353,6 +354,7 @@ pub(super) fn kind(head: &str, table: Table) -> Resource {
             "put" => resource.creates_by_put = true,
             "versioned" => resource.versioned = true,
             "one-by-one" => resource.deletes_collections = false,
+            "shown-deleted" => resource.shows_deleted = true,
             "status" => {
                 resource.status = Subresource::Served;
                 resource.begin = |it| it["status"] = json!({});

@@ -39,7 +39,7 @@ fn core() -> Vec<Resource> {
         Resource {
             defaults: Some(|it| defaults::template(&mut it["template"])),
             ..kind(
-                "v1 PodTemplate podtemplates -",
+                "v1 PodTemplate podtemplates - shown-deleted",
                 Table::of(
                     "Name, Containers=&.template.spec.containers[*].name, \
                      Images=&.template.spec.containers[*].image, Pod Labels=.template.metadata.labels|<none>",
@@ -58,7 +58,7 @@ fn core() -> Vec<Resource> {
             )
         },
         kind(
-            "v1 ResourceQuota resourcequotas quota status",
+            "v1 ResourceQuota resourcequotas quota status shown-deleted",
             Table::rows("Name, Request, Limit, Age", policy::quota),
         ),
         Resource {
@@ -146,7 +146,7 @@ fn storage() -> Vec<Resource> {
         Resource {
             begin: pending,
             ..kind(
-                "v1 PersistentVolume persistentvolumes pv cluster status",
+                "v1 PersistentVolume persistentvolumes pv cluster status shown-deleted",
                 Table::rows(
                     "Name, Capacity, Access Modes, Reclaim Policy, Status, Claim, StorageClass, VolumeAttributesClass, \
                      Reason, Age, VolumeMode+",
@@ -157,7 +157,7 @@ fn storage() -> Vec<Resource> {
         Resource {
             begin: pending,
             ..kind(
-                "v1 PersistentVolumeClaim persistentvolumeclaims pvc status",
+                "v1 PersistentVolumeClaim persistentvolumeclaims pvc status shown-deleted",
                 Table::rows(
                     "Name, Status, Volume, Capacity, Access Modes, StorageClass, VolumeAttributesClass, Age, VolumeMode+",
                     storage::claim,
@@ -165,14 +165,14 @@ fn storage() -> Vec<Resource> {
             )
         },
         kind(
-            "storage.k8s.io/v1 StorageClass storageclasses sc cluster",
+            "storage.k8s.io/v1 StorageClass storageclasses sc cluster shown-deleted",
             Table::rows(
                 "Name, Provisioner, ReclaimPolicy, VolumeBindingMode, AllowVolumeExpansion, Age",
                 storage::storage_class,
             ),
         ),
         kind(
-            "storage.k8s.io/v1 CSIDriver csidrivers - cluster versioned",
+            "storage.k8s.io/v1 CSIDriver csidrivers - cluster versioned shown-deleted",
             Table::of(
                 "Name, AttachRequired!=.spec.attachRequired|true, PodInfoOnMount!=.spec.podInfoOnMount|false, \
                  StorageCapacity!=.spec.storageCapacity|false, \
@@ -182,7 +182,7 @@ fn storage() -> Vec<Resource> {
             ),
         ),
         kind(
-            "storage.k8s.io/v1 CSINode csinodes - cluster versioned",
+            "storage.k8s.io/v1 CSINode csinodes - cluster versioned shown-deleted",
             Table::of("Name, Drivers#=*.spec.drivers, Age"),
         ),
         kind(
@@ -190,14 +190,14 @@ fn storage() -> Vec<Resource> {
             Table::of(CREATED),
         ),
         kind(
-            "storage.k8s.io/v1 VolumeAttachment volumeattachments - cluster status versioned",
+            "storage.k8s.io/v1 VolumeAttachment volumeattachments - cluster status versioned shown-deleted",
             Table::of(
                 "Name, Attacher=.spec.attacher, PV=.spec.source.persistentVolumeName, Node=.spec.nodeName, \
                  Attached!=.status.attached|false, Age",
             ),
         ),
         kind(
-            "storage.k8s.io/v1 VolumeAttributesClass volumeattributesclasses vac cluster",
+            "storage.k8s.io/v1 VolumeAttributesClass volumeattributesclasses vac cluster shown-deleted",
             Table::of("Name, DriverName=.driverName, Age"),
         ),
     ]
@@ -210,21 +210,21 @@ fn devices() -> Vec<Resource> {
     };
     vec![
         kind(
-            "resource.k8s.io/v1 DeviceClass deviceclasses - cluster",
+            "resource.k8s.io/v1 DeviceClass deviceclasses - cluster shown-deleted",
             Table::of("Name, Age"),
         ),
         claims(
-            "ResourceClaim resourceclaims - status",
+            "ResourceClaim resourceclaims - status shown-deleted",
             Table::rows("Name, State, Age", storage::device_claim),
         ),
         claims(
-            "ResourceClaimTemplate resourceclaimtemplates -",
+            "ResourceClaimTemplate resourceclaimtemplates - shown-deleted",
             Table::of("Name, Age"),
         ),
         Resource {
             fields: words("spec.nodeName spec.driver"),
             ..kind(
-                "resource.k8s.io/v1 ResourceSlice resourceslices - cluster",
+                "resource.k8s.io/v1 ResourceSlice resourceslices - cluster shown-deleted",
                 Table::of(
                     "Name, Node=.spec.nodeName, Driver=.spec.driver, Pool=.spec.pool.name, Age",
                 ),
