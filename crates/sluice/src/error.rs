@@ -33,15 +33,36 @@ pub(crate) fn say(text: &str) {
 }
 
 /// Ends the process when any thread panics: an agent without one of its threads would look healthy.
-/// The rules stay.
+/// The rules stay. An answer of the DNS server that panics costs its client an answer.
 pub(crate) fn end_on_panic() {
     let report = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         report(info);
+        if sluice_dns::is_caught() {
+            return;
+        }
         #[expect(
             clippy::disallowed_methods,
             reason = "a hook cannot end the process otherwise"
         )]
         process::exit(101);
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future as _;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    /// The hook is the process's, and a test is one.
+    #[test]
+    fn an_answer_that_panics_does_not_end_the_process() {
+        end_on_panic();
+        let answer = pin!(sluice_dns::caught(async { panic!("bad") }));
+        let polled = answer.poll(&mut Context::from_waker(Waker::noop()));
+        assert_eq!(polled, Poll::Ready(None::<()>));
+    }
 }

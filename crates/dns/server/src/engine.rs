@@ -13,17 +13,16 @@ mod alias;
 mod block;
 mod common;
 mod finish;
+mod panics;
 mod upstream;
 mod version;
 
 use std::future::{self, Future};
-use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
-use futures::FutureExt;
 use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::{Name, RecordType};
 use sluice_upstream::Question as Asked;
@@ -36,6 +35,7 @@ use crate::wire::{self, Received};
 pub(crate) use block::Block;
 use block::Way;
 pub(crate) use common::Common;
+pub use panics::{caught, is_caught};
 pub(crate) use version::{Reusable, Version};
 
 /// A zone that is served at the address, and by which block.
@@ -146,8 +146,8 @@ impl Engine {
         let (engine, client) = (self.clone(), request.client);
         let question = (request.query.metadata, request.query.asked.query.clone());
         Box::pin(async move {
-            let answer = AssertUnwindSafe(engine.answer(&request)).catch_unwind();
-            answer.await.unwrap_or_else(|_| {
+            let answer = caught(engine.answer(&request));
+            answer.await.unwrap_or_else(|| {
                 engine.common.metrics.panics.inc();
                 engine.failure(question, client)
             })

@@ -29,6 +29,7 @@ mod tcp;
 mod udp;
 mod wire;
 
+pub use engine::{caught, is_caught};
 pub use listen::ListenError;
 pub use metrics::ClusterMetrics;
 pub use options::{Limits, Options, SearchPaths};
